@@ -1,0 +1,47 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InferIsolatedConformances"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+// The privacy manifest means something on Apple platforms only; elsewhere it would just add a resource bundle.
+#if canImport(Darwin)
+    let privacy: [Resource] = [.copy("PrivacyInfo.xcprivacy")]
+    let excluded: [String] = []
+#else
+    let privacy: [Resource] = []
+    let excluded = ["PrivacyInfo.xcprivacy"]
+#endif
+
+let package = Package(
+    name: "Larder",
+    platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
+    products: [
+        .library(name: "Larder", targets: ["Larder"])
+    ],
+    targets: [
+        .target(name: "LarderFiles", swiftSettings: settings),
+        .target(
+            name: "Larder", dependencies: ["LarderFiles"], exclude: excluded, resources: privacy,
+            swiftSettings: settings),
+        .executableTarget(
+            name: "QuickStart", dependencies: ["Larder"], path: "Examples/QuickStart", swiftSettings: settings),
+        .executableTarget(
+            name: "KillChild", dependencies: ["Larder"], path: "Tests/KillChild", swiftSettings: settings),
+        .target(
+            name: "LarderTestSupport", dependencies: ["Larder", "LarderFiles"], path: "Tests/LarderTestSupport",
+            swiftSettings: settings),
+        .testTarget(
+            name: "LarderFilesTests", dependencies: ["LarderFiles", "LarderTestSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "LarderTests",
+            dependencies: ["Larder", "LarderFiles", "LarderTestSupport", "KillChild", "QuickStart"],
+            swiftSettings: settings),
+    ]
+)

@@ -1,0 +1,52 @@
+public import Foundation
+import LarderFiles
+
+extension DiskCache {
+    /// Returns the value of a key, verified against its checksum; nil for a miss. O(size).
+    ///
+    /// A value that cannot be read is a miss too, counted and reported as an event.
+    public func data(forKey key: String) -> Data? {
+        readableStore?.read(Key(key), at: now)
+    }
+
+    /// Stores a value. O(size), whatever the number of entries.
+    ///
+    /// - Parameters:
+    ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
+    ///   - metadata: Kept beside the value and readable without it. None by default.
+    /// - Throws: `.tooLarge` for a key of more than 64 KiB or a record of more than 1 MiB, `.noSpace`, `.io`, `.closed`. The
+    ///   old value is then still there.
+    public func setData(
+        _ data: Data, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+    ) throws(CacheError) {
+        let store = try openStore
+        let key = try checked(key)
+        let now = now
+        guard let life = ttl.life(from: now, default: configuration.defaultTTL) else {
+            _ = try store.remove(key, at: now)
+            return
+        }
+        let attachments = Attachments(metadata: metadata)
+        try data.withBytes { bytes throws(CacheError) in
+            try store.set(bytes, for: key, life: life, attachments: attachments, at: now)
+        }
+    }
+
+    func checked(_ key: String) throws(CacheError) -> Key {
+        guard key.utf8.count <= Key.longest else {
+            throw CacheError(code: .tooLarge, message: "A key of \(key.utf8.count) bytes is longer than \(Key.longest).")
+        }
+        return Key(key)
+    }
+}
+
+extension Data {
+    /// `withUnsafeBytes` that keeps the type of the error.
+    fileprivate func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try withUnsafeBytes { bytes in
+            Swift.Result { () throws(Failure) -> Result in try body(bytes) }
+        }.get()
+    }
+}

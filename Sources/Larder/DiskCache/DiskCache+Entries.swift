@@ -1,0 +1,72 @@
+import Foundation
+import LarderFiles
+
+extension DiskCache {
+    /// Tells whether there is a fresh value. Does not read it and does not count as a use. O(1).
+    public func hasValue(forKey key: String) -> Bool {
+        readableStore?.freshRow(Key(key), at: now) != nil
+    }
+
+    /// Returns what is known about a fresh entry; nil for a miss. Does not count as a use. O(1).
+    public func entry(forKey key: String) -> CacheEntry? {
+        let now = now
+        return readableStore?.freshRow(Key(key), at: now).map { CacheEntry($0, at: now) }
+    }
+
+    /// Returns the keys of all fresh entries, in no order. O(n).
+    public func keys() -> [String] {
+        let now = now
+        return readableStore?.freshRows(at: now) { $0.key } ?? []
+    }
+
+    /// Returns all fresh entries, in no order. O(n).
+    public func entries() -> [CacheEntry] {
+        let now = now
+        return readableStore?.freshRows(at: now) { CacheEntry($0, at: now) } ?? []
+    }
+
+    /// The number of entries; expired ones that have not been swept yet included. O(1).
+    public var count: Int { readableStore?.index.count ?? 0 }
+
+    /// Payload bytes of all entries; expired ones that have not been swept yet included. O(1).
+    public var size: Int { readableStore?.index.size ?? 0 }
+
+    /// Gives a fresh entry a new life, from now on, without rewriting its value. O(1).
+    ///
+    /// - Parameter ttl: Zero or less removes the entry.
+    /// - Returns: False when there is no fresh entry.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. The old life is then still in force.
+    @discardableResult
+    public func setTimeToLive(_ ttl: TimeToLive, forKey key: String) throws(CacheError) -> Bool {
+        let store = try openStore
+        let now = now
+        let key = Key(key)
+        guard let life = ttl.life(from: now, default: configuration.defaultTTL) else { return try store.remove(key, at: now) }
+        return try store.setLife(life, of: key, at: now)
+    }
+
+    /// Removes an entry; its file is gone when the call returns. O(1).
+    ///
+    /// - Returns: Whether there was a fresh one.
+    /// - Throws: `.io` when its file cannot be deleted: the value is then still there. `.closed`.
+    @discardableResult
+    public func removeValue(forKey key: String) throws(CacheError) -> Bool {
+        try openStore.remove(Key(key), at: now)
+    }
+
+    /// Removes every entry. O(1); the files are deleted behind.
+    ///
+    /// - Parameter progress: Told, from time to time and on a queue of its own, how many files of how many have been deleted.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there.
+    public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
+        try openStore.removeAll(progress: progress)
+    }
+
+    /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired entry.
+    ///
+    /// - Returns: The number of entries dropped.
+    @discardableResult
+    public func removeExpired() -> Int {
+        readableStore?.removeExpired(at: now) ?? 0
+    }
+}

@@ -1,0 +1,113 @@
+public import Foundation
+package import LarderFiles
+
+/// An expiring disk cache: bytes by key, a file per entry, one day by default. Synchronous.
+///
+///     let disk = try DiskCache(name: "downloads")
+///     try disk.setData(bytes, forKey: url.absoluteString)
+///     let again = disk.data(forKey: url.absoluteString)
+///
+/// Reads return `nil` for a miss and never throw. A write that has returned survives the process. Every handle on one
+/// directory in one process shares one store; a second process is refused. Any string is a key, up to 64 KiB; keys are
+/// compared by their UTF-8 bytes. All methods may be called from any thread; each costs a few system calls, and the same at a
+/// million entries as at one.
+public final class DiskCache: Sendable {
+    /// The directory of the cache.
+    public let directory: URL
+
+    let configuration: Configuration
+    let store: Store
+    private let session: Session
+
+    /// What a handle has of its own.
+    private struct Session: Sendable {
+        let isClosed = Lock(false)
+        let listener: Int?
+    }
+
+    /// Opens the cache `name` in the user's caches directory.
+    ///
+    /// - Parameter name: One path component.
+    /// - Throws: `.invalidName`; and what `init(directory:configuration:)` throws.
+    public convenience init(name: String, configuration: Configuration = .init()) throws(CacheError) {
+        try self.init(directory: CachesDirectory.url(for: name), configuration: configuration)
+    }
+
+    /// Opens the cache in a directory, which is made when it is missing.
+    ///
+    /// Reads answer at once. What has expired, and what an unclean close has left, is cleaned up behind. After a clean close
+    /// the cost is that of reading the index; after an unclean one the directory is listed as well.
+    ///
+    /// - Throws: `.directoryInUse` when another process has it open, `.notACache` when it holds something else,
+    ///   `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then as it was.
+    public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
+        let now = configuration.now
+        try self.init(
+            directory: directory, configuration: configuration, fileSystem: PosixFileSystem(),
+            clock: WallClock { Timestamp(now()) })
+    }
+
+    /// Opens a cache in another world: the tests' file system and clock.
+    package init(
+        directory: URL, configuration: Configuration, fileSystem: any FileSystem, clock: any Clock
+    ) throws(CacheError) {
+        guard directory.isFileURL, !directory.path.isEmpty else {
+            throw CacheError(code: .invalidName, message: "A cache needs the URL of a directory.", path: directory.absoluteString)
+        }
+        var listener: Int?
+        let onEvent = configuration.onEvent
+        store = try Store.open(
+            path: directory.path, settings: configuration.settings, fileSystem: fileSystem, clock: clock
+        ) { store throws(CacheError) in
+            listener = store.join(onEvent)
+        }
+        self.directory = directory
+        self.configuration = configuration
+        session = Session(listener: listener)
+    }
+
+    deinit {
+        if !session.isClosed.withLock({ $0 }) { _ = store.leave(session.listener) }
+    }
+
+    /// Ends the use of this handle; the last one on the directory saves the index and lets the directory go.
+    ///
+    /// Afterwards reads miss and writes throw `.closed`. Nothing is lost without it: it makes the next opening quicker.
+    ///
+    /// - Throws: `.noSpace`, `.io` when the index could not be saved; the handle is closed all the same.
+    public func close() throws(CacheError) {
+        let wasClosed = session.isClosed.withLock { isClosed in
+            defer { isClosed = true }
+            return isClosed
+        }
+        if wasClosed { return }
+        let (store, listener) = (store, session.listener)
+        try store.close { store.leave(listener) }
+    }
+
+    /// Returns when the manifest is saved and every chore begun before is done. O(n) when anything has changed.
+    ///
+    /// - Throws: `.closed`, `.noSpace`, `.io`.
+    public func flush() throws(CacheError) {
+        try openStore.flush()
+    }
+
+    /// What the cache has done since its directory was opened in this process. O(1).
+    public var statistics: CacheStatistics { store.statistics }
+
+    var isClosed: Bool { session.isClosed.withLock { $0 } }
+
+    /// The machine, for a write.
+    var openStore: Store {
+        get throws(CacheError) {
+            if isClosed { throw CacheError.closed(directory.path) }
+            return store
+        }
+    }
+
+    /// The machine, for a read; nil once closed.
+    var readableStore: Store? { isClosed ? nil : store }
+
+    /// The time by which this cache lives.
+    var now: Timestamp { store.clock.now }
+}

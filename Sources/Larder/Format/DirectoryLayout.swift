@@ -1,0 +1,54 @@
+import LarderFiles
+
+/// Every file name in a cache's directory.
+///
+///     manifest.json                     the last saved index
+///     manifest-<generation>.tmp         the next one, while it is being written
+///     journal-<generation>.jsonl        every change since
+///     entries/<sequence number>         one file per entry
+///     trash/<sequence number>/          what removeAll renamed here, until it is deleted
+///
+/// Generations and sequence numbers are 16 lower-case hex digits.
+enum DirectoryLayout: Hashable {
+    case manifest
+    case temporaryManifest(UInt64)
+    case journal(UInt64)
+    case entries
+    case trash
+
+    /// What may stand in a directory that counts as empty: the marks of file managers and file systems.
+    static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found")]
+
+    var name: FileName {
+        switch self {
+        case .manifest: .text("manifest.json")
+        case .temporaryManifest(let generation): .text("manifest-\(FileName.number(generation)).tmp")
+        case .journal(let generation): .text("journal-\(FileName.number(generation)).jsonl")
+        case .entries: .text("entries")
+        case .trash: .text("trash")
+        }
+    }
+
+    init?(_ name: FileName) {
+        guard case .text(let text) = name else { return nil }
+        switch text {
+        case "manifest.json": self = .manifest
+        case "entries": self = .entries
+        case "trash": self = .trash
+        default:
+            if let generation = Self.number(in: text, after: "journal-", before: ".jsonl") {
+                self = .journal(generation)
+            } else if let generation = Self.number(in: text, after: "manifest-", before: ".tmp") {
+                self = .temporaryManifest(generation)
+            } else {
+                return nil
+            }
+        }
+    }
+
+    private static func number(in text: String, after prefix: String, before suffix: String) -> UInt64? {
+        guard text.hasPrefix(prefix), text.hasSuffix(suffix) else { return nil }
+        let number = FileName.number(in: text.utf8.dropFirst(prefix.utf8.count).dropLast(suffix.utf8.count))
+        return number.flatMap { $0 <= Record.lastNumber ? $0 : nil }
+    }
+}

@@ -1,0 +1,105 @@
+import LarderFiles
+
+/// The format of an entry file: the payload, then a footer that tells everything about it.
+///
+///     payload | record | trailer
+///
+/// The record is the line of `Record`, immutable. The trailer is 64 bytes, integers little-endian:
+///
+/// | bytes | what                                                                                          |
+/// | ----- | --------------------------------------------------------------------------------------------- |
+/// | 0-7   | life slot: expires at, milliseconds since 1970; Int64.max: never                              |
+/// | 8-15  | life slot: the life asked for, milliseconds; Int64.max: until a date, or for ever             |
+/// | 16-23 | life slot: number of the change                                                               |
+/// | 24-31 | life slot: XXH64 of bytes 0-23, seeded with the record's check                                |
+/// | 32-39 | XXH64 of the record, seeded with its length                                                   |
+/// | 40-47 | length of the record                                                                          |
+/// | 48-63 | `larder entry 01` and a line feed: the magic with the format's version                        |
+///
+/// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
+enum EntryFile {
+    static let trailerLength = 64
+    static let slotLength = 32
+    static let magic = Array("larder entry 01\n".utf8)
+    private static let versionlessMagic = magic.prefix(13)
+
+    /// What the end of a file says.
+    enum Footer {
+        case valid(Row)
+        /// The record is longer than what was read: this many bytes from the end are needed.
+        case longer(Int)
+        /// A footer of a newer format: left alone.
+        case newer
+        case invalid
+    }
+
+    /// Prints the footer of a new entry behind its record, which `printer` holds.
+    static func appendTrailer(to printer: inout RecordPrinter, recordLength: Int, life: Life, change: UInt64) {
+        let check = printer.bytes.withUnsafeBytes { bytes in
+            XXH64.hash(UnsafeRawBufferPointer(rebasing: bytes.suffix(recordLength)), seed: UInt64(recordLength))
+        }
+        printer.append(slot(life: life, change: change, recordCheck: check))
+        printer.append(littleEndian(check))
+        printer.append(littleEndian(UInt64(recordLength)))
+        printer.append(magic)
+    }
+
+    static func slot(life: Life, change: UInt64, recordCheck: UInt64) -> [UInt8] {
+        var bytes = littleEndian(UInt64(bitPattern: life.expires.milliseconds))
+        bytes += littleEndian(UInt64(bitPattern: life.ttl))
+        bytes += littleEndian(change)
+        let check = bytes.withUnsafeBytes { XXH64.hash($0, seed: recordCheck) }
+        return bytes + littleEndian(check)
+    }
+
+    /// The check that seeds the life slot's, read from a whole trailer.
+    static func recordCheck(inTrailer trailer: UnsafeRawBufferPointer) -> UInt64? {
+        guard trailer.count == trailerLength, trailer.suffix(magic.count).elementsEqual(magic) else { return nil }
+        return word(trailer, at: 32)
+    }
+
+    /// Reads the footer of the file `number` from its last bytes.
+    static func footer(of number: UInt64, tail: UnsafeRawBufferPointer, fileSize: Int) -> Footer {
+        guard tail.count >= trailerLength else { return .invalid }
+        let trailer = UnsafeRawBufferPointer(rebasing: tail.suffix(trailerLength))
+        guard let check = recordCheck(inTrailer: trailer) else {
+            return trailer.suffix(magic.count).starts(with: versionlessMagic) && isVersionNewer(trailer) ? .newer : .invalid
+        }
+        let length = word(trailer, at: 40)
+        guard length <= UInt64(fileSize - trailerLength) else { return .invalid }
+        let footerLength = Int(length) + trailerLength
+        if footerLength > tail.count { return .longer(footerLength) }
+        let record = UnsafeRawBufferPointer(rebasing: tail.suffix(footerLength).dropLast(trailerLength))
+        guard XXH64.hash(record, seed: length) == check, case .set(var row)? = RecordScanner.record(on: record),
+            row.file == number, row.size == fileSize - footerLength
+        else { return .invalid }
+        if let (life, change) = slot(in: trailer, recordCheck: check) {
+            row.life = life
+            row.change = max(row.change, change)
+        } else {
+            row.life.expires = Timestamp(milliseconds: .min)
+        }
+        return .valid(row)
+    }
+
+    private static func slot(in trailer: UnsafeRawBufferPointer, recordCheck: UInt64) -> (Life, UInt64)? {
+        let content = UnsafeRawBufferPointer(rebasing: trailer[0..<24])
+        let change = word(trailer, at: 16)
+        guard XXH64.hash(content, seed: recordCheck) == word(trailer, at: 24), change <= Record.lastNumber else { return nil }
+        let expires = Timestamp(milliseconds: Int64(bitPattern: word(trailer, at: 0)))
+        return (Life(expires: expires, ttl: Int64(bitPattern: word(trailer, at: 8))), change)
+    }
+
+    private static func isVersionNewer(_ trailer: UnsafeRawBufferPointer) -> Bool {
+        let digits = trailer.suffix(3).prefix(2)
+        return digits.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 } && !digits.elementsEqual("00".utf8)
+    }
+
+    private static func word(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {
+        UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
+
+    private static func littleEndian(_ value: UInt64) -> [UInt8] {
+        withUnsafeBytes(of: value.littleEndian) { Array($0) }
+    }
+}

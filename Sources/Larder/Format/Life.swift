@@ -1,0 +1,42 @@
+import LarderFiles
+
+/// When an entry ends: its expiry, and the duration that was asked for.
+///
+/// In memory "never" and "no duration" are `Int64.max`; on disk the field is absent.
+struct Life: Hashable, Sendable {
+    /// The clocks of two boots may differ by this much before an entry counts as coming from the future.
+    static let clockTolerance: Int64 = 60_000
+    static let unlimited = Int64.max
+    static let forever = Life(expires: Timestamp(milliseconds: unlimited), ttl: unlimited)
+
+    var expires: Timestamp
+    /// Milliseconds; `unlimited` for a life until a given date, and for ever.
+    var ttl: Int64
+
+    var isForever: Bool { expires.milliseconds == Self.unlimited }
+
+    /// The one rule: an entry is expired from its expiry on.
+    func isExpired(at now: Timestamp) -> Bool {
+        now >= expires
+    }
+
+    /// True for a life that began more than a minute from now: the clock was set back, and may be set right again.
+    func isFromFuture(stored: Timestamp, at now: Timestamp) -> Bool {
+        let latest = now.advanced(byMilliseconds: Self.clockTolerance)
+        if stored > latest { return true }
+        guard ttl != Self.unlimited, !isForever else { return false }
+        return expires > latest.advanced(byMilliseconds: ttl)
+    }
+
+    /// The expiry, brought forward where a clock set back would make the rest longer than the whole; nil for never.
+    func effectiveExpiry(at now: Timestamp) -> Timestamp? {
+        if isForever { return nil }
+        return ttl == Self.unlimited ? expires : min(expires, now.advanced(byMilliseconds: ttl))
+    }
+
+    /// The same life begun again now; lives without a duration stay as they are.
+    func renewed(at now: Timestamp) -> Life {
+        guard ttl != Self.unlimited, !isForever else { return self }
+        return Life(expires: max(expires, now.advanced(byMilliseconds: ttl)), ttl: ttl)
+    }
+}

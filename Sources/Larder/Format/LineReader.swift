@@ -1,0 +1,67 @@
+import LarderFiles
+
+/// Reads a file line by line in a bounded buffer.
+struct LineReader {
+    /// Bytes. What a record may take: a key of 64 KiB, each byte escaped to six, and the metadata.
+    static let longestRecord = 1 << 20
+    static let longestLine = longestRecord + 2
+    private static let chunk = 256 << 10
+
+    let fileSystem: any FileSystem
+
+    /// Calls `body` with each line, without its line feed; a line longer than `longestLine` comes in pieces, which are no
+    /// records. Returns the bytes read.
+    func forEachLine(
+        of file: borrowing FileDescriptor, _ body: (UnsafeRawBufferPointer) throws(CacheError) -> Void
+    ) throws(LineReaderError) -> Int {
+        var buffer = [UInt8](repeating: 0, count: Self.chunk)
+        var filled = 0
+        var offset = 0
+        while true {
+            if filled == buffer.count { buffer += [UInt8](repeating: 0, count: buffer.count) }
+            let space = buffer.count - filled
+            let count: Int
+            do {
+                count = try fileSystem.read(file, at: offset, into: &buffer, from: filled)
+            } catch {
+                throw .reading(error)
+            }
+            offset += count
+            filled += count
+            let isLast = count < space
+            let rest = try consume(&buffer, filled, isLast: isLast, body)
+            filled = rest
+            if isLast { return offset }
+        }
+    }
+
+    /// Hands out the whole lines among the first `filled` bytes; moves the rest to the front and returns its length.
+    private func consume(
+        _ buffer: inout [UInt8], _ filled: Int, isLast: Bool,
+        _ body: (UnsafeRawBufferPointer) throws(CacheError) -> Void
+    ) throws(LineReaderError) -> Int {
+        var start = 0
+        do {
+            try buffer.withBytes { bytes throws(CacheError) in
+                while let end = bytes[start..<filled].firstIndex(of: UInt8(ascii: "\n")) {
+                    try body(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+                    start = end + 1
+                }
+                if (isLast && start < filled) || filled - start >= Self.longestLine {
+                    try body(UnsafeRawBufferPointer(rebasing: bytes[start..<filled]))
+                    start = filled
+                }
+            }
+        } catch {
+            throw .stopped(error)
+        }
+        buffer.replaceSubrange(0..<filled - start, with: Array(buffer[start..<filled]))
+        return filled - start
+    }
+}
+
+/// Why reading lines ended early: the file could not be read, or the reader's body refused.
+enum LineReaderError: Error {
+    case reading(Errno)
+    case stopped(CacheError)
+}

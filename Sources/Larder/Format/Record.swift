@@ -1,0 +1,61 @@
+import LarderFiles
+
+/// One line about the cache: the same text in the manifest, in the journal and (for a set) in the footer of the entry file.
+///
+/// A record is a JSON object on one line that ends with its own check:
+///
+///     {"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","c":"0f2a…"}
+///
+/// | field    | meaning                                                                                  |
+/// | -------- | ---------------------------------------------------------------------------------------- |
+/// | `larder` | in a header: the format's version, 1                                                     |
+/// | `g`      | in a header: the generation                                                              |
+/// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `closed`; absent in a header and a set |
+/// | `k`      | key                                                                                      |
+/// | `n`      | sequence number: of a set, the name of its file; in a header, the last one taken         |
+/// | `f`      | of `life` and `used`: the file they speak of                                             |
+/// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
+/// | `s`      | stored at, milliseconds since 1970, as all times                                         |
+/// | `e`      | expires at; absent: never                                                                |
+/// | `t`      | the life asked for, milliseconds; absent: until a date, or for ever                      |
+/// | `u`      | last used at; absent: when stored                                                        |
+/// | `z`      | payload bytes                                                                            |
+/// | `h`      | XXH64 of the payload, 16 hex digits                                                      |
+/// | `m`      | metadata: an object of strings                                                           |
+/// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
+///
+/// Reserved: `ns` (namespace), `tg` (tags), `ku` (keep until), `ab` (absent), `w` (where the payload stands). Fields that are
+/// not known are kept as they are. The check, its place and the header stay the same in every version.
+enum Record: Sendable {
+    case header(version: UInt64, generation: UInt64, last: UInt64)
+    case set(Row)
+    case remove(key: String, number: UInt64)
+    case life(key: String, file: UInt64, change: UInt64, Life)
+    /// Last use, and for sliding lives the expiry that came of it.
+    case used(key: String, file: UInt64, at: Timestamp, expires: Timestamp)
+    case clear(number: UInt64)
+    /// The last record of a session that ended in order: the rows and the files agree.
+    case closed(number: UInt64)
+    /// A valid record of an operation that this version does not know.
+    case unknown
+
+    static let version: UInt64 = 1
+    /// A larger number in a record is damage; no cache gets there.
+    static let lastNumber: UInt64 = 1 << 62
+
+    enum Operation: String {
+        case remove, life, used, clear, closed
+    }
+
+    /// The highest sequence number that the record tells of.
+    var highestNumber: UInt64 {
+        switch self {
+        case .header(_, _, let last): last
+        case .set(let row): max(row.file, row.change)
+        case .remove(_, let number), .clear(let number), .closed(let number): number
+        case .life(_, let file, let change, _): max(file, change)
+        case .used(_, let file, _, _): file
+        case .unknown: 0
+        }
+    }
+}

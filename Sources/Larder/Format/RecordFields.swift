@@ -1,0 +1,68 @@
+import LarderFiles
+
+/// The fields of one line, before they are known to make sense together.
+struct Fields {
+    var version: UInt64?
+    var generation: UInt64?
+    var operation: String?
+    var key: String?
+    var number: UInt64?
+    var file: UInt64?
+    var change: UInt64?
+    var stored: Int64?
+    var expires: Int64?
+    var ttl: Int64?
+    var used: Int64?
+    var size: Int64?
+    var checksum: UInt64?
+    var metadata: [String: String] = [:]
+    var unknown: [UInt8] = []
+
+    /// Bytes; more is damage. It keeps sums of sizes from overflowing.
+    private static let largestSize: Int64 = 1 << 44
+
+    /// The record that the fields make; nil when one is missing or out of bounds.
+    var record: Record? {
+        if let version { return header(version) }
+        guard let operation else { return row.map(Record.set) }
+        switch Record.Operation(rawValue: operation) {
+        case .remove:
+            guard let key, let number else { return nil }
+            return .remove(key: key, number: number)
+        case .life:
+            guard let key, let file, let number else { return nil }
+            return .life(key: key, file: file, change: number, life)
+        case .used:
+            guard let key, let file, let used else { return nil }
+            return .used(
+                key: key, file: file, at: Timestamp(milliseconds: used), expires: life.expires)
+        case .clear:
+            return number.map { .clear(number: $0) }
+        case .closed:
+            return number.map { .closed(number: $0) }
+        case nil:
+            return .unknown
+        }
+    }
+
+    /// The header of a newer version may say more; its version is all that matters then.
+    private func header(_ version: UInt64) -> Record? {
+        if version > Record.version { return .header(version: version, generation: 0, last: 0) }
+        guard let generation, let number else { return nil }
+        return .header(version: version, generation: generation, last: number)
+    }
+
+    private var life: Life {
+        Life(expires: Timestamp(milliseconds: expires ?? Life.unlimited), ttl: ttl ?? Life.unlimited)
+    }
+
+    private var row: Row? {
+        guard let key, let number, number > 0, let stored, let size, let checksum,
+            size >= 0, size <= Self.largestSize
+        else { return nil }
+        return Row(
+            key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored), life: life,
+            used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
+            attachments: Attachments(metadata: metadata, unknown: unknown))
+    }
+}

@@ -1,0 +1,202 @@
+import LarderFiles
+
+/// Reads one record from its line.
+///
+/// The check is verified before anything else, so a torn or flipped line is nil at the cost of one pass. A line with a valid
+/// check may still be hostile: every number is bounded, nothing is trusted.
+struct RecordScanner {
+    /// `,"c":"` and 16 hex digits and `"}`.
+    static let checkLength = 24
+
+    private let bytes: UnsafeRawBufferPointer
+    private var position = 0
+
+    /// Returns the record on `line`, which holds nothing but the record; nil when it is damaged. O(its length).
+    static func record(on line: UnsafeRawBufferPointer) -> Record? {
+        guard let body = checkedBody(of: line) else { return nil }
+        var scanner = RecordScanner(bytes: body)
+        var fields = Fields()
+        guard scanner.scan(&fields) else { return nil }
+        return fields.record
+    }
+
+    private init(bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+    }
+
+    private static func checkedBody(of line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        guard line.count > checkLength, line[0] == UInt8(ascii: "{") else { return nil }
+        let body = UnsafeRawBufferPointer(rebasing: line.dropLast(checkLength))
+        let tail = UnsafeRawBufferPointer(rebasing: line.suffix(checkLength))
+        guard tail.starts(with: #","c":""#.utf8), tail.suffix(2).elementsEqual(#""}"#.utf8),
+            let check = FileName.number(in: tail[6..<22]), check == XXH64.hash(body)
+        else { return nil }
+        return body
+    }
+
+    /// Reads `{"name":value,"name":value` to the end.
+    private mutating func scan(_ fields: inout Fields) -> Bool {
+        guard skip(UInt8(ascii: "{")) else { return false }
+        while true {
+            let start = position
+            guard skip(UInt8(ascii: "\"")), let name = name(), skip(UInt8(ascii: ":")), position < bytes.count
+            else { return false }
+            guard field(name, &fields) ?? unknownField(from: start, &fields) else { return false }
+            if position == bytes.count { return true }
+            guard skip(UInt8(ascii: ",")) else { return false }
+        }
+    }
+
+    /// Reads the value of a known field; nil when the name is not known.
+    private mutating func field(_ name: UnsafeRawBufferPointer, _ fields: inout Fields) -> Bool? {
+        if name.count == 6, name.elementsEqual("larder".utf8) { return number(&fields.version) }
+        guard name.count == 1 else { return nil }
+        switch name[0] {
+        case UInt8(ascii: "k"): return string(&fields.key)
+        case UInt8(ascii: "n"): return number(&fields.number)
+        case UInt8(ascii: "s"): return integer(&fields.stored)
+        case UInt8(ascii: "e"): return integer(&fields.expires)
+        case UInt8(ascii: "t"): return integer(&fields.ttl)
+        case UInt8(ascii: "u"): return integer(&fields.used)
+        case UInt8(ascii: "z"): return integer(&fields.size)
+        case UInt8(ascii: "h"): return hex(&fields.checksum)
+        case UInt8(ascii: "m"): return metadata(&fields.metadata)
+        case UInt8(ascii: "l"): return number(&fields.change)
+        case UInt8(ascii: "f"): return number(&fields.file)
+        case UInt8(ascii: "g"): return number(&fields.generation)
+        case UInt8(ascii: "o"): return string(&fields.operation)
+        default: return nil
+        }
+    }
+
+    private mutating func unknownField(from start: Int, _ fields: inout Fields) -> Bool {
+        guard skipValue() else { return false }
+        fields.unknown.append(UInt8(ascii: ","))
+        fields.unknown.append(contentsOf: bytes[start..<position])
+        return true
+    }
+
+    /// Skips a value of any kind: to the comma that ends it outside of strings and brackets.
+    private mutating func skipValue() -> Bool {
+        var depth = 0
+        let start = position
+        while position < bytes.count {
+            switch bytes[position] {
+            case UInt8(ascii: "\""):
+                position += 1
+                while position < bytes.count, bytes[position] != UInt8(ascii: "\"") {
+                    position += bytes[position] == UInt8(ascii: "\\") ? 2 : 1
+                }
+                if position >= bytes.count { return false }
+            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+            case UInt8(ascii: ",") where depth == 0: return position > start
+            default: break
+            }
+            if depth < 0 { return false }
+            position += 1
+        }
+        return depth == 0 && position > start
+    }
+
+    private mutating func skip(_ byte: UInt8) -> Bool {
+        guard position < bytes.count, bytes[position] == byte else { return false }
+        position += 1
+        return true
+    }
+
+    /// Reads a field name up to its closing quote. Names have no escapes.
+    private mutating func name() -> UnsafeRawBufferPointer? {
+        let start = position
+        while position < bytes.count, bytes[position] != UInt8(ascii: "\"") { position += 1 }
+        guard position < bytes.count else { return nil }
+        defer { position += 1 }
+        return UnsafeRawBufferPointer(rebasing: bytes[start..<position])
+    }
+
+    private mutating func integer(_ value: inout Int64?) -> Bool {
+        let isNegative = skip(UInt8(ascii: "-"))
+        let start = position
+        var result: Int64 = 0
+        while position < bytes.count, case let digit = bytes[position] &- UInt8(ascii: "0"), digit < 10 {
+            let (product, overflow1) = result.multipliedReportingOverflow(by: 10)
+            let (sum, overflow2) = product.addingReportingOverflow(Int64(digit))
+            if overflow1 || overflow2 { return false }
+            result = sum
+            position += 1
+        }
+        value = isNegative ? -result : result
+        return position > start
+    }
+
+    private mutating func number(_ value: inout UInt64?) -> Bool {
+        var signed: Int64?
+        guard integer(&signed), let signed, signed >= 0, signed <= Int64(Record.lastNumber) else { return false }
+        value = UInt64(signed)
+        return true
+    }
+
+    private mutating func hex(_ value: inout UInt64?) -> Bool {
+        guard skip(UInt8(ascii: "\"")), bytes.count - position > 16 else { return false }
+        value = FileName.number(in: bytes[position..<position + 16])
+        position += 16
+        return value != nil && skip(UInt8(ascii: "\""))
+    }
+
+    private mutating func metadata(_ value: inout [String: String]) -> Bool {
+        guard skip(UInt8(ascii: "{")) else { return false }
+        if skip(UInt8(ascii: "}")) { return true }
+        repeat {
+            var name: String?
+            var text: String?
+            guard string(&name), skip(UInt8(ascii: ":")), string(&text), let name else { return false }
+            value[name] = text
+        } while skip(UInt8(ascii: ","))
+        return skip(UInt8(ascii: "}"))
+    }
+
+    /// Reads a string; one without escapes is taken in one piece.
+    private mutating func string(_ value: inout String?) -> Bool {
+        guard skip(UInt8(ascii: "\"")) else { return false }
+        let start = position
+        while position < bytes.count, bytes[position] != UInt8(ascii: "\"") {
+            if bytes[position] == UInt8(ascii: "\\") { return escapedString(from: start, &value) }
+            position += 1
+        }
+        guard position < bytes.count else { return false }
+        value = String(decoding: bytes[start..<position], as: UTF8.self)
+        position += 1
+        return true
+    }
+
+    private mutating func escapedString(from start: Int, _ value: inout String?) -> Bool {
+        var text = [UInt8](bytes[start..<position])
+        while position < bytes.count {
+            let byte = bytes[position]
+            position += 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                value = String(decoding: text, as: UTF8.self)
+                return true
+            case UInt8(ascii: "\\"):
+                guard let byte = escape() else { return false }
+                text.append(byte)
+            default:
+                text.append(byte)
+            }
+        }
+        return false
+    }
+
+    /// Reads what follows a backslash: only what the printer writes.
+    private mutating func escape() -> UInt8? {
+        guard position < bytes.count else { return nil }
+        let byte = bytes[position]
+        position += 1
+        if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return byte }
+        guard byte == UInt8(ascii: "u"), bytes.count - position >= 4 else { return nil }
+        let digits = String(decoding: bytes[position..<position + 4], as: UTF8.self)
+        position += 4
+        return UInt8(digits, radix: 16)
+    }
+}

@@ -1,0 +1,37 @@
+import LarderFiles
+
+/// What the cache knows about one entry without opening its file.
+struct Row: Sendable {
+    var key: String
+    /// The sequence number that names the entry's file.
+    var file: UInt64
+    /// The number of the last change: that of the file, or of the last renewal of its life.
+    var change: UInt64
+    var stored: Timestamp
+    var life: Life
+    var used: Timestamp
+    /// Payload bytes.
+    var size: Int
+    /// XXH64 of the payload.
+    var checksum: UInt64
+    var attachments: Attachments?
+
+    /// True when a read may return the entry.
+    func isFresh(at now: Timestamp) -> Bool {
+        !life.isExpired(at: now) && !life.isFromFuture(stored: stored, at: now)
+    }
+}
+
+/// The parts of a record that most entries do not have.
+final class Attachments: Sendable {
+    let metadata: [String: String]
+    /// The fields that this version does not know, verbatim: `,"name":value` each.
+    let unknown: [UInt8]
+
+    /// Returns nil when there is nothing to attach.
+    init?(metadata: [String: String], unknown: [UInt8] = []) {
+        if metadata.isEmpty && unknown.isEmpty { return nil }
+        self.metadata = metadata
+        self.unknown = unknown
+    }
+}

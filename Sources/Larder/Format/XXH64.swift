@@ -1,0 +1,80 @@
+/// XXH64, the 64-bit xxHash: a fast checksum, not a cryptographic one.
+///
+/// Source: the specification at https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
+enum XXH64 {
+    private static let prime1: UInt64 = 0x9E37_79B1_85EB_CA87
+    private static let prime2: UInt64 = 0xC2B2_AE3D_27D4_EB4F
+    private static let prime3: UInt64 = 0x1656_67B1_9E37_79F9
+    private static let prime4: UInt64 = 0x85EB_CA77_C2B2_AE63
+    private static let prime5: UInt64 = 0x27D4_EB2F_1656_67C5
+
+    /// Returns the hash of `bytes`. O(n).
+    static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
+        guard let start = bytes.baseAddress else { return avalanche(seed &+ prime5) }
+        let end = start + bytes.count
+        var position = start
+        var hash: UInt64
+        if bytes.count >= 32 {
+            var lane1 = seed &+ prime1 &+ prime2
+            var lane2 = seed &+ prime2
+            var lane3 = seed
+            var lane4 = seed &- prime1
+            repeat {
+                lane1 = round(lane1, word(position))
+                lane2 = round(lane2, word(position + 8))
+                lane3 = round(lane3, word(position + 16))
+                lane4 = round(lane4, word(position + 24))
+                position += 32
+            } while end - position >= 32
+            hash = rotated(lane1, 1) &+ rotated(lane2, 7) &+ rotated(lane3, 12) &+ rotated(lane4, 18)
+            hash = merged(hash, lane1)
+            hash = merged(hash, lane2)
+            hash = merged(hash, lane3)
+            hash = merged(hash, lane4)
+        } else {
+            hash = seed &+ prime5
+        }
+        hash &+= UInt64(bytes.count)
+        while end - position >= 8 {
+            hash = rotated(hash ^ round(0, word(position)), 27) &* prime1 &+ prime4
+            position += 8
+        }
+        if end - position >= 4 {
+            let half = UInt64(UInt32(littleEndian: position.loadUnaligned(as: UInt32.self)))
+            hash = rotated(hash ^ (half &* prime1), 23) &* prime2 &+ prime3
+            position += 4
+        }
+        while position < end {
+            hash = rotated(hash ^ (UInt64(position.load(as: UInt8.self)) &* prime5), 11) &* prime1
+            position += 1
+        }
+        return avalanche(hash)
+    }
+
+    @inline(__always)
+    private static func word(_ position: UnsafeRawPointer) -> UInt64 {
+        UInt64(littleEndian: position.loadUnaligned(as: UInt64.self))
+    }
+
+    @inline(__always)
+    private static func rotated(_ value: UInt64, _ bits: UInt64) -> UInt64 {
+        value &<< bits | value &>> (64 &- bits)
+    }
+
+    @inline(__always)
+    private static func round(_ lane: UInt64, _ word: UInt64) -> UInt64 {
+        rotated(lane &+ word &* prime2, 31) &* prime1
+    }
+
+    @inline(__always)
+    private static func merged(_ hash: UInt64, _ lane: UInt64) -> UInt64 {
+        (hash ^ round(0, lane)) &* prime1 &+ prime4
+    }
+
+    private static func avalanche(_ hash: UInt64) -> UInt64 {
+        var hash = hash
+        hash = (hash ^ hash &>> 33) &* prime2
+        hash = (hash ^ hash &>> 29) &* prime3
+        return hash ^ hash &>> 32
+    }
+}

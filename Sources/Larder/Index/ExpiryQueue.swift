@@ -1,0 +1,50 @@
+import LarderFiles
+
+/// A heap of reminders: "look at this slot at that time".
+///
+/// Every row that expires has at least one reminder no later than its expiry. Longer lives and reused slots leave reminders
+/// that come too early; who pops one looks at the row and, when it still lives, leaves a new one. So a renewal costs nothing
+/// here, and a sweep costs what has expired.
+struct ExpiryQueue: Sendable {
+    struct Reminder: Sendable {
+        let at: Timestamp
+        let slot: UInt32
+    }
+
+    private(set) var reminders: [Reminder] = []
+
+    /// O(log n); O(1) where lives end in the order in which they were given.
+    mutating func insert(_ slot: Int, at time: Timestamp) {
+        reminders.append(Reminder(at: time, slot: UInt32(slot)))
+        var child = reminders.count - 1
+        while child > 0, case let parent = (child - 1) / 2, reminders[child].at < reminders[parent].at {
+            reminders.swapAt(child, parent)
+            child = parent
+        }
+    }
+
+    /// Removes and returns the slot of the earliest reminder that is due at `now`. O(log n).
+    mutating func popDue(at now: Timestamp) -> Int? {
+        guard let first = reminders.first, first.at <= now else { return nil }
+        let last = reminders.removeLast()
+        if !reminders.isEmpty { sink(last) }
+        return Int(first.slot)
+    }
+
+    /// Replaces all reminders. O(n log n).
+    mutating func rebuild(_ fresh: [Reminder]) {
+        reminders = fresh.sorted { $0.at < $1.at }
+    }
+
+    /// Puts `reminder` in at the top and lets it sink.
+    private mutating func sink(_ reminder: Reminder) {
+        var parent = 0
+        while case var child = 2 * parent + 1, child < reminders.count {
+            if child + 1 < reminders.count, reminders[child + 1].at < reminders[child].at { child += 1 }
+            if reminders[child].at >= reminder.at { break }
+            reminders[parent] = reminders[child]
+            parent = child
+        }
+        reminders[parent] = reminder
+    }
+}

@@ -1,0 +1,52 @@
+import LarderFiles
+
+/// Builds the index from the records of manifest and journals.
+struct IndexReplay {
+    private(set) var shards: [Shard]
+    private(set) var lastNumber: UInt64 = 0
+    /// The number of the last `clear`: files below it are dead.
+    private(set) var cleared: UInt64 = 0
+    var damagedLines = 0
+    var journals = LoadedJournals()
+
+    init() {
+        var shard = Shard()
+        shard.manifest.beginLoading()
+        shards = Array(repeating: shard, count: Index.shardCount)
+    }
+
+    /// True when rows and files are known to agree: nothing is damaged and the last session ended in order.
+    var isClean: Bool { journals.endsClosed && !journals.isDamaged }
+
+    mutating func apply(_ record: Record) {
+        lastNumber = max(lastNumber, record.highestNumber)
+        switch record {
+        case .set(let row): apply(record, to: row.key)
+        case .remove(let key, _), .life(let key, _, _, _), .used(let key, _, _, _): apply(record, to: key)
+        case .clear(let number): clear(number)
+        case .header, .closed, .unknown: break
+        }
+    }
+
+    private mutating func apply(_ record: Record, to text: String) {
+        let key = Key(text)
+        shards[key.shard].replay(record, of: key)
+    }
+
+    private mutating func clear(_ number: UInt64) {
+        cleared = max(cleared, number)
+        for position in shards.indices { _ = shards[position].manifest.clear(below: number) }
+    }
+
+    /// Purges what has expired at `now`; its files go behind. Returns how many rows went.
+    mutating func finish(at now: Timestamp, keepingGraves: Bool) -> Int {
+        var count = 0
+        for position in shards.indices {
+            let expired = shards[position].manifest.finishLoading(at: now)
+            count += expired.count
+            for row in expired { shards[position].doom(row.file, of: Key(row.key)) }
+            if !keepingGraves { shards[position].graves = [:] }
+        }
+        return count
+    }
+}

@@ -1,0 +1,205 @@
+import LarderFiles
+
+/// The list of entries, or one shard of it: a pure value that touches no file, no clock and no queue.
+///
+/// Rows stand in slots of one array, found through `table`; a free slot has file number 0. A copy of `rows` is a snapshot.
+struct Manifest: Sendable {
+    private(set) var rows: [Row] = []
+    /// The use that the disk knows of, slot by slot.
+    private var savedUses: [Timestamp] = []
+    /// Slots whose use is more than a minute newer than the disk knows.
+    private var touched: [UInt32] = []
+    private var free: [UInt32] = []
+    private var table = KeyTable()
+    private var expiries = ExpiryQueue()
+    /// While the index is read from disk nothing is due; the reminders are made in one go at the end.
+    private var isLoading = false
+
+    private(set) var count = 0
+    /// Payload bytes.
+    private(set) var size = 0
+
+    /// Uses that are this much newer than the disk knows are saved by the next sweep. Milliseconds.
+    static let useTolerance: Int64 = 60_000
+
+    /// Returns the row of a key, expired ones too. O(1).
+    func row(_ key: Key) -> Row? {
+        slot(key).map { rows[$0] }
+    }
+
+    /// Returns the row of a key when a read may see it, and notes the use. O(1).
+    mutating func use(_ key: Key, at now: Timestamp, sliding: Bool) -> Row? {
+        guard let slot = slot(key), rows[slot].isFresh(at: now) else { return nil }
+        if now > rows[slot].used { rows[slot].used = now }
+        if sliding { rows[slot].life = rows[slot].life.renewed(at: now) }
+        if now.millisecondsSince(savedUses[slot]) >= Self.useTolerance {
+            savedUses[slot] = now
+            touched.append(UInt32(slot))
+        }
+        return rows[slot]
+    }
+
+    /// Puts a row in and returns the one that it replaces. O(1) amortised, O(log n) for a life that ends before others.
+    @discardableResult
+    mutating func publish(_ row: Row, for key: Key) -> Row? {
+        if let slot = slot(key) {
+            let old = rows[slot]
+            rows[slot] = row
+            savedUses[slot] = row.used
+            size += row.size - old.size
+            if row.life.expires < old.life.expires { remind(slot) }
+            return old
+        }
+        let slot = takeSlot(row)
+        table.insert(tag: key.tag, slot: slot)
+        count += 1
+        size += row.size
+        remind(slot)
+        return nil
+    }
+
+    /// Gives an entry another life. O(1), O(log n) when it ends earlier.
+    mutating func setLife(_ life: Life, change: UInt64, for key: Key) {
+        guard let slot = slot(key) else { return }
+        let old = rows[slot].life
+        rows[slot].life = life
+        rows[slot].change = change
+        if life.expires < old.expires { remind(slot) }
+    }
+
+    /// Notes a use that the disk already knows of. O(1).
+    mutating func setUse(at time: Timestamp, expires: Timestamp, for key: Key) {
+        guard let slot = slot(key) else { return }
+        rows[slot].used = max(rows[slot].used, time)
+        savedUses[slot] = rows[slot].used
+        if rows[slot].life.ttl != Life.unlimited { rows[slot].life.expires = max(rows[slot].life.expires, expires) }
+    }
+
+    /// Takes a row out. O(1).
+    @discardableResult
+    mutating func remove(_ key: Key) -> Row? {
+        guard let slot = slot(key) else { return nil }
+        table.remove(tag: key.tag, slot: slot)
+        return vacate(slot)
+    }
+
+    /// Takes out up to `limit` rows that have expired at `now`. O(log n) for each.
+    mutating func purge(at now: Timestamp, limit: Int) -> [Row] {
+        var victims: [Row] = []
+        while victims.count < limit, let slot = expiries.popDue(at: now) {
+            guard rows[slot].file != 0, !rows[slot].life.isForever else { continue }
+            if rows[slot].life.isExpired(at: now) {
+                table.remove(tag: Key(rows[slot].key).tag, slot: slot)
+                victims.append(vacate(slot))
+            } else {
+                remind(slot)
+            }
+        }
+        return victims
+    }
+
+    /// Takes out every row whose file number is below `number`. O(n).
+    mutating func clear(below number: UInt64) -> [Row] {
+        vacateAll { $0.file < number }
+    }
+
+    mutating func beginLoading() {
+        isLoading = true
+    }
+
+    /// Takes out what has expired at `now`, and makes the reminders. O(n), O(n log n) when lives end in no order.
+    mutating func finishLoading(at now: Timestamp) -> [Row] {
+        isLoading = false
+        let expired = vacateAll { $0.life.isExpired(at: now) }
+        rebuildReminders()
+        return expired
+    }
+
+    private mutating func vacateAll(where isVictim: (Row) -> Bool) -> [Row] {
+        var victims: [Row] = []
+        for slot in rows.indices where rows[slot].file != 0 && isVictim(rows[slot]) {
+            table.remove(tag: Key(rows[slot].key).tag, slot: slot)
+            victims.append(vacate(slot))
+        }
+        return victims
+    }
+
+    /// Returns the rows whose use the disk does not know within a minute, and counts them as saved. O(their number).
+    mutating func takeTouched() -> [Row] {
+        defer { touched = [] }
+        return touched.map { rows[Int($0)] }.filter { $0.file != 0 }
+    }
+
+    func slot(_ key: Key) -> Int? {
+        table.slot(tag: key.tag) { key.matches(rows[$0].key) }
+    }
+
+    private mutating func takeSlot(_ row: Row) -> Int {
+        if let slot = free.popLast() {
+            rows[Int(slot)] = row
+            savedUses[Int(slot)] = row.used
+            return Int(slot)
+        }
+        if rows.count == rows.capacity {
+            // By half, not by two: it bounds the memory per entry.
+            rows.reserveCapacity(rows.count + rows.count / 2 + 4)
+            savedUses.reserveCapacity(rows.capacity)
+        }
+        rows.append(row)
+        savedUses.append(row.used)
+        return rows.count - 1
+    }
+
+    private mutating func vacate(_ slot: Int) -> Row {
+        let row = rows[slot]
+        rows[slot] = Self.vacant
+        free.append(UInt32(slot))
+        count -= 1
+        size -= row.size
+        return row
+    }
+
+    private mutating func remind(_ slot: Int) {
+        if isLoading || rows[slot].life.isForever { return }
+        expiries.insert(slot, at: rows[slot].life.expires)
+        if expiries.reminders.count > 2 * count + 64 { rebuildReminders() }
+    }
+
+    private mutating func rebuildReminders() {
+        var reminders: [ExpiryQueue.Reminder] = []
+        reminders.reserveCapacity(count)
+        for slot in rows.indices where rows[slot].file != 0 && !rows[slot].life.isForever {
+            reminders.append(ExpiryQueue.Reminder(at: rows[slot].life.expires, slot: UInt32(slot)))
+        }
+        expiries.rebuild(reminders)
+    }
+
+    private static let vacant = Row(
+        key: "", file: 0, change: 0, stored: Timestamp(milliseconds: 0), life: .forever,
+        used: Timestamp(milliseconds: 0), size: 0, checksum: 0)
+}
+
+extension Manifest {
+    /// Returns what is wrong with the value; nothing, unless there is a bug. O(n log n). For tests.
+    func violations() -> [String] {
+        var found: [String] = []
+        let live = rows.indices.filter { rows[$0].file != 0 }
+        if live.count != count { found.append("count is \(count), rows are \(live.count)") }
+        if live.reduce(0, { $0 + rows[$1].size }) != size { found.append("size is \(size)") }
+        if Set(free.map(Int.init)) != Set(rows.indices).subtracting(live) { found.append("free slots are wrong") }
+        var reminders: [UInt32: Timestamp] = [:]
+        for reminder in expiries.reminders {
+            reminders[reminder.slot] = min(reminder.at, reminders[reminder.slot] ?? reminder.at)
+        }
+        for slot in live {
+            let row = rows[slot]
+            if self.slot(Key(row.key)) != slot { found.append("\(row.key) is not found in its slot") }
+            if row.life.isForever { continue }
+            guard let reminder = reminders[UInt32(slot)], reminder <= row.life.expires else {
+                found.append("\(row.key) has no reminder of its expiry")
+                continue
+            }
+        }
+        return found
+    }
+}

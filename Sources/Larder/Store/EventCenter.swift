@@ -1,0 +1,66 @@
+import Dispatch
+import LarderFiles
+
+/// Delivers events on a bounded serial queue of its own, so that no lock is held while a handler runs.
+final class EventCenter: Sendable {
+    typealias Handler = @Sendable (CacheEvent) -> Void
+
+    /// Events that may wait for a slow handler.
+    static let bound = 1_000
+
+    private struct State {
+        var handlers: [Int: Handler] = [:]
+        var next = 0
+        var pending = 0
+        var dropped = 0
+    }
+
+    private let queue = DispatchQueue(label: "larder.events", qos: .utility)
+    private let state = Lock(State())
+
+    var dropped: Int { state.withLock { $0.dropped } }
+
+    /// True when somebody listens: what an event costs to make is spent only then.
+    var isListening: Bool { state.withLock { !$0.handlers.isEmpty } }
+
+    func add(_ handler: @escaping Handler) -> Int {
+        state.withLock { state in
+            state.next += 1
+            state.handlers[state.next] = handler
+            return state.next
+        }
+    }
+
+    func remove(_ id: Int) {
+        let handler = state.withLock { $0.handlers.removeValue(forKey: id) }
+        _ = consume handler
+    }
+
+    func post(_ event: @autoclosure () -> CacheEvent) {
+        guard isListening else { return }
+        let handlers = state.withLock { state -> [Handler] in
+            guard state.pending < Self.bound else {
+                state.dropped += 1
+                return []
+            }
+            state.pending += 1
+            return Array(state.handlers.values)
+        }
+        if handlers.isEmpty { return }
+        let event = event()
+        queue.async {
+            for handler in handlers { handler(event) }
+            self.state.withLock { $0.pending -= 1 }
+        }
+    }
+
+    /// Runs a caller's closure among the events.
+    func run(_ body: @escaping @Sendable () -> Void) {
+        queue.async(execute: body)
+    }
+
+    /// Returns when everything posted before has been delivered. Never call it from a handler.
+    func drain() {
+        queue.sync {}
+    }
+}

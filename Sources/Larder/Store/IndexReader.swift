@@ -1,0 +1,118 @@
+import LarderFiles
+
+/// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.
+struct IndexReader {
+    let fileSystem: any FileSystem
+    let root: SharedDescriptor
+    let path: String
+
+    func read(_ listing: RootListing, into replay: inout IndexReplay) throws(CacheError) {
+        let manifest = listing.hasManifest ? try readManifest(into: &replay) : .absent
+        var journals = listing.journals
+        replay.journals.generations = journals
+        if case .intact(let generation) = manifest {
+            replay.journals.savedGeneration = generation
+            journals.removeAll { $0 < generation }
+        }
+        for generation in journals {
+            try readJournal(generation, isLast: generation == journals.last, into: &replay)
+        }
+        replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete(journals, manifest)
+    }
+
+    private enum Manifest {
+        case absent, damaged
+        case intact(generation: UInt64)
+    }
+
+    /// True when the journals that go with the manifest are there without a gap.
+    private func isComplete(_ journals: [UInt64], _ manifest: Manifest) -> Bool {
+        let first: UInt64 =
+            switch manifest {
+            case .absent: 1
+            case .intact(let generation): generation
+            case .damaged: 0
+            }
+        return first > 0 && journals == Array(first..<first + UInt64(journals.count)) && !journals.isEmpty
+    }
+
+    private func readManifest(into replay: inout IndexReplay) throws(CacheError) -> Manifest {
+        var generation: UInt64?
+        var hasEnd = false
+        let damagedBefore = replay.damagedLines
+        let outcome = try readLines(of: DirectoryLayout.manifest.name, into: &replay) { line in
+            if case .record(.header(_, let found, _)) = line { generation = found }
+            if case .end = line { hasEnd = true }
+        }
+        guard outcome.isWhole, hasEnd, replay.damagedLines == damagedBefore, let generation, generation > 0 else {
+            if replay.damagedLines == damagedBefore { replay.damagedLines += 1 }
+            return .damaged
+        }
+        return .intact(generation: generation)
+    }
+
+    private func readJournal(_ generation: UInt64, isLast: Bool, into replay: inout IndexReplay) throws(CacheError) {
+        var records = 0
+        var endsClosed = false
+        var hasHeader = false
+        let outcome = try readLines(of: DirectoryLayout.journal(generation).name, into: &replay) { line in
+            switch line {
+            case .record(.header): hasHeader = true
+            case .record(.closed): endsClosed = true
+            case .record:
+                records += 1
+                endsClosed = false
+            case .damaged: endsClosed = false
+            case .end, .blank: break
+            }
+        }
+        if !outcome.isWhole || !hasHeader { replay.damagedLines += 1 }
+        replay.journals.records += records
+        guard isLast else { return }
+        replay.journals.endsClosed = endsClosed
+        replay.journals.length = outcome.length
+        replay.journals.isBroken = !outcome.isWhole
+    }
+
+    /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, as a lost one does;
+    /// one that may be readable the next time (no descriptors left, no permission) is an error.
+    private func readLines(
+        of name: FileName, into replay: inout IndexReplay, _ look: (Line) -> Void
+    ) throws(CacheError) -> (length: Int, isWhole: Bool) {
+        let what = "read \(name)"
+        let opened: (file: SharedDescriptor, size: Int)?
+        do {
+            opened = try fileSystem.openRegular(name, in: root.file)
+        } catch .io {
+            return (0, false)
+        } catch {
+            throw CacheError(error, doing: what, path: path)
+        }
+        guard let (file, _) = opened else { return (0, false) }
+        do {
+            let length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file) { bytes throws(CacheError) in
+                let line = Line(bytes)
+                if case .damaged = line { replay.damagedLines += 1 }
+                if case .record(let record) = line {
+                    if case .header(let version, _, _) = record, version > Record.version { throw newer(version) }
+                    replay.apply(record)
+                }
+                look(line)
+            }
+            return (length, true)
+        } catch {
+            switch error {
+            case .stopped(let error): throw error
+            case .reading(.io): return (0, false)
+            case .reading(let error): throw CacheError(error, doing: what, path: path)
+            }
+        }
+    }
+
+    private func newer(_ version: UInt64) -> CacheError {
+        CacheError(
+            code: .newerFormat,
+            message: "The directory was written by a newer Larder (format \(version), this one knows \(Record.version)).",
+            path: path)
+    }
+}

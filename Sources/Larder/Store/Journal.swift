@@ -1,0 +1,179 @@
+import LarderFiles
+
+/// The open journal and what is known of all journals on disk. Used on the info queue alone.
+final class Journal {
+    private let fileSystem: any FileSystem
+    private let isPowerSafe: Bool
+
+    /// The journal that is open for appending; opened by the first change, so that reading writes nothing.
+    private var file: SharedDescriptor?
+    private(set) var sync: GroupSync?
+    /// The highest generation on disk; 0: none.
+    private(set) var generation: UInt64
+    /// All generations on disk.
+    private(set) var generations: [UInt64]
+    /// The last good byte of the current journal.
+    private var length: Int
+    /// True when the current journal cannot be continued: the next record begins a new one.
+    private var isBroken: Bool
+
+    /// The generation of the saved manifest; 0: none.
+    private(set) var savedGeneration: UInt64
+    /// True when the current journal was begun for a save that has not come about.
+    private var isBegunForSave = false
+    /// Records since the saved manifest.
+    private(set) var records: Int
+    /// True when the last record says that the session ended in order.
+    private(set) var endsClosed: Bool
+    /// True when the manifest has to be rewritten however little changed.
+    var mustSave: Bool
+    var schedule = SaveSchedule()
+
+    init(_ loaded: LoadedJournals, fileSystem: any FileSystem, durability: Durability) {
+        self.fileSystem = fileSystem
+        isPowerSafe = durability == .powerSafe
+        generations = loaded.generations
+        generation = loaded.generations.last ?? 0
+        length = loaded.length
+        isBroken = loaded.isBroken
+        savedGeneration = loaded.savedGeneration
+        records = loaded.records
+        endsClosed = loaded.endsClosed
+        mustSave = loaded.isDamaged
+    }
+
+    /// True when the manifest on disk is missing something.
+    var isDirty: Bool { records > 0 || mustSave }
+
+    /// Appends lines, each beginning with its line feed. After an error none of them is there.
+    func append(_ lines: UnsafeRawBufferPointer, count: Int, last: UInt64, in root: SharedDescriptor) throws(Errno) {
+        let file = try current(last: last, in: root)
+        do {
+            try fileSystem.write(lines, .none, to: file.file, at: length)
+        } catch {
+            undo(file, last: last, in: root)
+            throw error
+        }
+        length += lines.count
+        records += count
+        endsClosed = false
+    }
+
+    func append(_ lines: [UInt8], count: Int = 1, last: UInt64, in root: SharedDescriptor) throws(Errno) {
+        try lines.withBytes { bytes throws(Errno) in try append(bytes, count: count, last: last, in: root) }
+    }
+
+    /// Appends the record that makes the next opening a quick one.
+    func close(last: UInt64, in root: SharedDescriptor) throws(Errno) {
+        if endsClosed { return }
+        try append(JournalFormat.lines(.closed(number: last)), count: 0, last: last, in: root)
+        if isPowerSafe, let file { try fileSystem.sync(file.file) }
+        endsClosed = true
+    }
+
+    /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its generation.
+    func beginSave(last: UInt64, in root: SharedDescriptor) throws(Errno) -> UInt64 {
+        if !isBegunForSave || isBroken { try begin(last: last, in: root) }
+        isBegunForSave = true
+        return generation
+    }
+
+    /// Notes that the manifest of `generation` is on disk. `unsaved` records have come since it was begun.
+    func saved(_ generation: UInt64, unsaved: Int) {
+        savedGeneration = generation
+        isBegunForSave = false
+        records = unsaved
+        mustSave = false
+    }
+
+    /// Notes that an older journal has been deleted.
+    func forget(_ old: UInt64) {
+        generations.removeAll { $0 == old }
+    }
+
+    /// Gives the current journal up after a failed sync: what it holds on disk is no longer known.
+    func abandon() {
+        isBroken = true
+    }
+
+    private func current(last: UInt64, in root: SharedDescriptor) throws(Errno) -> SharedDescriptor {
+        if let file, !isBroken { return file }
+        if !isBroken, generation > 0, try resume(in: root), let file { return file }
+        try begin(last: last, in: root)
+        return file!
+    }
+
+    /// Opens the last session's journal for appending; false when it cannot be continued.
+    private func resume(in root: SharedDescriptor) throws(Errno) -> Bool {
+        do {
+            let name = DirectoryLayout.journal(generation).name
+            guard let (file, size) = try fileSystem.openRegular(name, in: root.file, for: .updating), size == length else {
+                return false
+            }
+            use(file)
+            return true
+        } catch .noEntry {
+            return false
+        }
+    }
+
+    private func begin(last: UInt64, in root: SharedDescriptor) throws(Errno) {
+        let header = JournalFormat.header(generation: generation + 1, last: last)
+        let next = DirectoryLayout.journal(generation + 1).name
+        let file: SharedDescriptor
+        do {
+            file = SharedDescriptor(try fileSystem.open(next, in: root.file, for: .creating))
+        } catch .exists {
+            // Something foreign has the name, or what a failed attempt could not remove: go above it.
+            generation += 1
+            return try begin(last: last, in: root)
+        }
+        do {
+            try fileSystem.write(header, to: file.file, at: 0)
+            if isPowerSafe {
+                try fileSystem.sync(file.file)
+                try fileSystem.sync(root.file)
+            }
+        } catch {
+            try? fileSystem.remove(next, in: root.file, directory: false)
+            throw error
+        }
+        generation += 1
+        generations.append(generation)
+        length = header.count
+        isBroken = false
+        endsClosed = false
+        use(file)
+    }
+
+    private func use(_ file: SharedDescriptor) {
+        self.file = file
+        sync = GroupSync(file, of: fileSystem)
+    }
+
+    /// Takes back what a failed append may have left: a shorter line over a longer torn one would be spoilt by its tail.
+    private func undo(_ file: SharedDescriptor, last: UInt64, in root: SharedDescriptor) {
+        do {
+            try fileSystem.truncate(file.file, to: length)
+        } catch {
+            isBroken = true
+            // Best effort: the next record tries again.
+            try? begin(last: last, in: root)
+        }
+    }
+}
+
+/// What opening found out about the journals.
+struct LoadedJournals {
+    /// Sorted.
+    var generations: [UInt64] = []
+    /// Bytes of the last journal.
+    var length = 0
+    /// The last journal could not be read to its end.
+    var isBroken = false
+    var savedGeneration: UInt64 = 0
+    var records = 0
+    var endsClosed = false
+    /// Manifest or journals had lines that could not be read, or were missing.
+    var isDamaged = false
+}

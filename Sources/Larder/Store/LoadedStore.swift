@@ -1,0 +1,11 @@
+/// What opening a directory brought to light.
+struct LoadedStore {
+    let volume: Volume
+    var shards: [Shard]
+    var lastNumber: UInt64
+    var journals: LoadedJournals
+    var reconciliation: Reconciliation
+    var damagedLines: Int
+    /// Entries that had expired before the directory was opened.
+    var expired: Int
+}

@@ -1,0 +1,91 @@
+import LarderFiles
+
+/// Opens a directory whose lock is held: decides whether it is a cache, and reads its index.
+struct Opener {
+    let fileSystem: any FileSystem
+    let path: String
+    let identity: FileIdentity
+    let root: SharedDescriptor
+    let now: Timestamp
+
+    /// Reads the cache in the directory; makes one where the directory is empty. Writes nothing else.
+    func load() throws(CacheError) -> LoadedStore {
+        let listing = try RootListing(of: root, in: fileSystem, path: path)
+        let entries = try openEntries(listing)
+        if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
+        let opened = if let entries { entries } else { try make(listing) }
+        let volume = Volume(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
+        var replay = IndexReplay()
+        if listing.isEmpty { return try finish(replay, listing, volume) }
+        try IndexReader(fileSystem: fileSystem, root: root, path: path).read(listing, into: &replay)
+        return try finish(replay, listing, volume)
+    }
+
+    private var notACache: CacheError {
+        CacheError(
+            code: .notACache, message: "The directory is not empty and holds no cache; it was left untouched.", path: path)
+    }
+
+    private func finish(_ replay: consuming IndexReplay, _ listing: RootListing, _ volume: Volume) throws(CacheError) -> LoadedStore {
+        let isClean = replay.isClean
+        let expired = replay.finish(at: now, keepingGraves: !isClean)
+        var loaded = LoadedStore(
+            volume: volume, shards: replay.shards, lastNumber: replay.lastNumber, journals: replay.journals,
+            reconciliation: Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines, expired: expired)
+        if isClean || listing.isEmpty { return loaded }
+        let files = try numbers(in: volume)
+        loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0)
+        let rows = loaded.shards.flatMap { shard in
+            shard.manifest.rows.lazy.filter { $0.file != 0 }.map { (key: $0.key, file: $0.file) }
+        }
+        let doomed = Set(loaded.shards.flatMap { $0.doomed.lazy.map(\.file) })
+        loaded.reconciliation = Reconciliation(
+            rows: rows, files: files.filter { !doomed.contains($0) }, cleared: replay.cleared)
+        return loaded
+    }
+
+    private func openEntries(_ listing: RootListing) throws(CacheError) -> SharedDescriptor? {
+        guard listing.hasEntries else { return nil }
+        return try translating("open the entries", at: path) { () throws(Errno) in
+            SharedDescriptor(try fileSystem.open(DirectoryLayout.entries.name, in: root.file, for: .directory))
+        }
+    }
+
+    /// Makes the directory of the entries. Where a kill has cut `removeAll` in two, brings the old one back.
+    private func make(_ listing: RootListing) throws(CacheError) -> SharedDescriptor {
+        try translating("make the entries directory", at: path) { () throws(Errno) in
+            let name = DirectoryLayout.entries.name
+            if let last = try lastInTrash(listing) {
+                let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
+                try fileSystem.rename(.number(last), in: trash, to: name, in: root.file)
+            } else {
+                try fileSystem.makeDirectory(name, in: root.file)
+            }
+            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .directory))
+        }
+    }
+
+    private func lastInTrash(_ listing: RootListing) throws(Errno) -> UInt64? {
+        guard listing.hasTrash else { return nil }
+        let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
+        var last: UInt64?
+        try fileSystem.list(trash) { name, kind in
+            if case .number(let number) = name, kind == .directory { last = max(last ?? 0, number) }
+            return true
+        }
+        return last
+    }
+
+    private func numbers(in volume: Volume) throws(CacheError) -> [UInt64] {
+        var numbers: [UInt64] = []
+        try translating("list the entries", at: path) { () throws(Errno) in
+            try fileSystem.list(volume.entries.file) { name, kind in
+                if case .number(let number) = name, kind == .regular, number <= Record.lastNumber, number > 0 {
+                    numbers.append(number)
+                }
+                return true
+            }
+        }
+        return numbers
+    }
+}

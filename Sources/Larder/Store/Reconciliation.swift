@@ -1,0 +1,52 @@
+/// What is still to be done after an unclean close, so that rows and files agree again.
+///
+/// It touches only numbers below this session's first.
+struct Reconciliation: Sendable {
+    /// Files that no row mentions, the newest last.
+    private(set) var unmentioned: [UInt64] = []
+    /// Files that rows mention and the directory does not have, with their keys.
+    private(set) var missing: [(key: String, file: UInt64)] = []
+    /// Files below this number were removed by `removeAll`.
+    let cleared: UInt64
+    /// Removes are kept in mind until then.
+    private(set) var isDone = true
+    /// Something could not be read or deleted; the next opening tries again.
+    private(set) var hasResidue = false
+
+    /// Nothing to do.
+    init(cleared: UInt64 = 0) {
+        self.cleared = cleared
+    }
+
+    /// Compares the rows of the index with the names in the directory. O(n log n).
+    init(rows: [(key: String, file: UInt64)], files: [UInt64], cleared: UInt64) {
+        self.cleared = cleared
+        let mentioned = Set(rows.map(\.file))
+        let present = Set(files)
+        unmentioned = files.filter { !mentioned.contains($0) }.sorted()
+        missing = rows.filter { !present.contains($0.file) }
+        isDone = false
+    }
+
+    enum Step {
+        case examine(file: UInt64)
+        case check(key: String, file: UInt64)
+        case finish
+    }
+
+    /// The next thing to do: all files first, so that a row whose file is missing is forgotten only after adoption.
+    mutating func next() -> Step {
+        if let file = unmentioned.popLast() { return .examine(file: file) }
+        if let row = missing.popLast() { return .check(key: row.key, file: row.file) }
+        return .finish
+    }
+
+    mutating func leaveResidue() {
+        hasResidue = true
+    }
+
+    /// Notes that everything has been looked at. With a residue it is not done: the removes stay in mind.
+    mutating func finish() {
+        isDone = !hasResidue
+    }
+}

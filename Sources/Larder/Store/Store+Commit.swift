@@ -1,0 +1,50 @@
+import LarderFiles
+
+extension Store {
+    /// Appends a change's lines to the journal and publishes it: from then on it is committed. Call it in a block of `disk`.
+    ///
+    /// A process killed before the write has changed nothing; one killed after it finds the change again.
+    func commit<Result>(
+        _ lines: UnsafeRawBufferPointer, count: Int = 1, in volume: Volume, _ publish: (Index) -> Result
+    ) throws(CacheError) -> (result: Result, ticket: Ticket?) {
+        try info.run { () throws(CacheError) in
+            try translating("write the journal", at: volume.path) { () throws(Errno) in
+                try journal.append(lines, count: count, last: lastTaken, in: volume.root)
+            }
+            if journal.schedule.changed() { scheduleSave() }
+            let ticket = isPowerSafe ? journal.sync.map { Ticket(sync: $0, number: $0.note()) } : nil
+            return (publish(index), ticket)
+        }
+    }
+
+    func commit<Result>(
+        _ lines: [UInt8], count: Int = 1, in volume: Volume, _ publish: (Index) -> Result
+    ) throws(CacheError) -> (result: Result, ticket: Ticket?) {
+        try lines.withBytes { bytes throws(CacheError) in try commit(bytes, count: count, in: volume, publish) }
+    }
+
+    /// Publishes a change whose record is only a help to the next opening, and writes the record if that can be done.
+    func commitBestEffort(_ record: Record, in volume: Volume, _ publish: (Index) -> Void) -> Ticket? {
+        do {
+            return try commit(JournalFormat.lines(record), in: volume, publish).ticket
+        } catch {
+            report(error)
+            info.run {
+                publish(index)
+                journal.mustSave = true
+                if journal.schedule.changed() { scheduleSave() }
+            }
+            return nil
+        }
+    }
+
+    /// A record on its way to stable storage.
+    struct Ticket {
+        let sync: GroupSync
+        let number: Int
+
+        func wait() throws(Errno) {
+            try sync.sync(through: number)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import LarderFiles
+
+extension Store {
+    /// Gives a fresh entry a new life without rewriting its payload. Returns false when there is none.
+    ///
+    /// The life slot of the file is written before the journal when the life gets shorter, and after it when it gets longer:
+    /// wherever the process is killed, what a rebuild finds is never longer than what was asked for.
+    func setLife(_ life: Life, of key: Key, at now: Timestamp) throws(CacheError) -> Bool {
+        do {
+            return try changing(shard: key.shard) { volume throws(CacheError) in
+                try setLife(life, of: key, at: now, in: volume)
+            }
+        } catch {
+            report(error, keys: [key.text])
+            throw error
+        }
+    }
+
+    private func setLife(_ life: Life, of key: Key, at now: Timestamp, in volume: Volume) throws(CacheError) -> Bool {
+        guard let row = index.withShard(of: key, { $0.manifest.row(key) }), row.isFresh(at: now) else { return false }
+        let number = try takeNumber()
+        let isShorter = life.expires < row.life.expires
+        if isShorter {
+            do {
+                guard try writeSlot(life, number, of: row, in: volume) else { return false }
+            } catch {
+                _ = try? writeSlot(row.life, row.change, of: row, in: volume)
+                throw error
+            }
+        }
+        let ticket: Ticket?
+        do {
+            ticket = try commitLife(life, number, of: row, key, in: volume)
+        } catch {
+            if isShorter { _ = try? writeSlot(row.life, row.change, of: row, in: volume) }
+            throw error
+        }
+        do {
+            if !isShorter, try !writeSlot(life, number, of: row, in: volume) { return false }
+            if let ticket {
+                try translating("sync the journal", at: volume.path) { () throws(Errno) in try ticket.wait() }
+            }
+        } catch {
+            // Back to the old life, in memory whatever happens, and on disk as far as it still listens.
+            let number = try takeNumber()
+            let record = Record.life(key: row.key, file: row.file, change: number, row.life)
+            _ = commitBestEffort(record, in: volume) { index in
+                index.withShard(of: key) { $0.manifest.setLife(row.life, change: number, for: key) }
+            }
+            _ = try? writeSlot(row.life, number, of: row, in: volume)
+            throw error
+        }
+        return true
+    }
+
+    private func commitLife(
+        _ life: Life, _ number: UInt64, of row: Row, _ key: Key, in volume: Volume
+    ) throws(CacheError) -> Ticket? {
+        let record = Record.life(key: row.key, file: row.file, change: number, life)
+        return try commit(JournalFormat.lines(record), in: volume) { index in
+            index.withShard(of: key) { $0.manifest.setLife(life, change: number, for: key) }
+        }.ticket
+    }
+
+    /// Overwrites the life slot in the trailer of an entry file. Returns false when the file is gone. A damaged trailer is
+    /// left alone: it tells a rebuild nothing, with this life or another.
+    private func writeSlot(
+        _ life: Life, _ change: UInt64, of row: Row, in volume: Volume
+    ) throws(CacheError) -> Bool {
+        let outcome: Bool?
+        do {
+            outcome = try overwriteSlot(life, change, of: row, in: volume)
+        } catch .noEntry {
+            return false
+        } catch {
+            throw CacheError(error, doing: "renew a life", path: volume.path(of: row.file))
+        }
+        guard outcome != nil else { throw volume.notOurs(row.file) }
+        return true
+    }
+
+    /// Returns nil when the file's name belongs to something else, and false when the trailer is damaged.
+    private func overwriteSlot(_ life: Life, _ change: UInt64, of row: Row, in volume: Volume) throws(Errno) -> Bool? {
+        guard let (file, size) = try fileSystem.openRegular(.number(row.file), in: volume.entries.file, for: .updating) else {
+            return nil
+        }
+        let position = size - EntryFile.trailerLength
+        guard position >= row.size else { return false }
+        var trailer = [UInt8](repeating: 0, count: EntryFile.trailerLength)
+        let count = try fileSystem.read(file.file, at: position, into: &trailer)
+        guard count == trailer.count, let check = trailer.withBytes({ EntryFile.recordCheck(inTrailer: $0) }) else {
+            return false
+        }
+        try fileSystem.write(EntryFile.slot(life: life, change: change, recordCheck: check), to: file.file, at: position)
+        if isPowerSafe { try fileSystem.sync(file.file) }
+        return true
+    }
+}

@@ -1,0 +1,95 @@
+import Dispatch
+import LarderFiles
+
+extension Store {
+    /// Returns the store of a directory: the one that is open in this process, or a new one.
+    ///
+    /// `join` is called with it before anybody can close it.
+    static func open(
+        path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock,
+        join: (Store) throws(CacheError) -> Void
+    ) throws(CacheError) -> Store {
+        let now = clock.now
+        let (root, identity) = try openRoot(path, in: fileSystem)
+        var expired: Int?
+        let store = try Registry.shared.store(of: identity, root: root, in: fileSystem, path: path) {
+            store throws(CacheError) in
+            guard store.settings == settings else {
+                throw CacheError(
+                    code: .differentConfiguration, message: "The directory is already open here with other settings.",
+                    path: path)
+            }
+            try join(store)
+        } open: { root throws(CacheError) in
+            let loaded = try Opener(
+                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now
+            ).load()
+            expired = loaded.expired
+            return Store(loaded, path: path, clock: clock, settings: settings)
+        }
+        if let expired { store.begin(expired: expired) }
+        return store
+    }
+
+    static func openRoot(
+        _ path: String, in fileSystem: any FileSystem
+    ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity) {
+        do {
+            let root = try fileSystem.openDirectory(path: path, create: true)
+            let identity = try fileSystem.status(of: root).identity
+            return (SharedDescriptor(root), identity)
+        } catch .notDirectory {
+            throw CacheError(
+                code: .notACache, message: "What is there is no directory.", path: path, errno: Errno.notDirectory.rawValue)
+        } catch {
+            throw CacheError(error, doing: "open the directory", path: path)
+        }
+    }
+
+    /// Starts what goes on behind.
+    private func begin(expired: Int) {
+        if expired > 0 {
+            report(CacheEvent(.expired, count: expired)) { $0.expirations += expired }
+        }
+        unlinkBehind()
+        reconcileBehind()
+        emptyTrash()
+        scheduleSweep()
+    }
+
+    /// Returns when the manifest is saved and every chore begun before is done.
+    func flush() throws(CacheError) {
+        unlinkBehind()
+        chores.wait()
+        try chores.alone { () throws(CacheError) in try save(always: true) }
+        chores.wait()
+    }
+
+    /// Ends the session in order: what comes after reads and writes nothing.
+    ///
+    /// Only the last handle's closing does it; `isLast` is asked while nobody can open another.
+    func close(isLast: () -> Bool) throws(CacheError) {
+        guard let lease = disk.sync(execute: { lease }) else { return }
+        try lease.end(when: isLast) { () throws(CacheError) in
+            unlinkBehind()
+            chores.wait()
+            let saving = Result { () throws(CacheError) in
+                try chores.alone { () throws(CacheError) in try save(always: false) }
+            }
+            try disk.run(flags: .barrier) { () throws(CacheError) in try endSession() }
+            try saving.get()
+        }
+    }
+
+    private func endSession() throws(CacheError) {
+        guard let volume else { return }
+        self.volume = nil
+        let isSettled = index.doomedCount == 0 && reconciliation.withLock { $0.isDone }
+        try info.run { () throws(CacheError) in
+            guard isSettled else { return }
+            try translating("close the journal", at: path) { () throws(Errno) in
+                try journal.close(last: lastTaken, in: volume.root)
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import Foundation
+import LarderFiles
+
+extension Store {
+    /// Returns the payload of a fresh entry, verified; nil for a miss. What cannot be read is a miss, counted and reported.
+    func read(_ key: Key, at now: Timestamp) -> Data? {
+        // A writer may replace the file between the look-up and the opening; each time it does, it has made progress.
+        for _ in 0..<3 {
+            guard let row = use(key, at: now) else { return nil }
+            switch try? onDisk({ volume throws(CacheError) in volume.payload(of: row) }) {
+            case .payload(let payload):
+                return payload
+            case .gone where isCurrent(row, key):
+                drop(row, key, as: .lost)
+            case .gone:
+                takeBackHit(key, asMiss: false)
+                continue
+            case .damaged:
+                drop(row, key, as: .corrupt)
+            case .failed(let error):
+                report(error, keys: [key.text])
+            case nil:
+                break
+            }
+            takeBackHit(key, asMiss: true)
+            return nil
+        }
+        return readHoldingStripe(key, at: now)
+    }
+
+    /// The same with writers of the key kept out: for a key that is overwritten again and again.
+    private func readHoldingStripe(_ key: Key, at now: Timestamp) -> Data? {
+        let reading = try? changing(shard: key.shard) { volume throws(CacheError) in
+            use(key, at: now).map { volume.payload(of: $0) }
+        }
+        guard let reading = reading ?? nil else { return nil }
+        if case .payload(let payload) = reading { return payload }
+        if case .failed(let error) = reading { report(error, keys: [key.text]) }
+        takeBackHit(key, asMiss: true)
+        return nil
+    }
+
+    /// Looks a row up for a read and counts it.
+    private func use(_ key: Key, at now: Timestamp) -> Row? {
+        index.withShard(of: key) { shard in
+            guard let row = shard.manifest.use(key, at: now, sliding: settings.slidingExpiry) else {
+                shard.misses += 1
+                return nil
+            }
+            shard.hits += 1
+            return row
+        }
+    }
+
+    private func takeBackHit(_ key: Key, asMiss: Bool) {
+        index.withShard(of: key) { shard in
+            shard.hits -= 1
+            shard.misses += asMiss ? 1 : 0
+        }
+    }
+
+    private func isCurrent(_ row: Row, _ key: Key) -> Bool {
+        index.withShard(of: key) { $0.manifest.row(key)?.file == row.file }
+    }
+
+    /// Returns the row of a fresh entry without counting a use. While files and rows are not yet reconciled, the file must be
+    /// there.
+    func freshRow(_ key: Key, at now: Timestamp) -> Row? {
+        guard let row = index.withShard(of: key, { $0.manifest.row(key) }), row.isFresh(at: now) else { return nil }
+        if reconciliation.withLock({ $0.isDone }) { return row }
+        let isThere = try? onDisk { volume throws(CacheError) in
+            try translating("look for an entry", at: volume.path(of: row.file)) { () throws(Errno) in
+                try fileSystem.status(of: .number(row.file), in: volume.entries.file).kind == .regular
+            }
+        }
+        return isThere == true ? row : nil
+    }
+
+    /// Forgets an entry whose file is gone or proven damaged, unless a newer value has come.
+    func drop(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) {
+        let dropped = try? changing(shard: key.shard) { volume throws(CacheError) in
+            guard isCurrent(row, key) else { return false }
+            let number = try takeNumber()
+            _ = commitBestEffort(.remove(key: row.key, number: number), in: volume) { index in
+                index.withShard(of: key) { shard in
+                    shard.manifest.remove(key)
+                    if cause != .lost { shard.doom(row.file, of: key) }
+                }
+            }
+            if cause != .lost { unlinkDoomed(in: volume, shard: key.shard) }
+            return true
+        }
+        guard dropped == true else { return }
+        report(CacheEvent(cause, keys: [row.key])) { statistics in
+            if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import LarderFiles
+
+/// The one repair there is. After an unclean close, or without an index, it makes rows and files agree:
+/// *adopt* a file that no row mentions, *forget* a row without a file, *delete* a file that is superseded or no entry.
+extension Store {
+    private static let slice = 64
+
+    func reconcileBehind() {
+        if reconciliation.withLock({ $0.isDone }) { return }
+        chores.begin(.reconcile) { [weak self] in
+            guard let self else { return false }
+            return (try? onDisk { volume throws(CacheError) in reconcileSome(in: volume) }) ?? false
+        }
+    }
+
+    private func reconcileSome(in volume: Volume) -> Bool {
+        for _ in 0..<Self.slice {
+            switch reconciliation.withLock({ $0.next() }) {
+            case .examine(let file):
+                examine(file, in: volume)
+            case .check(let key, let file):
+                check(Key(key), file, in: volume)
+            case .finish:
+                finishReconciling()
+                return false
+            }
+        }
+        return true
+    }
+
+    private func finishReconciling() {
+        let isDone = reconciliation.withLock { reconciliation in
+            reconciliation.finish()
+            return reconciliation.isDone
+        }
+        if isDone { index.forEachShard { $0.graves = [:] } }
+        info.run {
+            if journal.isDirty, journal.schedule.changed() { scheduleSave() }
+        }
+    }
+
+    /// Looks at a file that no row mentioned when the directory was opened.
+    private func examine(_ file: UInt64, in volume: Volume) {
+        let footer: EntryFile.Footer?
+        do {
+            footer = try self.footer(of: file, in: volume)
+        } catch .noEntry {
+            return
+        } catch {
+            return leaveResidue(CacheError(error, doing: "look at an unknown file", path: volume.path(of: file)))
+        }
+        do {
+            switch footer {
+            case .valid(let row): try consider(row, in: volume)
+            case .invalid, .longer: try delete(file, in: volume)
+            case .newer, nil: break
+            }
+        } catch {
+            leaveResidue(error)
+        }
+    }
+
+    private func leaveResidue(_ error: CacheError) {
+        reconciliation.withLock { $0.leaveResidue() }
+        report(error)
+    }
+
+    /// Reads a footer; nil when the name is no regular file.
+    private func footer(of number: UInt64, in volume: Volume) throws(Errno) -> EntryFile.Footer? {
+        guard let (file, size) = try fileSystem.openRegular(.number(number), in: volume.entries.file) else { return nil }
+        var length = min(size, 1 << 10)
+        while true {
+            var tail = [UInt8](repeating: 0, count: length)
+            if try fileSystem.read(file.file, at: size - length, into: &tail) < length { return .invalid }
+            let footer = tail.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: size) }
+            guard case .longer(let needed) = footer, needed > length, needed <= LineReader.longestLine else { return footer }
+            length = needed
+        }
+    }
+
+    /// Adopts an entry that was found by its file, unless more is known about its key.
+    private func consider(_ row: Row, in volume: Volume) throws(CacheError) {
+        let key = Key(row.key)
+        let cleared = reconciliation.withLock { $0.cleared }
+        let now = clock.now
+        raiseNumbers(to: row.change)
+        let isWanted = stripes[key.shard].withLock { _ in
+            let known = index.withShard(of: key) { ($0.manifest.row(key)?.file ?? 0, $0.graves[key] ?? 0) }
+            if known.0 == row.file { return true }
+            guard max(known.0, known.1, cleared) < row.file, !row.life.isExpired(at: now) else { return false }
+            _ = commitBestEffort(.set(row), in: volume) { index in
+                index.withShard(of: key) { shard in
+                    if let old = shard.manifest.publish(row, for: key) { shard.doom(old.file, of: key) }
+                }
+            }
+            report(CacheEvent(.adopted, keys: [row.key])) { $0.adoptions += 1 }
+            return true
+        }
+        if !isWanted { try delete(row.file, in: volume) }
+    }
+
+    private func delete(_ file: UInt64, in volume: Volume) throws(CacheError) {
+        try translating("delete an orphan", at: volume.path(of: file)) { () throws(Errno) in
+            try volume.unlink(file)
+        }
+        tally.withLock { $0.orphansDeleted += 1 }
+    }
+
+    /// Forgets a row whose file was not in the directory, if it still is not.
+    private func check(_ key: Key, _ file: UInt64, in volume: Volume) {
+        do {
+            _ = try fileSystem.status(of: .number(file), in: volume.entries.file)
+        } catch .noEntry {
+            let isForgotten = stripes[key.shard].withLock { _ in
+                guard index.withShard(of: key, { $0.manifest.row(key)?.file }) == file, let number = try? takeNumber()
+                else { return false }
+                _ = commitBestEffort(.remove(key: key.text, number: number), in: volume) { index in
+                    index.withShard(of: key) { _ = $0.manifest.remove(key) }
+                }
+                return true
+            }
+            if isForgotten { report(CacheEvent(.lost, keys: [key.text])) { $0.losses += 1 } }
+        } catch {
+            leaveResidue(CacheError(error, doing: "look for an entry", path: volume.path(of: file)))
+        }
+    }
+}

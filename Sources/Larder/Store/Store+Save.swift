@@ -1,0 +1,138 @@
+import Dispatch
+import LarderFiles
+
+extension Store {
+    /// Arranges for a save after the delay. Called on `info`, by the first change since the last one.
+    func scheduleSave() {
+        clock.schedule(after: settings.saveDelay) { [weak self] in
+            self?.chores.begin(.save) { [weak self] in
+                guard let self else { return false }
+                info.run { journal.schedule.due() }
+                unlinkBehind()
+                do throws(CacheError) {
+                    try save(always: false)
+                } catch {
+                    report(error)
+                }
+                return false
+            }
+        }
+    }
+
+    /// Rewrites the manifest, when that is cheap beside what changed or `always`. Call it on the chores queue.
+    ///
+    /// 1. On `info`, a new journal is begun: whatever happens from here on stands in it too.
+    /// 2. The shards are copied one by one on `frozen` and written to a temporary file. Writers go on.
+    /// 3. The file is renamed into place and the older journals are deleted.
+    ///
+    /// Killed anywhere in between, the old manifest and all journals are still there. Nothing is synced: the files are the
+    /// truth, and an index lost with the power is made again from them; unless `powerSafe`.
+    func save(always: Bool) throws(CacheError) {
+        guard let volume = disk.sync(execute: { volume }) else { return }
+        let entries = index.count
+        let begun = try translating("begin a journal", at: path) { () throws(Errno) in
+            try info.run { () throws(Errno) -> Begun? in
+                let isWorthIt = SaveSchedule.isWorthSaving(records: journal.records, entries: entries)
+                guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
+                let generation = try journal.beginSave(last: lastTaken, in: volume.root)
+                return Begun(generation: generation, records: journal.records, journal: ObjectIdentifier(journal))
+            }
+        }
+        guard let begun else { return }
+        try translating("save the manifest", at: path) { () throws(Errno) in
+            try writeManifest(begun.generation, in: volume)
+        }
+        try translating("delete an old journal", at: path) { () throws(Errno) in
+            try deleteJournals(older: begun, in: volume)
+        }
+    }
+
+    /// A save under way: the generation that it writes, and what the journals held when it began.
+    private struct Begun {
+        let generation: UInt64
+        let records: Int
+        let journal: ObjectIdentifier
+    }
+
+    private func writeManifest(_ generation: UInt64, in volume: Volume) throws(Errno) {
+        let root = volume.root
+        let temporary = DirectoryLayout.temporaryManifest(generation).name
+        let manifest = DirectoryLayout.manifest.name
+        let file = try createAnew(temporary, in: root)
+        do throws(Errno) {
+            try writeRecords(generation, to: file)
+            if isPowerSafe { try fileSystem.sync(file.file) }
+            guard try isReplaceable(manifest, in: root) else { throw .exists }
+            try fileSystem.rename(temporary, in: root.file, to: manifest, in: root.file)
+            if isPowerSafe { try fileSystem.sync(root.file) }
+        } catch {
+            try? fileSystem.remove(temporary, in: root.file, directory: false)
+            throw error
+        }
+    }
+
+    /// Creates a file; one that a killed session left under the name goes first.
+    private func createAnew(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> SharedDescriptor {
+        do {
+            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating))
+        } catch .exists {
+            guard try isReplaceable(name, in: root) else { throw .exists }
+            try fileSystem.remove(name, in: root.file, directory: false)
+            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating))
+        }
+    }
+
+    /// False when something that is no regular file, and so not ours, has the name.
+    private func isReplaceable(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> Bool {
+        do {
+            return try fileSystem.status(of: name, in: root.file).kind == .regular
+        } catch .noEntry {
+            return true
+        }
+    }
+
+    private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
+        var printer = RecordPrinter(reserving: 64 << 10)
+        var offset = 0
+        func flush() throws(Errno) {
+            try fileSystem.write(printer.bytes, to: file.file, at: offset)
+            offset += printer.bytes.count
+            printer.removeAll()
+        }
+        ManifestFormat.begin(&printer, generation: generation, last: lastTaken)
+        let cleared = reconciliation.withLock { $0.cleared }
+        if cleared > 0 { ManifestFormat.append(.clear(number: cleared), to: &printer) }
+        for shard in 0..<Index.shardCount {
+            let (rows, graves) = snapshot(shard)
+            for (key, number) in graves { ManifestFormat.append(.remove(key: key.text, number: number), to: &printer) }
+            for row in rows where row.file != 0 {
+                ManifestFormat.append(.set(row), to: &printer)
+                if printer.bytes.count >= 60 << 10 { try flush() }
+            }
+        }
+        ManifestFormat.end(&printer)
+        try flush()
+    }
+
+    /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here.
+    func snapshot(_ shard: Int) -> (rows: [Row], graves: [Key: UInt64]) {
+        frozen.run {
+            index.withShard(at: shard) { ($0.manifest.rows, $0.graves) }
+        }
+    }
+
+    private func deleteJournals(older begun: Begun, in volume: Volume) throws(Errno) {
+        let old = info.run {
+            // The directory may have been replaced meanwhile, and the journal with it.
+            guard ObjectIdentifier(journal) == begun.journal else { return [UInt64]() }
+            journal.saved(begun.generation, unsaved: journal.records - begun.records)
+            return journal.generations.filter { $0 < begun.generation }
+        }
+        for generation in old {
+            do {
+                try fileSystem.remove(DirectoryLayout.journal(generation).name, in: volume.root.file, directory: false)
+            } catch .noEntry {}
+            info.run { journal.forget(generation) }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import LarderFiles
+
+extension Store {
+    /// Stores a payload: its file, its record, its row. The file that it replaces is unlinked behind.
+    ///
+    /// Killed before the journal has the record, the process leaves a file that the next opening adopts or deletes; after it,
+    /// the value is stored.
+    func set(
+        _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp
+    ) throws(CacheError) {
+        let row = Row(
+            key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
+            checksum: XXH64.hash(payload), attachments: attachments)
+        let replaced = try retryingReopened(key) { () throws(CacheError) in
+            try changing(shard: key.shard) { volume throws(CacheError) in
+                try store(payload, row, key, in: volume)
+            }
+        }
+        tally.withLock { $0.stores += 1 }
+        guard let replaced else { return }
+        unlinkSomeBehind(shard: key.shard)
+        events.post(CacheEvent(.replaced, keys: [replaced.key]))
+    }
+
+    private func store(
+        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, in volume: Volume
+    ) throws(CacheError) -> Row? {
+        let new = try create(payload, row, key, in: volume)
+        let committed: (result: Row?, ticket: Ticket?)
+        do {
+            committed = try new.text.withBytes { bytes throws(CacheError) in
+                let line = UnsafeRawBufferPointer(rebasing: bytes.prefix(new.lineLength))
+                return try commit(line, in: volume) { index in
+                    index.withShard(of: key) { $0.manifest.publish(new.row, for: key) }
+                }
+            }
+        } catch {
+            discard(new.row.file, of: key, in: volume)
+            throw error
+        }
+        if let ticket = committed.ticket {
+            try waitOrTakeBack(ticket, new.row, replacing: committed.result, key, in: volume)
+        }
+        if let replaced = committed.result {
+            index.withShard(of: key) { $0.doom(replaced.file, of: key) }
+        }
+        return committed.result
+    }
+
+    /// A file that no record mentions yet. `text` is the journal's line and, behind it, the trailer of the footer.
+    private struct NewFile {
+        var row: Row
+        var text: [UInt8]
+        var lineLength: Int
+    }
+
+    private func create(
+        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, in volume: Volume
+    ) throws(CacheError) -> NewFile {
+        var new = NewFile(row: row, text: [], lineLength: 0)
+        var mayRetry = true
+        while true {
+            new.row.file = try takeNumber()
+            new.row.change = new.row.file
+            print(&new)
+            guard new.lineLength <= LineReader.longestRecord else {
+                throw CacheError(code: .tooLarge, message: "Key and metadata make a record of more than 1 MiB.")
+            }
+            do {
+                try write(payload, new, key, in: volume)
+                return new
+            } catch .exists {
+                continue
+            } catch {
+                // What was replaced and not yet unlinked may be just the room that is needed.
+                if mayRetry, error == .noSpace || error == .overQuota, unlinkDoomed(in: volume) > 0 {
+                    mayRetry = false
+                    continue
+                }
+                throw CacheError(error, doing: "store a value", path: volume.path(of: new.row.file))
+            }
+        }
+    }
+
+    private func print(_ new: inout NewFile) {
+        var printer = RecordPrinter(reserving: 256 + new.row.key.utf8.count)
+        JournalFormat.append(.set(new.row), to: &printer)
+        new.lineLength = printer.bytes.count
+        EntryFile.appendTrailer(
+            to: &printer, recordLength: new.lineLength - 1, life: new.row.life, change: new.row.change)
+        new.text = printer.bytes
+    }
+
+    private func write(
+        _ payload: UnsafeRawBufferPointer, _ new: NewFile, _ key: Key, in volume: Volume
+    ) throws(Errno) {
+        let file = try fileSystem.open(.number(new.row.file), in: volume.entries.file, for: .creating)
+        do {
+            try new.text.withBytes { text throws(Errno) in
+                let footer = UnsafeRawBufferPointer(rebasing: text.dropFirst())
+                try fileSystem.write(payload, footer, to: file, at: 0)
+            }
+            guard isPowerSafe else { return }
+            try fileSystem.sync(file)
+            try volume.entriesSync.sync(through: volume.entriesSync.note())
+        } catch {
+            discard(new.row.file, of: key, in: volume)
+            throw error
+        }
+    }
+
+    /// Undoes the file of a value that could not be stored. Emptied first: without its footer nothing adopts it.
+    private func discard(_ file: UInt64, of key: Key, in volume: Volume) {
+        if let open = try? fileSystem.open(.number(file), in: volume.entries.file, for: .updating) {
+            try? fileSystem.truncate(open, to: 0)
+        }
+        do {
+            try volume.unlink(file)
+        } catch {
+            index.withShard(of: key) { $0.doom(file, of: key) }
+        }
+    }
+
+    /// Waits until the record is on stable storage; when that fails, brings the old value back and throws.
+    private func waitOrTakeBack(
+        _ ticket: Ticket, _ row: Row, replacing old: Row?, _ key: Key, in volume: Volume
+    ) throws(CacheError) {
+        let error: Errno
+        do {
+            return try ticket.wait()
+        } catch let failure {
+            error = failure
+        }
+        let number = try takeNumber()
+        info.run {
+            journal.abandon()
+            let lines =
+                old.map { JournalFormat.lines(.remove(key: row.key, number: number), .set($0)) }
+                ?? JournalFormat.lines(.remove(key: row.key, number: number))
+            do {
+                try journal.append(lines, last: lastTaken, in: volume.root)
+                if let sync = journal.sync { try sync.sync(through: sync.note()) }
+            } catch {
+                journal.mustSave = true
+            }
+            index.withShard(of: key) { shard in
+                shard.manifest.remove(key)
+                if let old { shard.manifest.publish(old, for: key) }
+            }
+        }
+        discard(row.file, of: key, in: volume)
+        throw CacheError(error, doing: "sync the journal", path: volume.path)
+    }
+}

@@ -1,0 +1,69 @@
+import LarderFiles
+
+extension Store {
+    private static let slice = 256
+
+    /// Drops every entry that has expired, at a cost that follows their number; the files go behind. Returns the number.
+    func removeExpired(at now: Timestamp) -> Int {
+        var count = 0
+        for shard in 0..<Index.shardCount {
+            while case let victims = purge(shard, at: now), !victims.isEmpty {
+                count += victims.count
+                report(CacheEvent(.expired, keys: victims.map(\.key))) { $0.expirations += victims.count }
+            }
+        }
+        if count > 0 { unlinkBehind() }
+        return count
+    }
+
+    private func purge(_ shard: Int, at now: Timestamp) -> [Row] {
+        let victims = try? changing(shard: shard) { _ throws(CacheError) in
+            index.withShard(at: shard) { shard in
+                let victims = shard.manifest.purge(at: now, limit: Self.slice)
+                for row in victims { shard.doom(row.file, of: Key(row.key)) }
+                return victims
+            }
+        }
+        return victims ?? []
+    }
+
+    /// Sweeps after each interval, for as long as the store lives.
+    func scheduleSweep() {
+        guard let interval = settings.sweepInterval else { return }
+        clock.schedule(after: interval) { [weak self] in
+            guard let self else { return }
+            chores.begin(.sweep) { [weak self] in
+                guard let self else { return false }
+                sweep()
+                return false
+            }
+            scheduleSweep()
+        }
+    }
+
+    private func sweep() {
+        if reopenIfReplaced() { return }
+        _ = removeExpired(at: clock.now)
+        for shard in 0..<Index.shardCount { saveUses(shard) }
+        unlinkBehind()
+    }
+
+    /// Writes down the last uses, and the lives that slid with them, that are a minute newer than the disk knows.
+    private func saveUses(_ shard: Int) {
+        let rows = index.withShard(at: shard) { $0.manifest.takeTouched() }
+        if rows.isEmpty { return }
+        var printer = RecordPrinter(reserving: rows.count * 128)
+        for row in rows {
+            let record = Record.used(key: row.key, file: row.file, at: row.used, expires: row.life.expires)
+            JournalFormat.append(record, to: &printer)
+        }
+        let lines = printer.bytes
+        do {
+            _ = try onDisk { volume throws(CacheError) in
+                try commit(lines, count: rows.count, in: volume) { _ in }
+            }
+        } catch {
+            report(error)
+        }
+    }
+}

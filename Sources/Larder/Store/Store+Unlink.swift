@@ -1,0 +1,55 @@
+import LarderFiles
+
+extension Store {
+    /// Files of one shard that may wait before the writer helps. It bounds the memory that they take.
+    private static let mostDoomed = 256
+    /// Files of one shard that wait before a chore is woken for all; fewer are left to the next save.
+    private static let fewDoomed = 16
+    private static let slice = 256
+
+    /// Sees to it that replaced files go: behind when some have gathered, at once when too many have.
+    func unlinkSomeBehind(shard: Int) {
+        let count = index.withShard(at: shard) { $0.doomed.count }
+        if count > Self.mostDoomed {
+            _ = try? onDisk { volume throws(CacheError) in unlinkDoomed(in: volume, shard: shard) }
+        } else if count > Self.fewDoomed {
+            unlinkBehind()
+        }
+    }
+
+    /// Begins to unlink every file that waits.
+    func unlinkBehind() {
+        let position = Lock(0)
+        chores.begin(.unlink) { [weak self] in
+            guard let self, case let shard = position.withLock({ $0 }), shard < Index.shardCount else { return false }
+            let gone = try? onDisk { volume throws(CacheError) in unlinkDoomed(in: volume, shard: shard) }
+            if gone != Self.slice { position.withLock { $0 += 1 } }
+            return true
+        }
+    }
+
+    /// Unlinks the files of all shards that wait. Returns how many went.
+    @discardableResult
+    func unlinkDoomed(in volume: Volume) -> Int {
+        (0..<Index.shardCount).reduce(0) { $0 + unlinkDoomed(in: volume, shard: $1) }
+    }
+
+    /// Unlinks a slice of the files of one shard that wait; a file that cannot be unlinked goes on waiting. Call it in a block of `disk`.
+    @discardableResult
+    func unlinkDoomed(in volume: Volume, shard: Int) -> Int {
+        let waiting = index.withShard(at: shard) { $0.doomed.prefix(Self.slice) }
+        var gone: Set<Shard.Doomed> = []
+        var failure: CacheError?
+        for file in waiting {
+            do {
+                try volume.unlink(file.file)
+                gone.insert(file)
+            } catch {
+                failure = CacheError(error, doing: "unlink a file", path: volume.path(of: file.file))
+            }
+        }
+        if !gone.isEmpty { index.withShard(at: shard) { $0.doomed.removeAll { gone.contains($0) } } }
+        if let failure { report(failure) }
+        return gone.count
+    }
+}

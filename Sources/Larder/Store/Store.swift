@@ -1,0 +1,117 @@
+import Dispatch
+import LarderFiles
+
+/// The machine behind every handle on one directory.
+///
+/// Locks and queues are always taken in this order, and none is held while user code runs:
+///
+/// 1. `disk`, concurrent: the whole of a set, a remove and a read is one block on it. Barriers replace `volume`.
+/// 2. a stripe, one of 64, by key: held from taking a sequence number to publishing, so number order is commit order.
+/// 3. `info`, serial: the one writer of the journal. It appends a change's record and publishes it.
+/// 4. `frozen`, serial, no I/O: takes the snapshots of the index, one shard at a time.
+/// 5. the lock of a shard of the index, innermost, for the length of a table operation.
+///
+/// Slow work runs in slices on `chores`. Whatever touches `volume.entries` does so in a block of `disk`.
+final class Store: Sendable {
+    let fileSystem: any FileSystem
+    let clock: any Clock
+    let settings: StoreSettings
+    let path: String
+
+    let index: Index
+    let events = EventCenter()
+    let chores = Chores()
+    let disk = DispatchQueue(label: "larder.disk", attributes: .concurrent)
+    let info = DispatchQueue(label: "larder.info")
+    let frozen = DispatchQueue(label: "larder.frozen")
+    let stripes: [Lock<Void>]
+    let tally = Lock(CacheStatistics())
+    let reconciliation: Lock<Reconciliation>
+    /// Open handles.
+    let handles = Lock(0)
+
+    /// The last sequence number taken.
+    private let lastNumber: Lock<UInt64>
+    /// Read in a block of `disk`, replaced in a barrier of it, nil once closed: the queue makes it safe.
+    nonisolated(unsafe) var volume: Volume?
+    /// Used on `info` alone; replaced there inside a barrier of `disk`.
+    nonisolated(unsafe) var journal: Journal
+    /// Lets the next opener of the directory in when the store goes. Set once, before anybody else sees the store.
+    nonisolated(unsafe) var lease: Lease?
+
+    init(_ loaded: consuming LoadedStore, path: String, clock: any Clock, settings: StoreSettings) {
+        fileSystem = loaded.volume.fileSystem
+        self.clock = clock
+        self.settings = settings
+        self.path = path
+        index = Index(loaded.shards)
+        stripes = (0..<Index.shardCount).map { _ in Lock(()) }
+        reconciliation = Lock(loaded.reconciliation)
+        lastNumber = Lock(loaded.lastNumber)
+        volume = loaded.volume
+        journal = Journal(loaded.journals, fileSystem: fileSystem, durability: settings.durability)
+        tally.withLock { $0.damagedLines = loaded.damagedLines }
+    }
+
+    var isPowerSafe: Bool { settings.durability == .powerSafe }
+
+    /// Takes the next sequence number.
+    func takeNumber() throws(CacheError) -> UInt64 {
+        let number = lastNumber.withLock { last -> UInt64 in
+            last += 1
+            return last
+        }
+        guard number <= Record.lastNumber else {
+            throw CacheError(code: .io, message: "The directory claims that all sequence numbers are used up.", path: path)
+        }
+        return number
+    }
+
+    /// The last number taken: a header tells it, so that numbers never come again.
+    var lastTaken: UInt64 { lastNumber.withLock { $0 } }
+
+    func raiseNumbers(to number: UInt64) {
+        lastNumber.withLock { $0 = max($0, number) }
+    }
+
+    /// Runs `body` in a block of `disk` with the open directory.
+    func onDisk<Result>(
+        _ body: (Volume) throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        try disk.run { () throws(CacheError) in
+            guard let volume else { throw CacheError.closed(path) }
+            return try body(volume)
+        }
+    }
+
+    /// Runs `body` in a block of `disk` while no other change of a key in this shard is under way.
+    func changing<Result>(
+        shard: Int, _ body: (Volume) throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        try onDisk { volume throws(CacheError) in
+            try stripes[shard].withLock { _ throws(CacheError) in try body(volume) }
+        }
+    }
+
+    /// Counts and reports something that could not be done.
+    func report(_ error: CacheError, keys: [String] = []) {
+        tally.withLock { $0.failures += 1 }
+        events.post(CacheEvent(.failed, keys: keys, error: error))
+    }
+
+    /// Counts what has been done and tells the listeners.
+    func report(_ event: @autoclosure () -> CacheEvent, _ count: (inout CacheStatistics) -> Void) {
+        tally.withLock(count)
+        events.post(event())
+    }
+
+    var statistics: CacheStatistics {
+        var statistics = tally.withLock { $0 }
+        index.forEachShard { shard in
+            statistics.hits += shard.hits
+            statistics.misses += shard.misses
+        }
+        statistics.eventsDropped = events.dropped
+        return statistics
+    }
+}

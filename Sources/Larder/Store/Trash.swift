@@ -1,0 +1,64 @@
+import LarderFiles
+
+/// Deletes what `removeAll` renamed into the trash, a slice at a time. What is not ours in there stays.
+struct Trash: Sendable {
+    private static let slice = 256
+
+    private let fileSystem: any FileSystem
+    private let root: SharedDescriptor
+    private var isListed = false
+    /// The files still to delete, and the directories that are then empty.
+    private var files: [(directory: SharedDescriptor, name: FileName)] = []
+    private var directories: [FileName] = []
+    private(set) var removed = 0
+    private(set) var total = 0
+
+    init(fileSystem: any FileSystem, root: SharedDescriptor) {
+        self.fileSystem = fileSystem
+        self.root = root
+    }
+
+    /// Deletes one slice; false when nothing is left to do.
+    mutating func deleteSome() throws(Errno) -> Bool {
+        let trash: FileDescriptor
+        do {
+            trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
+        } catch .noEntry {
+            return false
+        }
+        if !isListed {
+            try listAll(in: trash)
+            isListed = true
+            return true
+        }
+        for _ in 0..<min(Self.slice, files.count) {
+            let file = files.removeLast()
+            try fileSystem.remove(file.name, in: file.directory.file, directory: false)
+            removed += 1
+        }
+        if !files.isEmpty { return true }
+        for name in directories {
+            do {
+                try fileSystem.remove(name, in: trash, directory: true)
+            } catch .directoryNotEmpty {
+                continue
+            }
+        }
+        return false
+    }
+
+    private mutating func listAll(in trash: borrowing FileDescriptor) throws(Errno) {
+        try fileSystem.list(trash) { name, kind in
+            if case .number = name, kind == .directory { directories.append(name) }
+            return true
+        }
+        for name in directories {
+            let directory = SharedDescriptor(try fileSystem.open(name, in: trash, for: .directory))
+            try fileSystem.list(directory.file) { name, kind in
+                if case .number = name, kind == .regular { files.append((directory, name)) }
+                return true
+            }
+        }
+        total = files.count
+    }
+}

@@ -1,0 +1,82 @@
+import Foundation
+import LarderFiles
+
+/// The open directory of a cache: its root, which carries the lock, and the directory of the entry files.
+struct Volume: Sendable {
+    let fileSystem: any FileSystem
+    let path: String
+    let identity: FileIdentity
+    let root: SharedDescriptor
+    let entries: SharedDescriptor
+    let entriesSync: GroupSync
+
+    init(fileSystem: any FileSystem, path: String, identity: FileIdentity, root: SharedDescriptor, entries: SharedDescriptor) {
+        self.fileSystem = fileSystem
+        self.path = path
+        self.identity = identity
+        self.root = root
+        self.entries = entries
+        entriesSync = GroupSync(entries, of: fileSystem)
+    }
+
+    func with(entries: SharedDescriptor) -> Volume {
+        Volume(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
+    }
+
+    /// The path of an entry file, for messages alone.
+    func path(of file: UInt64) -> String {
+        "\(path)/\(DirectoryLayout.entries.name)/\(FileName.number(file))"
+    }
+}
+
+extension Volume {
+    /// What came of reading a payload.
+    enum Reading {
+        case payload(Data)
+        /// The file does not exist.
+        case gone
+        /// All bytes were read, and they are not those that were stored.
+        case damaged
+        case failed(CacheError)
+    }
+
+    /// Reads the payload of a row and verifies it against the row.
+    func payload(of row: Row) -> Reading {
+        do {
+            guard let (file, size) = try fileSystem.openRegular(.number(row.file), in: entries.file) else {
+                return .failed(notOurs(row.file))
+            }
+            guard size >= row.size else { return .damaged }
+            // Not `Data(count:)`, which would fill the memory with zeros first.
+            guard let start = malloc(max(row.size, 1)) else {
+                return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))
+            }
+            let bytes = UnsafeMutableRawBufferPointer(start: start, count: row.size)
+            let data = Data(bytesNoCopy: start, count: row.size, deallocator: .free)
+            let count = try fileSystem.read(file.file, at: 0, into: bytes)
+            guard count == row.size, XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum else { return .damaged }
+            return .payload(data)
+        } catch .noEntry {
+            return .gone
+        } catch {
+            return .failed(CacheError(error, doing: "read an entry", path: path(of: row.file)))
+        }
+    }
+
+    func notOurs(_ file: UInt64) -> CacheError {
+        CacheError(code: .io, message: "What has the name of an entry is no regular file; it is left alone.", path: path(of: file))
+    }
+
+    /// Unlinks an entry file; one that is not there is no error.
+    func unlink(_ file: UInt64) throws(Errno) {
+        do {
+            try fileSystem.remove(.number(file), in: entries.file, directory: false)
+        } catch .noEntry {}
+    }
+
+    /// True when the directory's path still leads to this directory.
+    var isInPlace: Bool {
+        guard let found = try? fileSystem.openDirectory(path: path, create: false) else { return false }
+        return (try? fileSystem.status(of: found))?.identity == identity
+    }
+}

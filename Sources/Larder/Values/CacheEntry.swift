@@ -1,0 +1,27 @@
+public import Foundation
+import LarderFiles
+
+/// What the cache knows about an entry without reading its payload.
+public struct CacheEntry: Sendable {
+    /// The key, as it was given.
+    public let key: String
+    /// Payload bytes.
+    public let size: Int
+    /// When the value was stored.
+    public let storedAt: Date
+    /// When the entry expires; nil: never.
+    public let expiresAt: Date?
+    /// When the value was last read, or else stored. Kept in memory; a kill may lose the last minute of it.
+    public let lastUsedAt: Date
+    /// What was stored beside the value.
+    public let metadata: [String: String]
+
+    init(_ row: Row, at now: Timestamp) {
+        key = row.key
+        size = row.size
+        storedAt = row.stored.date
+        expiresAt = row.life.effectiveExpiry(at: now)?.date
+        lastUsedAt = row.used.date
+        metadata = row.attachments?.metadata ?? [:]
+    }
+}

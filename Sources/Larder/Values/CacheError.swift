@@ -1,0 +1,78 @@
+/// Why the cache could not do what it was asked: what, where and why.
+///
+/// Reads do not throw; a write that throws has left the old value in place.
+public struct CacheError: Error, Sendable {
+    /// What kind of failure it is.
+    public var code: Code
+    /// A sentence for a person.
+    public var message: String
+    /// The directory or file concerned; nil where there is none.
+    public var path: String?
+    /// The error number of the operating system; nil where none is the cause.
+    public var errno: Int32?
+
+    /// Creates an error.
+    public init(code: Code, message: String, path: String? = nil, errno: Int32? = nil) {
+        self.code = code
+        self.message = message
+        self.path = path
+        self.errno = errno
+    }
+
+    /// The kinds of failure. More may come.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// The name of the code.
+        public let description: String
+
+        private init(_ description: String) {
+            self.description = description
+        }
+
+        /// Another process has the directory open.
+        public static let directoryInUse = Code("directoryInUse")
+        /// The directory holds something else than a cache, or is no directory. It was not touched.
+        public static let notACache = Code("notACache")
+        /// The directory was written by a newer version of Larder. It was not touched.
+        public static let newerFormat = Code("newerFormat")
+        /// The handle has been closed.
+        public static let closed = Code("closed")
+        /// The disk, or a quota on it, is full.
+        public static let noSpace = Code("noSpace")
+        /// The operating system refused; `errno` says why.
+        public static let io = Code("io")
+        /// A key is longer than 64 KiB, or a record (key and metadata) than 1 MiB.
+        public static let tooLarge = Code("tooLarge")
+        /// The value cannot be encoded.
+        public static let unencodable = Code("unencodable")
+        /// The name or URL of a cache is not usable.
+        public static let invalidName = Code("invalidName")
+        /// There is no such value.
+        public static let notFound = Code("notFound")
+        /// The directory is already open in this process with other settings.
+        public static let differentConfiguration = Code("differentConfiguration")
+        /// What is stored for the key is not what was asked for; it is kept, because it may be another type's.
+        public static let undecodable = Code("undecodable")
+    }
+}
+
+extension CacheError {
+    static func directoryInUse(_ path: String) -> CacheError {
+        CacheError(
+            code: .directoryInUse, message: "Another process has the cache open; one process at a time can use a directory.",
+            path: path)
+    }
+
+    static func closed(_ path: String) -> CacheError {
+        CacheError(code: .closed, message: "The cache has been closed.", path: path)
+    }
+}
+
+extension CacheError: CustomStringConvertible {
+    /// The message with code, path and system error behind it.
+    public var description: String {
+        var text = "\(message) [\(code)"
+        if let errno { text += ", errno \(errno)" }
+        if let path { text += ", \(path)" }
+        return text + "]"
+    }
+}

@@ -1,0 +1,89 @@
+public import Foundation
+import LarderFiles
+
+/// How long a value is kept.
+///
+/// Lives are kept in whole milliseconds, rounded up, and saturate: a life too long to be counted is for ever. Zero, negative
+/// and not-a-number lives mean "do not keep": storing with one removes the key.
+public struct TimeToLive: Hashable, Sendable {
+    private enum Kind: Hashable {
+        case standard
+        case span(Int64)
+        case until(Timestamp)
+    }
+
+    private let kind: Kind
+
+    private init(_ kind: Kind) {
+        self.kind = kind
+    }
+
+    /// Creates a life of a given duration.
+    public init(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        let part = (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        let (sum, overflow2) = whole.addingReportingOverflow(part)
+        self.init(.span(overflow || overflow2 ? (seconds < 0 ? 0 : Life.unlimited) : sum))
+    }
+
+    /// The life that the cache is configured with: one day, unless changed.
+    public static let `default` = TimeToLive(.standard)
+    /// No expiry at all.
+    public static let forever = TimeToLive(.span(Life.unlimited))
+
+    /// A number of seconds.
+    public static func seconds(_ seconds: Double) -> TimeToLive {
+        TimeToLive(.span(wholeMilliseconds(seconds * 1000)))
+    }
+
+    /// A number of minutes.
+    public static func minutes(_ minutes: Double) -> TimeToLive { seconds(minutes * 60) }
+
+    /// A number of hours.
+    public static func hours(_ hours: Double) -> TimeToLive { seconds(hours * 3600) }
+
+    /// A number of days of 24 hours.
+    public static func days(_ days: Double) -> TimeToLive { seconds(days * 86_400) }
+
+    /// Until a date; a date that has come means "do not keep". Such a life does not slide.
+    public static func until(_ date: Date) -> TimeToLive {
+        TimeToLive(.until(Timestamp(date)))
+    }
+
+    private static func wholeMilliseconds(_ value: Double) -> Int64 {
+        if value.isNaN { return 0 }
+        return Int64(exactly: value.rounded(.up)) ?? (value < 0 ? 0 : Life.unlimited)
+    }
+
+    /// Returns the life that begins at `now`; nil for "do not keep".
+    func life(from now: Timestamp, default standard: TimeToLive) -> Life? {
+        switch kind {
+        case .standard:
+            // A default of "default" is one day.
+            return standard.kind == .standard
+                ? TimeToLive.days(1).life(from: now, default: .forever) : standard.life(from: now, default: .forever)
+        case .span(let ttl) where ttl <= 0:
+            return nil
+        case .span(let ttl):
+            let expires = now.advanced(byMilliseconds: ttl)
+            return expires.milliseconds == Life.unlimited ? .forever : Life(expires: expires, ttl: ttl)
+        case .until(let date):
+            return date <= now ? nil : Life(expires: date, ttl: Life.unlimited)
+        }
+    }
+}
+
+extension Timestamp {
+    /// Converts a date, rounded up to the millisecond; dates out of range saturate, and one that is no number is long past.
+    init(_ date: Date) {
+        let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.up)
+        if milliseconds.isNaN {
+            self.init(milliseconds: .min)
+        } else {
+            self.init(milliseconds: Int64(exactly: milliseconds) ?? (milliseconds < 0 ? .min : .max))
+        }
+    }
+
+    var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+}

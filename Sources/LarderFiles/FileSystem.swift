@@ -1,0 +1,91 @@
+/// The seam through which every system call of the cache goes.
+///
+/// `PosixFileSystem` is the real one; the tests put a file system in memory behind it whose n-th call fails, tears or loses
+/// power. Names are always single components inside an open directory; symbolic links are never followed. Implementations
+/// retry on EINTR and finish short transfers, so a caller sees all or an error.
+package protocol FileSystem: Sendable {
+    /// Opens a directory by its path; the path itself may lead through symbolic links.
+    /// With `create`, makes it and its missing parents (mode 0700).
+    func openDirectory(path: String, create: Bool) throws(Errno) -> FileDescriptor
+
+    /// Opens a file or directory inside `directory`.
+    func open(
+        _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
+    ) throws(Errno) -> FileDescriptor
+
+    /// Closes a descriptor; called by `FileDescriptor` alone.
+    func close(_ raw: Int32)
+
+    func status(of file: borrowing FileDescriptor) throws(Errno) -> FileStatus
+    func status(of name: FileName, in directory: borrowing FileDescriptor) throws(Errno) -> FileStatus
+
+    /// Reads from `offset` until the buffer is full or the file ends; returns the number of bytes.
+    func read(
+        _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(Errno) -> Int
+
+    /// Writes `head` and then `tail` at `offset`, in one call as far as the system allows.
+    func write(
+        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor, at offset: Int
+    ) throws(Errno)
+
+    func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno)
+
+    /// Returns when the file's content (for a directory: its names) is on stable storage.
+    func sync(_ file: borrowing FileDescriptor) throws(Errno)
+
+    func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno)
+    func rename(
+        _ name: FileName, in directory: borrowing FileDescriptor,
+        to newName: FileName, in newDirectory: borrowing FileDescriptor
+    ) throws(Errno)
+    /// Removes a file, or an empty directory.
+    func remove(_ name: FileName, in directory: borrowing FileDescriptor, directory isDirectory: Bool) throws(Errno)
+
+    /// Calls `body` with each name but `.` and `..`, in no order, until it answers `false`.
+    func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno)
+
+    /// Takes the exclusive advisory lock of an open directory; false when somebody else has it.
+    func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
+}
+
+/// What a file is opened for. Always without following links, without blocking, closed on exec.
+package enum OpenUse: Sendable {
+    case reading
+    case directory
+    /// A new file for writing, mode 0600; EEXIST when the name is taken.
+    case creating
+    /// An existing file for reading and writing.
+    case updating
+}
+
+extension FileSystem {
+    /// Opens a regular file for reading, and tells its size; nil when the name is something else.
+    package func openRegular(
+        _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse = .reading
+    ) throws(Errno) -> (file: SharedDescriptor, size: Int)? {
+        let file: FileDescriptor
+        do {
+            file = try open(name, in: directory, for: use)
+        } catch .tooManySymbolicLinks {
+            return nil
+        }
+        let status = try status(of: file)
+        return status.kind == .regular ? (SharedDescriptor(file), status.size) : nil
+    }
+
+    package func read(
+        _ file: borrowing FileDescriptor, at offset: Int, into bytes: inout [UInt8], from start: Int = 0
+    ) throws(Errno) -> Int {
+        try bytes.withUnsafeMutableBufferPointer { buffer throws(Errno) in
+            let bytes = UnsafeMutableRawBufferPointer(UnsafeMutableBufferPointer(rebasing: buffer[start...]))
+            return try read(file, at: offset, into: bytes)
+        }
+    }
+
+    package func write(
+        _ bytes: [UInt8], to file: borrowing FileDescriptor, at offset: Int
+    ) throws(Errno) {
+        try bytes.withBytes { bytes throws(Errno) in try write(bytes, .none, to: file, at: offset) }
+    }
+}

@@ -1,0 +1,62 @@
+#if canImport(Darwin)
+    public import os
+#elseif LARDER_THREAD_SANITIZER
+    // The sanitizer does not see the futex inside `Mutex` and reports races that are none; it does see pthreads.
+    public import Foundation
+#else
+    public import Synchronization
+#endif
+
+/// A value that only one thread at a time can touch.
+///
+/// Never call user code, and never release a user's value, inside `withLock`.
+///
+/// `@unchecked Sendable`: `state` is only ever dereferenced between locking and unlocking `mutex`, and freed in `deinit`,
+/// when no other reference is left. The pointer instead of a stored property saves the dynamic exclusivity check.
+package final class Lock<State>: @unchecked Sendable {
+    @usableFromInline let state: UnsafeMutablePointer<State>
+
+    #if canImport(Darwin)
+        @usableFromInline let mutex = OSAllocatedUnfairLock()
+    #elseif LARDER_THREAD_SANITIZER
+        @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    #else
+        @usableFromInline let mutex = Mutex<Void>(())
+    #endif
+
+    package init(_ value: State) {
+        state = .allocate(capacity: 1)
+        state.initialize(to: value)
+        #if LARDER_THREAD_SANITIZER && !canImport(Darwin)
+            mutex = .allocate(capacity: 1)
+            pthread_mutex_init(mutex, nil)
+        #endif
+    }
+
+    deinit {
+        state.deinitialize(count: 1)
+        state.deallocate()
+        #if LARDER_THREAD_SANITIZER && !canImport(Darwin)
+            pthread_mutex_destroy(mutex)
+            mutex.deallocate()
+        #endif
+    }
+
+    /// Runs `body` with the value, alone. Not recursive.
+    @inlinable
+    package func withLock<Result, Failure: Error>(
+        _ body: (inout State) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        #if canImport(Darwin)
+            mutex.lock()
+            defer { mutex.unlock() }
+        #elseif LARDER_THREAD_SANITIZER
+            pthread_mutex_lock(mutex)
+            defer { pthread_mutex_unlock(mutex) }
+        #else
+            mutex._unsafeLock()
+            defer { mutex._unsafeUnlock() }
+        #endif
+        return try body(&state.pointee)
+    }
+}

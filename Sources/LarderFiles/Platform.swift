@@ -1,0 +1,189 @@
+// The one import of the C library, and the one place that knows errno and EINTR.
+
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Android)
+    import Android
+#else
+    #error("Larder needs a POSIX C library: Darwin, Glibc, Musl or Android.")
+#endif
+
+extension Errno {
+    package static let noEntry = Errno(rawValue: ENOENT)
+    package static let exists = Errno(rawValue: EEXIST)
+    package static let notPermitted = Errno(rawValue: EPERM)
+    package static let accessDenied = Errno(rawValue: EACCES)
+    package static let io = Errno(rawValue: EIO)
+    package static let noSpace = Errno(rawValue: ENOSPC)
+    package static let overQuota = Errno(rawValue: EDQUOT)
+    package static let tooManyOpenFiles = Errno(rawValue: EMFILE)
+    package static let notDirectory = Errno(rawValue: ENOTDIR)
+    package static let isDirectory = Errno(rawValue: EISDIR)
+    package static let directoryNotEmpty = Errno(rawValue: ENOTEMPTY)
+    /// What O_NOFOLLOW answers to a symbolic link.
+    package static let tooManySymbolicLinks = Errno(rawValue: ELOOP)
+    package static let badDescriptor = Errno(rawValue: EBADF)
+    package static let invalid = Errno(rawValue: EINVAL)
+}
+
+extension Errno: CustomStringConvertible {
+    package var description: String { String(cString: strerror(rawValue)) }
+}
+
+/// The C calls that the cache makes, each with its error thrown and EINTR retried.
+enum Platform {
+    static let workingDirectory = AT_FDCWD
+    private static let always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+
+    static func flags(_ use: OpenUse) -> Int32 {
+        switch use {
+        case .reading: O_RDONLY | always
+        case .directory: O_RDONLY | O_DIRECTORY | always
+        case .creating: O_WRONLY | O_CREAT | O_EXCL | always
+        case .updating: O_RDWR | always
+        }
+    }
+
+    static func retrying(_ call: () -> Int) throws(Errno) -> Int {
+        while true {
+            let result = call()
+            if result >= 0 { return result }
+            if errno != EINTR { throw Errno(rawValue: errno) }
+        }
+    }
+
+    static func open(_ path: UnsafePointer<CChar>, in directory: Int32, flags: Int32) throws(Errno) -> Int32 {
+        Int32(try retrying { Int(openat(directory, path, flags, mode_t(0o600))) })
+    }
+
+    static func openDirectory(path: UnsafePointer<CChar>) throws(Errno) -> Int32 {
+        try open(path, in: workingDirectory, flags: O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    }
+
+    /// Never retried: after EINTR the descriptor is closed all the same.
+    static func close(_ raw: Int32) {
+        #if canImport(Darwin)
+            _ = Darwin.close(raw)
+        #elseif canImport(Glibc)
+            _ = Glibc.close(raw)
+        #elseif canImport(Musl)
+            _ = Musl.close(raw)
+        #else
+            _ = Android.close(raw)
+        #endif
+    }
+
+    static func status(_ fill: (inout stat) -> Int32) throws(Errno) -> FileStatus {
+        var status = stat()
+        _ = try retrying { Int(fill(&status)) }
+        let kind: FileKind =
+            switch status.st_mode & mode_t(S_IFMT) {
+            case mode_t(S_IFREG): .regular
+            case mode_t(S_IFDIR): .directory
+            default: .other
+            }
+        let identity = FileIdentity(
+            device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(truncatingIfNeeded: status.st_ino))
+        return FileStatus(kind: kind, size: Int(status.st_size), identity: identity)
+    }
+
+    static func status(raw: Int32) throws(Errno) -> FileStatus {
+        try status { fstat(raw, &$0) }
+    }
+
+    static func status(_ name: UnsafePointer<CChar>, in directory: Int32) throws(Errno) -> FileStatus {
+        try status { fstatat(directory, name, &$0, AT_SYMLINK_NOFOLLOW) }
+    }
+
+    static func read(_ raw: Int32, _ buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(Errno) -> Int {
+        try retrying { pread(raw, buffer.baseAddress, buffer.count, off_t(offset)) }
+    }
+
+    static func write(
+        _ raw: Int32, _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, at offset: Int
+    ) throws(Errno) -> Int {
+        if tail.isEmpty {
+            return try retrying { pwrite(raw, head.baseAddress, head.count, off_t(offset)) }
+        }
+        return try withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { parts throws(Errno) in
+            parts[0] = iovec(iov_base: UnsafeMutableRawPointer(mutating: head.baseAddress), iov_len: numericCast(head.count))
+            parts[1] = iovec(iov_base: UnsafeMutableRawPointer(mutating: tail.baseAddress), iov_len: numericCast(tail.count))
+            return try retrying { pwritev(raw, parts.baseAddress!, 2, off_t(offset)) }
+        }
+    }
+
+    static func truncate(_ raw: Int32, to size: Int) throws(Errno) {
+        _ = try retrying { Int(ftruncate(raw, off_t(size))) }
+    }
+
+    static func sync(_ raw: Int32) throws(Errno) {
+        #if canImport(Darwin)
+            // fsync leaves the bytes in the drive's own cache there; file systems without F_FULLFSYNC get fsync.
+            if fcntl(raw, F_FULLFSYNC) == 0 { return }
+            _ = try retrying { Int(fsync(raw)) }
+        #else
+            _ = try retrying { Int(fdatasync(raw)) }
+        #endif
+    }
+
+    static func makeDirectory(_ path: UnsafePointer<CChar>, in directory: Int32) throws(Errno) {
+        _ = try retrying { Int(mkdirat(directory, path, mode_t(0o700))) }
+    }
+
+    static func rename(
+        _ name: UnsafePointer<CChar>, in directory: Int32, to newName: UnsafePointer<CChar>, in newDirectory: Int32
+    ) throws(Errno) {
+        _ = try retrying { Int(renameat(directory, name, newDirectory, newName)) }
+    }
+
+    static func remove(_ name: UnsafePointer<CChar>, in directory: Int32, isDirectory: Bool) throws(Errno) {
+        _ = try retrying { Int(unlinkat(directory, name, isDirectory ? AT_REMOVEDIR : 0)) }
+    }
+
+    static func lock(_ raw: Int32) throws(Errno) -> Bool {
+        do {
+            _ = try retrying { Int(flock(raw, LOCK_EX | LOCK_NB)) }
+            return true
+        } catch {
+            if error.rawValue == EWOULDBLOCK { return false }
+            throw error
+        }
+    }
+
+    /// Calls `body` with each name of a directory and its kind, nil where the file system does not tell, until it says stop.
+    static func list(_ raw: Int32, _ body: (String, FileKind?) throws(Errno) -> Bool) throws(Errno) {
+        // A descriptor of its own: readdir moves a position that a duplicate would share.
+        let own = try open(".", in: raw, flags: O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard let stream = fdopendir(own) else {
+            let error = Errno(rawValue: errno)
+            close(own)
+            throw error
+        }
+        defer { closedir(stream) }
+        while true {
+            errno = 0
+            guard let entry = readdir(stream) else {
+                if errno != 0 { throw Errno(rawValue: errno) }
+                return
+            }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
+                field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
+                    String(cString: $0)
+                }
+            }
+            if name == "." || name == ".." { continue }
+            let kind: FileKind? =
+                switch Int32(entry.pointee.d_type) {
+                case Int32(DT_UNKNOWN): nil
+                case Int32(DT_REG): .regular
+                case Int32(DT_DIR): .directory
+                default: .other
+                }
+            if try !body(name, kind) { return }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+/// The file system of the running machine.
+package struct PosixFileSystem: FileSystem {
+    /// Linux moves at most 0x7ffff000 bytes in one call; a smaller, round number is the same everywhere.
+    private static let chunk = 1 << 30
+
+    package init() {}
+
+    package func openDirectory(path: String, create: Bool) throws(Errno) -> FileDescriptor {
+        do {
+            return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
+        } catch .noEntry where create {
+            try makeDirectories(path: path)
+            return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
+        }
+    }
+
+    private func makeDirectories(path: String) throws(Errno) {
+        var parent = ""
+        for component in path.split(separator: "/") {
+            parent += (parent.isEmpty && !path.hasPrefix("/") ? "" : "/") + component
+            do {
+                try Platform.makeDirectory(parent, in: Platform.workingDirectory)
+            } catch .exists {
+                continue
+            } catch {
+                // A parent that cannot be made may be there all the same (EROFS, EACCES on a mount point): opening decides.
+                continue
+            }
+        }
+    }
+
+    package func open(
+        _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
+    ) throws(Errno) -> FileDescriptor {
+        let raw = directory.raw
+        let opened = name.withCString { name in
+            Result { () throws(Errno) in try Platform.open(name, in: raw, flags: Platform.flags(use)) }
+        }
+        return FileDescriptor(raw: try opened.get(), of: self)
+    }
+
+    package func close(_ raw: Int32) {
+        Platform.close(raw)
+    }
+
+    package func status(of file: borrowing FileDescriptor) throws(Errno) -> FileStatus {
+        try Platform.status(raw: file.raw)
+    }
+
+    package func status(of name: FileName, in directory: borrowing FileDescriptor) throws(Errno) -> FileStatus {
+        let raw = directory.raw
+        return try name.withCString { name in
+            Result { () throws(Errno) in try Platform.status(name, in: raw) }
+        }.get()
+    }
+
+    package func read(
+        _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(Errno) -> Int {
+        var done = 0
+        while done < buffer.count {
+            let part = UnsafeMutableRawBufferPointer(rebasing: buffer[done..<min(buffer.count, done + Self.chunk)])
+            let count = try Platform.read(file.raw, part, at: offset + done)
+            if count == 0 { break }
+            done += count
+        }
+        return done
+    }
+
+    package func write(
+        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor, at offset: Int
+    ) throws(Errno) {
+        var head = head
+        var tail = tail
+        var offset = offset
+        while !head.isEmpty || !tail.isEmpty {
+            if head.isEmpty { swap(&head, &tail) }
+            let isWhole = head.count + tail.count <= Self.chunk
+            let first = UnsafeRawBufferPointer(rebasing: head.prefix(Self.chunk))
+            let second = isWhole ? tail : UnsafeRawBufferPointer(rebasing: tail.prefix(0))
+            let count = try Platform.write(file.raw, first, second, at: offset)
+            if count == 0 { throw .io }
+            let ofHead = min(count, head.count)
+            head = UnsafeRawBufferPointer(rebasing: head.dropFirst(ofHead))
+            tail = UnsafeRawBufferPointer(rebasing: tail.dropFirst(count - ofHead))
+            offset += count
+        }
+    }
+
+    package func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno) {
+        try Platform.truncate(file.raw, to: size)
+    }
+
+    package func sync(_ file: borrowing FileDescriptor) throws(Errno) {
+        try Platform.sync(file.raw)
+    }
+
+    package func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {
+        let raw = directory.raw
+        try name.withCString { name in
+            Result { () throws(Errno) in try Platform.makeDirectory(name, in: raw) }
+        }.get()
+    }
+
+    package func rename(
+        _ name: FileName, in directory: borrowing FileDescriptor,
+        to newName: FileName, in newDirectory: borrowing FileDescriptor
+    ) throws(Errno) {
+        let (from, to) = (directory.raw, newDirectory.raw)
+        try name.withCString { name in
+            newName.withCString { newName in
+                Result { () throws(Errno) in try Platform.rename(name, in: from, to: newName, in: to) }
+            }
+        }.get()
+    }
+
+    package func remove(
+        _ name: FileName, in directory: borrowing FileDescriptor, directory isDirectory: Bool
+    ) throws(Errno) {
+        let raw = directory.raw
+        try name.withCString { name in
+            Result { () throws(Errno) in try Platform.remove(name, in: raw, isDirectory: isDirectory) }
+        }.get()
+    }
+
+    package func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno) {
+        let raw = directory.raw
+        try Platform.list(raw) { name, kind throws(Errno) in
+            let kind =
+                if let kind { kind } else { try Platform.status(name, in: raw).kind }
+            return body(FileName(name), kind)
+        }
+    }
+
+    package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
+        try Platform.lock(directory.raw)
+    }
+}

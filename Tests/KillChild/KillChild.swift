@@ -1,0 +1,4 @@
+@main
+struct KillChild {
+    static func main() {}
+}

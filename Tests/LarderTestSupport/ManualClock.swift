@@ -1,0 +1,56 @@
+public import Foundation
+package import LarderFiles
+
+/// A clock that stands still until a test moves it; what was scheduled runs while it moves, on the mover's thread.
+public final class ManualClock: Sendable {
+    private struct State {
+        var now: Int64
+        var scheduled: [(due: Int64, order: Int, work: @Sendable () -> Void)] = []
+        var order = 0
+    }
+
+    private let state: Lock<State>
+
+    /// Starts at 2025-11-20 10:00:00 UTC, or at the given milliseconds since 1970.
+    public init(milliseconds: Int64 = 1_763_632_800_000) {
+        state = Lock(State(now: milliseconds))
+    }
+
+    public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+
+    public var milliseconds: Int64 { state.withLock { $0.now } }
+
+    /// Moves on by `duration`, and runs what falls due on the way, at its time.
+    public func advance(by duration: Duration) {
+        let target = milliseconds + Int64(duration / .milliseconds(1))
+        while true {
+            let work = state.withLock { state -> (@Sendable () -> Void)? in
+                let next = state.scheduled.indices.min {
+                    (state.scheduled[$0].due, state.scheduled[$0].order) < (state.scheduled[$1].due, state.scheduled[$1].order)
+                }
+                guard let next, state.scheduled[next].due <= target else { return nil }
+                state.now = max(state.now, state.scheduled[next].due)
+                return state.scheduled.remove(at: next).work
+            }
+            guard let work else { break }
+            work()
+        }
+        state.withLock { $0.now = target }
+    }
+
+    /// Sets the time, as somebody who sets a computer's clock does: nothing scheduled runs.
+    public func set(milliseconds: Int64) {
+        state.withLock { $0.now = milliseconds }
+    }
+}
+
+extension ManualClock: LarderFiles.Clock {
+    package var now: Timestamp { Timestamp(milliseconds: milliseconds) }
+
+    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+        state.withLock { state in
+            state.order += 1
+            state.scheduled.append((state.now + Int64(delay / .milliseconds(1)), state.order, work))
+        }
+    }
+}

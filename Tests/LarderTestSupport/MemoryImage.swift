@@ -1,0 +1,86 @@
+import LarderFiles
+
+/// The content of a file system in memory: what a disk holds.
+package struct MemoryImage: Sendable {
+    package struct Node: Sendable {
+        package var isDirectory: Bool
+        package var content: [UInt8] = []
+        package var children: [String: UInt64] = [:]
+    }
+
+    package static let root: UInt64 = 1
+
+    package var nodes: [UInt64: Node] = [root: Node(isDirectory: true)]
+
+    package init() {}
+
+    /// One thing that was done to the image, and may be lost with the power.
+    package enum Change: Sendable {
+        case write(file: UInt64, offset: Int, bytes: [UInt8])
+        case truncate(file: UInt64, size: Int)
+        case link(directory: UInt64, name: String, node: UInt64, isDirectory: Bool)
+        case unlink(directory: UInt64, name: String)
+        case rename(directory: UInt64, name: String, toDirectory: UInt64, newName: String)
+
+        /// True when syncing the file or directory makes the change durable.
+        func belongs(to node: UInt64) -> Bool {
+            switch self {
+            case .write(let file, _, _), .truncate(let file, _): file == node
+            case .link(let directory, _, _, _), .unlink(let directory, _): directory == node
+            case .rename(let directory, _, let toDirectory, _): directory == node || toDirectory == node
+            }
+        }
+    }
+
+    package mutating func apply(_ change: Change) {
+        switch change {
+        case .write(let file, let offset, let bytes):
+            var content = nodes[file]?.content ?? []
+            if content.count < offset + bytes.count {
+                content += [UInt8](repeating: 0, count: offset + bytes.count - content.count)
+            }
+            content.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+            nodes[file, default: Node(isDirectory: false)].content = content
+        case .truncate(let file, let size):
+            var content = nodes[file]?.content ?? []
+            content = Array(content.prefix(size)) + [UInt8](repeating: 0, count: max(0, size - content.count))
+            nodes[file, default: Node(isDirectory: false)].content = content
+        case .link(let directory, let name, let node, let isDirectory):
+            if nodes[node] == nil { nodes[node] = Node(isDirectory: isDirectory) }
+            nodes[directory, default: Node(isDirectory: true)].children[name] = node
+        case .unlink(let directory, let name):
+            nodes[directory]?.children[name] = nil
+        case .rename(let directory, let name, let toDirectory, let newName):
+            guard let node = nodes[directory]?.children.removeValue(forKey: name) else { return }
+            nodes[toDirectory, default: Node(isDirectory: true)].children[newName] = node
+        }
+    }
+
+    /// Returns the node at a path; nil when there is none.
+    package func node(at path: String) -> UInt64? {
+        path.split(separator: "/").reduce(Self.root) { node, name in
+            node.flatMap { nodes[$0]?.children[String(name)] }
+        }
+    }
+
+    /// Returns the names in a directory, sorted.
+    package func names(at path: String) -> [String] {
+        (node(at: path).flatMap { nodes[$0]?.children.keys.sorted() }) ?? []
+    }
+
+    package func content(at path: String) -> [UInt8]? {
+        node(at: path).flatMap { nodes[$0]?.content }
+    }
+
+    /// Replaces the content of a file that is there.
+    package mutating func setContent(_ content: [UInt8], at path: String) {
+        guard let node = node(at: path) else { return }
+        nodes[node]?.content = content
+    }
+
+    package mutating func remove(at path: String) {
+        let parts = path.split(separator: "/")
+        guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }
+        nodes[parent]?.children[String(name)] = nil
+    }
+}

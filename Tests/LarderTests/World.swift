@@ -1,0 +1,92 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// A cache's whole world, in memory: the disk, and the time.
+struct World {
+    static let directory = URL(fileURLWithPath: "/cache", isDirectory: true)
+
+    var files = MemoryFileSystem()
+    let clock = ManualClock()
+    var configuration = DiskCache.Configuration()
+
+    init(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) {
+        configure(&configuration)
+    }
+
+    func open() throws -> DiskCache {
+        try DiskCache(directory: Self.directory, configuration: configuration, fileSystem: files, clock: clock)
+    }
+
+    /// The same disk after the process has been killed: what is there, and nothing of what was in memory.
+    mutating func restart() {
+        files = MemoryFileSystem(files.image)
+    }
+
+    mutating func restart(with image: MemoryImage) {
+        files = MemoryFileSystem(image)
+    }
+
+    /// Changes the content of a file of the cache behind its back.
+    mutating func damage(_ path: String, _ change: (inout [UInt8]) -> Void) throws {
+        var image = files.image
+        var content = try #require(image.content(at: "/cache/" + path))
+        change(&content)
+        image.setContent(content, at: "/cache/" + path)
+        restart(with: image)
+    }
+
+    mutating func remove(_ path: String) {
+        var image = files.image
+        image.remove(at: "/cache/" + path)
+        restart(with: image)
+    }
+
+    var names: [String] { files.image.names(at: "/cache") }
+    var entryFiles: [String] { files.image.names(at: "/cache/entries") }
+
+    var journal: String {
+        get throws { try #require(names.last { $0.hasPrefix("journal-") }) }
+    }
+}
+
+extension DiskCache {
+    /// Whatever happened, this holds. With `settled`, rows and files agree too: call `flush()` first.
+    func checkInvariants(_ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation) {
+        var files: Set<UInt64> = []
+        for position in 0..<Index.shardCount {
+            let shard = store.index.withShard(at: position) { $0 }
+            #expect(shard.manifest.violations() == [], sourceLocation: sourceLocation)
+            for row in shard.manifest.rows where row.file != 0 {
+                #expect(Key(row.key).shard == position, sourceLocation: sourceLocation)
+                #expect(files.insert(row.file).inserted, sourceLocation: sourceLocation)
+            }
+        }
+        guard settled, let world else { return }
+        #expect(store.index.doomedCount == 0, sourceLocation: sourceLocation)
+        let expected = files.map { FileName.number($0).description }.sorted()
+        #expect(world.entryFiles == expected, "rows and files agree", sourceLocation: sourceLocation)
+        let strange = world.names.filter { $0.hasSuffix(".tmp") }
+        #expect(strange == [], sourceLocation: sourceLocation)
+    }
+}
+
+/// Collects events.
+final class EventLog: Sendable {
+    private let log = Lock<[CacheEvent]>([])
+
+    @Sendable func note(_ event: CacheEvent) {
+        log.withLock { $0.append(event) }
+    }
+
+    /// The events up to now, in order.
+    func events(of cache: DiskCache) -> [CacheEvent] {
+        cache.store.events.drain()
+        return log.withLock { $0 }
+    }
+}
+
+func data(_ text: String) -> Data { Data(text.utf8) }
