@@ -54,6 +54,11 @@ struct World {
 }
 
 extension DiskCache {
+    /// Waits for the chores that are under way, and for those that they began.
+    func settle() {
+        for _ in 0..<3 { store.chores.wait() }
+    }
+
     /// Whatever happened, this holds. With `settled`, rows and files agree too: call `flush()` first.
     func checkInvariants(_ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation) {
         var files: Set<UInt64> = []
@@ -90,3 +95,13 @@ final class EventLog: Sendable {
 }
 
 func data(_ text: String) -> Data { Data(text.utf8) }
+
+/// Runs `body` and returns the code of the `CacheError` that it throws; nil when it throws none.
+func code<Result>(_ body: () throws -> Result) -> CacheError.Code? {
+    do {
+        _ = try body()
+        return nil
+    } catch {
+        return (error as? CacheError)?.code
+    }
+}

@@ -180,6 +180,9 @@ struct Manifest: Sendable {
 }
 
 extension Manifest {
+    /// For tests.
+    var reminderCount: Int { expiries.reminders.count }
+
     /// Returns what is wrong with the value; nothing, unless there is a bug. O(n log n). For tests.
     func violations() -> [String] {
         var found: [String] = []

@@ -51,11 +51,14 @@ extension Volume {
             guard let start = malloc(max(row.size, 1)) else {
                 return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))
             }
+            var isHandedOver = false
+            defer { if !isHandedOver { free(start) } }
             let bytes = UnsafeMutableRawBufferPointer(start: start, count: row.size)
-            let data = Data(bytesNoCopy: start, count: row.size, deallocator: .free)
             let count = try fileSystem.read(file.file, at: 0, into: bytes)
             guard count == row.size, XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum else { return .damaged }
-            return .payload(data)
+            isHandedOver = true
+            // Made last: `Data` copies few bytes into itself and frees the memory at once.
+            return .payload(Data(bytesNoCopy: start, count: row.size, deallocator: .free))
         } catch .noEntry {
             return .gone
         } catch {

@@ -1,0 +1,91 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("An entry file describes itself")
+struct EntryFileTests {
+    static func file(_ payload: String, _ row: Row) -> [UInt8] {
+        var printer = RecordPrinter()
+        printer.append(.set(row))
+        EntryFile.appendTrailer(to: &printer, recordLength: printer.bytes.count, life: row.life, change: row.change)
+        return Array(payload.utf8) + printer.bytes
+    }
+
+    private func footer(_ file: [UInt8], number: UInt64 = 17) -> EntryFile.Footer {
+        file.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: file.count) }
+    }
+
+    @Test("its bytes are these, in version 1")
+    func golden() {
+        let file = Self.file("hello", RecordTests.row)
+        let hex = file.map { FileName.number(UInt64($0)).description.suffix(2) }.joined()
+        #expect(file.count == 5 + RecordTests.text(.set(RecordTests.row)).utf8.count + 64)
+        #expect(hex.hasPrefix("68656c6c6f7b226b22"))
+        #expect(hex.suffix(128) == "003ddba59a010000005c2605000000001100000000000000420253cf2858f8f3b5bda053b9cb9b8777000000000000006c617264657220656e7472792030310a")
+    }
+
+    @Test("the footer gives the row back")
+    func valid() {
+        guard case .valid(let row) = footer(Self.file("hello", RecordTests.row)) else {
+            Issue.record("not read")
+            return
+        }
+        #expect(RecordTests.text(.set(row)) == RecordTests.text(.set(RecordTests.row)))
+    }
+
+    @Test("under another number, or with another length of payload, it is no entry")
+    func misplaced() {
+        let file = Self.file("hello", RecordTests.row)
+        guard case .invalid = footer(file, number: 18), case .invalid = footer(Self.file("hell", RecordTests.row)) else {
+            Issue.record("a footer that does not fit was believed")
+            return
+        }
+    }
+
+    @Test("cut anywhere it is no entry")
+    func truncated() {
+        let file = Self.file("hello", RecordTests.row)
+        for length in 0..<file.count {
+            if case .valid = footer(Array(file.prefix(length))) { Issue.record("cut at \(length) it was believed") }
+        }
+    }
+
+    @Test("a flipped bit is noticed, or was in the payload; in the life slot it counts as expired")
+    func flipped() {
+        let file = Self.file("hello", RecordTests.row)
+        for position in file.indices {
+            for bit in 0..<8 {
+                var flipped = file
+                flipped[position] ^= 1 << bit
+                let isInSlot = (file.count - 64..<file.count - 32).contains(position)
+                if case .valid(let row) = footer(flipped) {
+                    #expect(position < 5 || isInSlot && row.life.isExpired(at: Timestamp(milliseconds: 0)))
+                }
+            }
+        }
+    }
+
+    @Test("a footer of a newer format is told from damage")
+    func newer() {
+        var file = Self.file("hello", RecordTests.row)
+        file[file.count - 2] = UInt8(ascii: "2")
+        guard case .newer = footer(file) else {
+            Issue.record("not recognised")
+            return
+        }
+    }
+
+    @Test("a record longer than what was read asks for more")
+    func longer() {
+        let file = Self.file("hello", RecordTests.row)
+        let tail = Array(file.suffix(100))
+        guard case .longer(let needed) = tail.withBytes({ EntryFile.footer(of: 17, tail: $0, fileSize: file.count) }) else {
+            Issue.record("not asked")
+            return
+        }
+        #expect(needed == file.count - 5)
+    }
+}

@@ -1,0 +1,133 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("A record is one checked line of JSON")
+struct RecordTests {
+    static let row = Row(
+        key: "a/b", file: 17, change: 17, stored: Timestamp(milliseconds: 1_763_632_800_000),
+        life: Life(expires: Timestamp(milliseconds: 1_763_719_200_000), ttl: 86_400_000),
+        used: Timestamp(milliseconds: 1_763_632_800_000), size: 5, checksum: 0x26C7_827D_889F_6DA3)
+
+    static func text(_ record: Record) -> String {
+        var printer = RecordPrinter()
+        printer.append(record)
+        return String(decoding: printer.bytes, as: UTF8.self)
+    }
+
+    static func scan(_ text: String) -> Record? {
+        Array(text.utf8).withBytes { RecordScanner.record(on: $0) }
+    }
+
+    /// What stands here stands on users' disks: it never changes, only grows.
+    @Test("its bytes are these, in version 1")
+    func golden() {
+        var renewed = Self.row
+        renewed.key = "é\"\\\n\u{0}"
+        renewed.change = 20
+        renewed.life = .forever
+        renewed.used = Timestamp(milliseconds: 1_763_632_860_000)
+        renewed.attachments = Attachments(metadata: ["etag": "\"x\"", "a": ""], unknown: Array(#","tg":["t"]"#.utf8))
+        let life = Life(expires: Timestamp(milliseconds: -5), ttl: Life.unlimited)
+        let golden: [(Record, String)] = [
+            (.set(Self.row), #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","c":"7ece312d56d7b1f3"}"#),
+            (.set(renewed), #"{"k":"é\"\\\u000a\u0000","n":17,"l":20,"s":1763632800000,"u":1763632860000,"z":5,"h":"26c7827d889f6da3","m":{"a":"","etag":"\"x\""},"tg":["t"],"c":"2059b5cece5f0016"}"#),
+            (.header(version: 1, generation: 2, last: 17), #"{"larder":1,"g":2,"n":17,"c":"69c0e1e7f440b0b6"}"#),
+            (.remove(key: "a/b", number: 18), #"{"o":"remove","k":"a/b","n":18,"c":"4ea0cacc4a8a1596"}"#),
+            (.life(key: "a/b", file: 17, change: 19, life), #"{"o":"life","k":"a/b","f":17,"n":19,"e":-5,"c":"c5c555e77f8e1344"}"#),
+            (.used(key: "a/b", file: 17, at: Timestamp(milliseconds: 7), expires: Timestamp(milliseconds: 8)), #"{"o":"used","k":"a/b","f":17,"u":7,"e":8,"c":"68eeba81d79ea8f0"}"#),
+            (.clear(number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
+            (.closed(number: 21), #"{"o":"closed","n":21,"c":"a2b15e09e1ffe4e6"}"#),
+        ]
+        for (record, expected) in golden { #expect(Self.text(record) == expected) }
+    }
+
+    @Test("it is read as it was printed, and is valid JSON")
+    func roundTrip() throws {
+        var generator = SeededGenerator(seed: 7)
+        let keys = ["", "..", "a/b", "\u{0}\n\t\"\\", "e\u{301}", "é", "\u{2028}🍎", String(repeating: "k", count: 70_000)]
+        for key in keys {
+            var row = Self.row
+            row.key = key
+            row.file = UInt64.random(in: 1...Record.lastNumber, using: &generator)
+            row.change = row.file
+            row.attachments = Attachments(metadata: [key: key])
+            let text = Self.text(.set(row))
+            _ = try JSONSerialization.jsonObject(with: Data(text.utf8))
+            guard case .set(let read)? = Self.scan(text) else {
+                Issue.record("not read: \(text.prefix(200))")
+                continue
+            }
+            #expect(Key.areSame(read.key, key))
+            #expect(read.file == row.file && read.life == row.life && read.checksum == row.checksum)
+            #expect(read.attachments?.metadata == [key: key])
+            #expect(Self.text(.set(read)) == text)
+        }
+    }
+
+    @Test("fields of later versions are kept as they are")
+    func unknownFields() {
+        let body = #"{"k":"a","n":1,"ns":"users","s":1,"w":{"a":[1,"]"],"b":"\"}"},"z":0,"x":null,"h":"0000000000000000","y":-1.5e3"#
+        let text = Self.checked(body)
+        guard case .set(let row)? = Self.scan(text) else {
+            Issue.record("not read")
+            return
+        }
+        let printed = Self.text(.set(row))
+        for field in [#","ns":"users""#, #","w":{"a":[1,"]"],"b":"\"}"}"#, #","x":null"#, #","y":-1.5e3"#] {
+            #expect(printed.contains(field))
+        }
+        guard case .unknown? = Self.scan(Self.checked(#"{"o":"later","k":"a""#)) else {
+            Issue.record("an operation of a later version is no damage")
+            return
+        }
+    }
+
+    static func checked(_ body: String) -> String {
+        let check = Array(body.utf8).withBytes { XXH64.hash($0) }
+        return body + #","c":""# + FileName.number(check).description + #""}"#
+    }
+
+    @Test("cut anywhere, or with any bit flipped, it is no record")
+    func damage() {
+        let text = Array(Self.text(.set(Self.row)).utf8)
+        for length in 0..<text.count {
+            #expect(Array(text.prefix(length)).withBytes { RecordScanner.record(on: $0) } == nil)
+        }
+        for position in text.indices {
+            for bit in 0..<8 {
+                var flipped = text
+                flipped[position] ^= 1 << bit
+                #expect(flipped.withBytes { RecordScanner.record(on: $0) } == nil)
+            }
+        }
+    }
+
+    @Test("a hostile line with a valid check is refused or harmless", arguments: [
+        #"{"k":"a","n":0,"s":1,"z":0,"h":"0000000000000000""#,
+        #"{"k":"a","n":1,"s":1,"z":-1,"h":"0000000000000000""#,
+        #"{"k":"a","n":1,"s":1,"z":9223372036854775807,"h":"0000000000000000""#,
+        #"{"k":"a","n":99999999999999999999,"s":1,"z":0,"h":"0000000000000000""#,
+        #"{"k":"a","n":4611686018427387905,"s":1,"z":0,"h":"0000000000000000""#,
+        #"{"k":"a","n":1,"s":99999999999999999999,"z":0,"h":"0000000000000000""#,
+        #"{"k":"a","n":1,"s":1,"z":0,"h":"000000000000000""#,
+        #"{"k":"a\q","n":1,"s":1,"z":0,"h":"0000000000000000""#,
+        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","m":{"a"}"#,
+        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"#,
+        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":[1"#,
+        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"\"#,
+        #"{"n":1"#, #"{"larder":1"#, #"{"o":"life","k":"a","n":1"#, "{", #"{""#, #"{"k""#, #"{"k":"#,
+    ])
+    func hostile(body: String) {
+        #expect(Self.scan(Self.checked(body)) == nil)
+    }
+}
+
+extension Optional where Wrapped == Record {
+    static func == (left: Self, right: Self) -> Bool {
+        left.map(RecordTests.text) == right.map(RecordTests.text)
+    }
+}

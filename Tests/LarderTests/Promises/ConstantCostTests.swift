@@ -1,0 +1,59 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Promise 5: the cost per change does not grow")
+struct ConstantCostTests {
+    private func calls(_ world: World, _ body: () throws -> Void) rethrows -> [MemoryFileSystem.Operation: Int] {
+        let counter = CallCounter()
+        world.files.inject(counter.count)
+        try body()
+        world.files.inject(nil)
+        return counter.all
+    }
+
+    @Test("a set is one file created, one write into it, and one append, at ten entries as at three thousand", arguments: [10, 3000])
+    func set(entries: Int) throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        for number in 0..<entries { try cache.setString("v", forKey: "\(number)") }
+        try cache.flush()
+        try cache.setString("the first change opens the journal", forKey: "warm")
+        let new = try calls(world) { try cache.setString("v", forKey: "new") }
+        #expect(new == [.create: 1, .write: 2])
+        let overwrite = try calls(world) { try cache.setString("w", forKey: "new") }
+        #expect(overwrite == [.create: 1, .write: 2])
+        let get = calls(world) { _ = cache.string(forKey: "new") }
+        #expect(get == [.open: 1, .status: 1, .read: 1])
+        #expect(calls(world) { _ = cache.string(forKey: "none") } == [:])
+        #expect(calls(world) { _ = cache.hasValue(forKey: "new") } == [:])
+        let clear = try calls(world) { try cache.removeAll() }
+        #expect(clear[.rename] == 1 && clear[.makeDirectory] == 2)
+    }
+
+    @Test("a large cache's manifest is rewritten only when the journal has a quarter as many records")
+    func savePolicy() {
+        #expect(SaveSchedule.isWorthSaving(records: 1, entries: 1000))
+        #expect(!SaveSchedule.isWorthSaving(records: 0, entries: 0))
+        #expect(!SaveSchedule.isWorthSaving(records: 250, entries: 1001 * 4))
+        #expect(SaveSchedule.isWorthSaving(records: 1001, entries: 1001 * 4))
+    }
+
+    @Test("reminders of expiry do not pile up under renewals and overwrites")
+    func boundedReminders() throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        for round in 0..<300 {
+            let key = "k\(round % 5)"
+            try cache.setString("v", forKey: key, ttl: .seconds(Double(1000 - round)))
+        }
+        cache.checkInvariants()
+        let reminders = (0..<Index.shardCount).reduce(0) { sum, shard in
+            sum + cache.store.index.withShard(at: shard) { $0.manifest.reminderCount }
+        }
+        #expect(reminders <= 5 * 66)
+    }
+}

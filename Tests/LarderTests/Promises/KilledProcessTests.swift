@@ -1,0 +1,127 @@
+import Foundation
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Promise 3: a killed process loses nothing")
+struct KilledProcessTests {
+    @Test("what a returned call stored is there after the kill, long before any save")
+    func storedBeforeSave() throws {
+        var world = World()
+        let cache = try world.open()
+        for number in 0..<200 { try cache.setString("v\(number)", forKey: "k\(number)") }
+        try cache.setTimeToLive(.hours(1), forKey: "k7")
+        #expect(!world.names.contains("manifest.json"))
+        world.restart()
+        let again = try world.open()
+        for number in 0..<200 { #expect(again.string(forKey: "k\(number)") == "v\(number)") }
+        #expect(again.entry(forKey: "k7")?.expiresAt == world.clock.date.addingTimeInterval(3600))
+        again.checkInvariants()
+    }
+
+    @Test("the manifest is saved half a second after the first change, however many follow")
+    func debounce() throws {
+        let world = World()
+        let cache = try world.open()
+        try cache.setString("v", forKey: "0")
+        for number in 1..<6 {
+            world.clock.advance(by: .milliseconds(90))
+            try cache.setString("v", forKey: "\(number)")
+        }
+        #expect(!world.names.contains("manifest.json"))
+        world.clock.advance(by: .milliseconds(50))
+        cache.settle()
+        #expect(world.names == ["entries", "journal-0000000000000002.jsonl", "manifest.json"])
+        let manifest = try #require(world.files.image.content(at: "/cache/manifest.json"))
+        let json = try #require(try JSONSerialization.jsonObject(with: Data(manifest)) as? [[String: Any]])
+        #expect(Set(json.dropFirst().compactMap { $0["k"] as? String }) == ["0", "1", "2", "3", "4", "5"])
+    }
+
+    @Test("after a flush nothing is left but the entries, one manifest and one journal")
+    func nothingLeftBehind() throws {
+        var world = World()
+        var cache = try world.open()
+        for round in 0..<5 {
+            for number in 0..<40 { try cache.setString("\(round)", forKey: "\(number)") }
+            for number in 30..<40 { try cache.removeValue(forKey: "\(number)") }
+            if round % 2 == 0 { try cache.flush() }
+            world.restart()
+            cache = try world.open()
+        }
+        try cache.flush()
+        #expect(world.names.count == 3 && world.entryFiles.count == 30)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("a clean close is known by its last record, and makes the next opening list nothing")
+    func cleanClose() throws {
+        var world = World()
+        let cache = try world.open()
+        for number in 0..<10 { try cache.setString("v", forKey: "\(number)") }
+        try cache.close()
+        let journal = String(decoding: try #require(world.files.image.content(at: "/cache/\(world.journal)")), as: UTF8.self)
+        #expect(journal.contains(#"{"o":"closed""#))
+        world.restart()
+        let lists = CallCounter()
+        world.files.inject(lists.count)
+        let again = try world.open()
+        again.settle()
+        #expect(lists.number(of: .list) == 1, "the directory itself, not the entries")
+        #expect(again.count == 10)
+        _ = again.data(forKey: "1")
+        try again.close()
+        #expect(lists.number(of: .write) == 0, "a session that only reads writes nothing")
+    }
+
+    @Test("last uses are saved by the sweep when they are a minute newer")
+    func lastUse() throws {
+        var world = World()
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k", ttl: .forever)
+        world.clock.advance(by: .seconds(59))
+        _ = cache.string(forKey: "k")
+        world.clock.advance(by: .seconds(2))
+        let used = world.clock.date
+        _ = cache.string(forKey: "k")
+        world.clock.advance(by: .seconds(60))
+        cache.settle()
+        world.restart()
+        #expect(try world.open().entry(forKey: "k")?.lastUsedAt == used)
+    }
+
+    @Test("the sweep drops what has expired, every minute, with one event for many")
+    func sweep() throws {
+        let log = EventLog()
+        let world = World { $0.onEvent = log.note }
+        let cache = try world.open()
+        for number in 0..<100 { try cache.setString("v", forKey: "\(number)", ttl: .seconds(Double(number + 1))) }
+        world.clock.advance(by: .seconds(60))
+        cache.settle()
+        #expect(cache.count == 40 && world.entryFiles.count == 40)
+        let expired = log.events(of: cache).filter { $0.kind == .expired }
+        #expect(expired.reduce(0) { $0 + $1.count } == 60 && expired.count <= Index.shardCount)
+        world.clock.advance(by: .seconds(60))
+        cache.settle()
+        #expect(cache.count == 0 && world.entryFiles.isEmpty)
+        cache.checkInvariants()
+    }
+
+    @Test("what expired while nobody looked is purged on open, rows at once and files behind")
+    func purgeOnOpen() throws {
+        var world = World()
+        let cache = try world.open()
+        for number in 0..<60 { try cache.setString("v", forKey: "\(number)", ttl: .seconds(number % 2 == 0 ? 10 : 1000)) }
+        try cache.close()
+        world.restart()
+        world.clock.advance(by: .seconds(10))
+        let log = EventLog()
+        world.configuration.onEvent = log.note
+        let again = try world.open()
+        #expect(again.count == 30 && again.statistics.expirations == 30)
+        try again.flush()
+        #expect(world.entryFiles.count == 30)
+        #expect(log.events(of: again).first?.kind == .expired)
+        again.checkInvariants(world, settled: true)
+    }
+}

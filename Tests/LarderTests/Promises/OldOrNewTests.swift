@@ -1,0 +1,141 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Promise 2: old or new")
+struct OldOrNewTests {
+    @Test("a set is seen by the next read, through every handle")
+    func readYourWrites() throws {
+        let world = World()
+        let one = try world.open()
+        let other = try world.open()
+        for version in 0..<100 {
+            try one.setString("\(version)", forKey: "k")
+            #expect(other.string(forKey: "k") == "\(version)" && one.string(forKey: "k") == "\(version)")
+        }
+        try other.removeValue(forKey: "k")
+        #expect(one.string(forKey: "k") == nil)
+    }
+
+    @Test("set, remove and set again of one key keep their order after a restart")
+    func order() throws {
+        var world = World()
+        var cache = try world.open()
+        try cache.setString("1", forKey: "k")
+        try cache.removeValue(forKey: "k")
+        try cache.setString("2", forKey: "k")
+        try cache.setString("gone", forKey: "g")
+        try cache.removeValue(forKey: "g")
+        for _ in 0..<3 {
+            world.restart()
+            cache = try world.open()
+            try cache.flush()
+            #expect(cache.string(forKey: "k") == "2" && cache.string(forKey: "g") == nil && cache.count == 1)
+        }
+    }
+
+    @Test("a removed value does not come back, even when the index is lost with the process")
+    func removedStaysRemoved() throws {
+        var world = World()
+        let cache = try world.open()
+        for version in 0..<5 { try cache.setString("\(version)", forKey: "k") }
+        try cache.removeValue(forKey: "k")
+        #expect(world.entryFiles == [], "the replaced files that waited are gone too")
+        world.remove("journal-0000000000000001.jsonl")
+        let again = try world.open()
+        try again.flush()
+        #expect(again.string(forKey: "k") == nil && again.count == 0)
+    }
+
+    @Test("a remove while old files are still being looked for is not undone by finding them")
+    func removedBeforeReconciled() throws {
+        var world = World()
+        try world.open().setString("v", forKey: "k")
+        world.remove("journal-0000000000000001.jsonl")
+        let cache = try world.open()
+        // Whether the file has been found yet or not: after this it is dead.
+        try cache.removeValue(forKey: "k")
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == nil)
+        world.restart()
+        let again = try world.open()
+        try again.flush()
+        #expect(again.string(forKey: "k") == nil && world.entryFiles == [])
+    }
+
+    @Test("a clear stays cleared")
+    func cleared() throws {
+        var world = World()
+        let cache = try world.open()
+        for number in 0..<50 { try cache.setString("v", forKey: "\(number)") }
+        try cache.removeAll()
+        try cache.setString("new", forKey: "1")
+        world.restart()
+        let again = try world.open()
+        try again.flush()
+        #expect(again.keys() == ["1"] && again.string(forKey: "1") == "new")
+        #expect(world.files.image.names(at: "/cache/trash") == [])
+        again.checkInvariants(world, settled: true)
+    }
+
+    @Test("a new life is in force at once and after a restart, shorter or longer", arguments: [5, 500] as [Double])
+    func renewal(seconds: Double) throws {
+        var world = World()
+        var cache = try world.open()
+        try cache.setString("v", forKey: "k", ttl: .seconds(50), metadata: ["a": "b"])
+        let file = try #require(world.files.image.content(at: "/cache/entries/0000000000000001"))
+        #expect(try cache.setTimeToLive(.seconds(seconds), forKey: "k"))
+        let renewed = try #require(world.files.image.content(at: "/cache/entries/0000000000000001"))
+        let slot = file.count - 64..<file.count - 32
+        #expect(renewed.count == file.count && renewed[..<slot.lowerBound] == file[..<slot.lowerBound])
+        #expect(renewed[slot.upperBound...] == file[slot.upperBound...] && renewed[slot] != file[slot])
+        let expiry = world.clock.date.addingTimeInterval(seconds)
+        #expect(cache.entry(forKey: "k")?.expiresAt == expiry)
+        world.restart()
+        #expect(try world.open().entry(forKey: "k")?.expiresAt == expiry)
+        // From the footers alone, too.
+        world.remove("journal-0000000000000001.jsonl")
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.entry(forKey: "k")?.expiresAt == expiry && cache.entry(forKey: "k")?.metadata == ["a": "b"])
+        world.clock.advance(by: .seconds(seconds))
+        #expect(cache.string(forKey: "k") == nil)
+    }
+
+    @Test("only a fresh entry gets a new life, and a life of nothing removes it")
+    func renewalOfNothing() throws {
+        let world = World()
+        let cache = try world.open()
+        #expect(try !cache.setTimeToLive(.days(1), forKey: "k"))
+        try cache.setString("v", forKey: "k", ttl: .seconds(1))
+        world.clock.advance(by: .seconds(1))
+        #expect(try !cache.setTimeToLive(.days(1), forKey: "k"))
+        #expect(cache.string(forKey: "k") == nil)
+        try cache.setString("v", forKey: "k")
+        #expect(try cache.setTimeToLive(.seconds(0), forKey: "k"))
+        #expect(cache.string(forKey: "k") == nil && world.entryFiles == [])
+    }
+
+    @Test("a reader that loses its file to a writer reads the new one")
+    func overtakenReader() throws {
+        var world = World()
+        let cache = try world.open()
+        try cache.setString("old", forKey: "k")
+        // The writer comes between the look-up and the opening: the read's first call.
+        let pending = Lock(true)
+        world.files.inject { _, operation in
+            guard case .open = operation, pending.withLock({ $0 }) else { return nil }
+            pending.withLock { $0 = false }
+            return .fail(.noEntry)
+        }
+        let row = try #require(cache.store.index.withShard(of: Key("k")) { $0.manifest.row(Key("k")) })
+        let result = cache.string(forKey: "k")
+        // The file was "gone" while its row was current: forgotten, as a deleted file is.
+        #expect(result == nil && row.file == 1)
+        #expect(cache.statistics.losses == 1 && cache.count == 0)
+        world.restart()
+    }
+}
