@@ -5,8 +5,8 @@
 /// retry on EINTR and finish short transfers, so a caller sees all or an error.
 package protocol FileSystem: Sendable {
     /// Opens a directory by its path; the path itself may lead through symbolic links.
-    /// With `create`, makes it and its missing parents (mode 0700).
-    func openDirectory(path: String, create: Bool) throws(Errno) -> FileDescriptor
+    /// Makes it and its missing parents (mode 0700) as `creation` says.
+    func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor
 
     /// Opens a file or directory inside `directory`.
     func open(
@@ -47,6 +47,13 @@ package protocol FileSystem: Sendable {
 
     /// Takes the exclusive advisory lock of an open directory; false when somebody else has it.
     func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
+}
+
+/// Whether a missing directory is made.
+package enum DirectoryCreation: Sendable {
+    case never, plain
+    /// Made, and its name synced in its parent: it survives a power cut.
+    case durable
 }
 
 /// What a file is opened for. Always without following links, without blocking, closed on exec.

@@ -5,27 +5,31 @@ package struct PosixFileSystem: FileSystem {
 
     package init() {}
 
-    package func openDirectory(path: String, create: Bool) throws(Errno) -> FileDescriptor {
+    package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
         do {
             return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
-        } catch .noEntry where create {
-            try makeDirectories(path: path)
+        } catch .noEntry where creation != .never {
+            try makeDirectories(path: path, durably: creation == .durable)
             return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
         }
     }
 
-    private func makeDirectories(path: String) throws(Errno) {
-        var parent = ""
+    private func makeDirectories(path: String, durably: Bool) throws(Errno) {
+        var parent = path.hasPrefix("/") ? "/" : "."
         for component in path.split(separator: "/") {
-            parent += (parent.isEmpty && !path.hasPrefix("/") ? "" : "/") + component
+            let directory = parent + "/" + component
             do {
-                try Platform.makeDirectory(parent, in: Platform.workingDirectory)
-            } catch .exists {
-                continue
+                try Platform.makeDirectory(directory, in: Platform.workingDirectory)
             } catch {
-                // A parent that cannot be made may be there all the same (EROFS, EACCES on a mount point): opening decides.
+                // One that cannot be made may be there all the same (EEXIST, EROFS or EACCES above a mount point): opening tells.
+                parent = directory
                 continue
             }
+            if durably {
+                let opened = FileDescriptor(raw: try Platform.openDirectory(path: parent), of: self)
+                try sync(opened)
+            }
+            parent = directory
         }
     }
 

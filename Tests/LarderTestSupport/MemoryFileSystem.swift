@@ -140,14 +140,16 @@ extension MemoryFileSystem.State {
 }
 
 extension MemoryFileSystem: FileSystem {
-    package func openDirectory(path: String, create: Bool) throws(Errno) -> FileDescriptor {
+    package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
         let raw = try call(.openDirectory) { state throws(Errno) in
             var node = MemoryImage.root
             for name in path.split(separator: "/") {
                 if let child = state.image.nodes[node]?.children[String(name)] {
                     node = child
-                } else if create {
-                    node = try state.make(.text(String(name)), in: node, isDirectory: true)
+                } else if creation != .never {
+                    let parent = node
+                    node = try state.make(.text(String(name)), in: parent, isDirectory: true)
+                    if creation == .durable { state.sync(parent) }
                 } else {
                     throw .noEntry
                 }

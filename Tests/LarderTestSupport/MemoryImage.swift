@@ -51,6 +51,9 @@ package struct MemoryImage: Sendable {
         case .unlink(let directory, let name):
             nodes[directory]?.children[name] = nil
         case .rename(let directory, let name, let toDirectory, let newName):
+            // As on a real disk, a directory never takes the place of one that is not empty.
+            let target = nodes[toDirectory]?.children[newName].flatMap { nodes[$0] }
+            if target?.children.isEmpty == false { return }
             guard let node = nodes[directory]?.children.removeValue(forKey: name) else { return }
             nodes[toDirectory, default: Node(isDirectory: true)].children[newName] = node
         }

@@ -37,6 +37,19 @@ final class Index: Sendable {
         }
     }
 
+    /// Empties every shard but for its counters.
+    func removeAll() {
+        for shard in shards {
+            let old = shard.withLock { state in
+                let old = state
+                state = Shard(hits: state.hits, misses: state.misses)
+                state.forgetGraves()
+                return old
+            }
+            _ = consume old
+        }
+    }
+
     var count: Int { total { $0.manifest.count } }
     var size: Int { total { $0.manifest.size } }
     var doomedCount: Int { total { $0.doomed.count } }

@@ -42,10 +42,8 @@ struct IndexReplay {
     mutating func finish(at now: Timestamp, keepingGraves: Bool) -> Int {
         var count = 0
         for position in shards.indices {
-            let expired = shards[position].manifest.finishLoading(at: now)
-            count += expired.count
-            for row in expired { shards[position].doom(row.file, of: Key(row.key)) }
-            if !keepingGraves { shards[position].graves = [:] }
+            if !keepingGraves { shards[position].forgetGraves() }
+            count += shards[position].finishLoading(at: now).count
         }
         return count
     }

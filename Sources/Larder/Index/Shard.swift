@@ -10,23 +10,31 @@ struct Shard: Sendable {
 
     var manifest = Manifest()
     var doomed: [Doomed] = []
-    /// Until files and rows have been reconciled: the number of the last remove of a key. Older files of it stay dead.
-    var graves: [Key: UInt64] = [:]
+    /// The last number of a key that is gone: while files and rows are not reconciled, older files of it must stay dead.
+    private(set) var graves: [Key: UInt64] = [:]
+    /// True until files and rows have been reconciled.
+    private var keepsGraves = true
     var hits = 0
     var misses = 0
 
+    init(hits: Int = 0, misses: Int = 0) {
+        self.hits = hits
+        self.misses = misses
+    }
+
     /// Does again what a record says was done, as far as the row does not say more. Idempotent. Clears go to all shards.
+    ///
+    /// Files that are thereby superseded are none of its business: after a clean close there are none, after another the
+    /// reconciling finds them.
     mutating func replay(_ record: Record, of key: Key) {
         let row = manifest.row(key)
         switch record {
         case .set(let new):
             if let row, row.file > new.file { return }
-            if let old = manifest.publish(new, for: key), old.file != new.file { doom(old.file, of: key) }
+            manifest.publish(new, for: key)
         case .remove(_, let number):
-            graves[key] = max(number, graves[key] ?? 0)
-            guard let row, row.file < number else { return }
-            manifest.remove(key)
-            doom(row.file, of: key)
+            bury(key, number)
+            if let row, row.file < number { manifest.remove(key) }
         case .life(_, let file, let change, let life):
             guard let row, row.file == file, row.change < change else { return }
             manifest.setLife(life, change: change, for: key)
@@ -36,6 +44,43 @@ struct Shard: Sendable {
         case .header, .clear, .closed, .unknown:
             return
         }
+    }
+
+    /// Takes a row out for good.
+    @discardableResult
+    mutating func remove(_ key: Key, number: UInt64) -> Row? {
+        bury(key, number)
+        return manifest.remove(key)
+    }
+
+    /// Takes out up to `limit` rows that have expired at `now`; their files are doomed.
+    mutating func purge(at now: Timestamp, limit: Int) -> [Row] {
+        doomed(manifest.purge(at: now, limit: limit))
+    }
+
+    /// The same at the end of loading, for all rows.
+    mutating func finishLoading(at now: Timestamp) -> [Row] {
+        doomed(manifest.finishLoading(at: now))
+    }
+
+    private mutating func doomed(_ expired: [Row]) -> [Row] {
+        for row in expired {
+            let key = Key(row.key)
+            bury(key, row.file)
+            doom(row.file, of: key)
+        }
+        return expired
+    }
+
+    /// Notes that every file of a key up to a number is dead.
+    mutating func bury(_ key: Key, _ number: UInt64) {
+        if keepsGraves { graves[key] = max(number, graves[key] ?? 0) }
+    }
+
+    /// Notes that rows and files agree.
+    mutating func forgetGraves() {
+        keepsGraves = false
+        graves = [:]
     }
 
     mutating func doom(_ file: UInt64, of key: Key) {

@@ -8,4 +8,6 @@ struct LoadedStore {
     var damagedLines: Int
     /// Entries that had expired before the directory was opened.
     var expired: Int
+    /// Files that a save that was killed has left.
+    var leftovers: [DirectoryLayout]
 }

@@ -7,6 +7,7 @@ struct Opener {
     let identity: FileIdentity
     let root: SharedDescriptor
     let now: Timestamp
+    let isPowerSafe: Bool
 
     /// Reads the cache in the directory; makes one where the directory is empty. Writes nothing else.
     func load() throws(CacheError) -> LoadedStore {
@@ -31,7 +32,8 @@ struct Opener {
         let expired = replay.finish(at: now, keepingGraves: !isClean)
         var loaded = LoadedStore(
             volume: volume, shards: replay.shards, lastNumber: replay.lastNumber, journals: replay.journals,
-            reconciliation: Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines, expired: expired)
+            reconciliation: Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
+            expired: expired, leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
         if isClean || listing.isEmpty { return loaded }
         let files = try numbers(in: volume)
         loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0)
@@ -40,8 +42,15 @@ struct Opener {
         }
         let doomed = Set(loaded.shards.flatMap { $0.doomed.lazy.map(\.file) })
         loaded.reconciliation = Reconciliation(
-            rows: rows, files: files.filter { !doomed.contains($0) }, cleared: replay.cleared)
+            rows: rows, files: files.filter { !doomed.contains($0) }, cleared: replay.cleared,
+            isDamaged: replay.journals.isDamaged)
         return loaded
+    }
+
+    /// What a save that was killed has left: temporary manifests, and journals that the manifest has made superfluous.
+    private func leftovers(_ listing: RootListing, savedGeneration: UInt64) -> [DirectoryLayout] {
+        listing.temporaries.map(DirectoryLayout.temporaryManifest)
+            + listing.journals.filter { $0 < savedGeneration }.map(DirectoryLayout.journal)
     }
 
     private func openEntries(_ listing: RootListing) throws(CacheError) -> SharedDescriptor? {
@@ -61,6 +70,7 @@ struct Opener {
             } else {
                 try fileSystem.makeDirectory(name, in: root.file)
             }
+            if isPowerSafe { try fileSystem.sync(root.file) }
             return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .directory))
         }
     }

@@ -2,8 +2,10 @@
 ///
 /// It touches only numbers below this session's first.
 struct Reconciliation: Sendable {
-    /// Files that no row mentions, the newest last.
-    private(set) var unmentioned: [UInt64] = []
+    /// Files whose footers have to be read, the newest last: those that no row mentions, and after damage all.
+    private(set) var unread: [UInt64] = []
+    /// Files that are to be deleted, the newest first: were an older one of the same key left, it would be adopted next time.
+    private(set) var condemned: [UInt64] = []
     /// Files that rows mention and the directory does not have, with their keys.
     private(set) var missing: [(key: String, file: UInt64)] = []
     /// Files below this number were removed by `removeAll`.
@@ -19,26 +21,35 @@ struct Reconciliation: Sendable {
     }
 
     /// Compares the rows of the index with the names in the directory. O(n log n).
-    init(rows: [(key: String, file: UInt64)], files: [UInt64], cleared: UInt64) {
+    ///
+    /// Where the index itself is `damaged`, a renewed life may be known to the files alone.
+    init(rows: [(key: String, file: UInt64)], files: [UInt64], cleared: UInt64, isDamaged: Bool) {
         self.cleared = cleared
         let mentioned = Set(rows.map(\.file))
         let present = Set(files)
-        unmentioned = files.filter { !mentioned.contains($0) }.sorted()
+        unread = files.filter { isDamaged || !mentioned.contains($0) }.sorted()
         missing = rows.filter { !present.contains($0.file) }
         isDone = false
     }
 
     enum Step {
         case examine(file: UInt64)
+        case delete(file: UInt64)
         case check(key: String, file: UInt64)
         case finish
     }
 
     /// The next thing to do: all files first, so that a row whose file is missing is forgotten only after adoption.
     mutating func next() -> Step {
-        if let file = unmentioned.popLast() { return .examine(file: file) }
+        if let file = unread.popLast() { return .examine(file: file) }
+        if let file = condemned.popLast() { return .delete(file: file) }
         if let row = missing.popLast() { return .check(key: row.key, file: row.file) }
         return .finish
+    }
+
+    /// Has a file deleted once all have been read. Files come in falling order.
+    mutating func condemn(_ file: UInt64) {
+        condemned.append(file)
     }
 
     mutating func leaveResidue() {

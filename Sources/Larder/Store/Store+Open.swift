@@ -10,8 +10,8 @@ extension Store {
         join: (Store) throws(CacheError) -> Void
     ) throws(CacheError) -> Store {
         let now = clock.now
-        let (root, identity) = try openRoot(path, in: fileSystem)
-        var expired: Int?
+        let (root, identity) = try openRoot(path, in: fileSystem, settings.durability)
+        var begin: ((Store) -> Void)?
         let store = try Registry.shared.store(of: identity, root: root, in: fileSystem, path: path) {
             store throws(CacheError) in
             guard store.settings == settings else {
@@ -22,20 +22,23 @@ extension Store {
             try join(store)
         } open: { root throws(CacheError) in
             let loaded = try Opener(
-                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now
+                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
+                isPowerSafe: settings.durability == .powerSafe
             ).load()
-            expired = loaded.expired
+            let (expired, leftovers) = (loaded.expired, loaded.leftovers)
+            begin = { $0.begin(expired: expired, leftovers: leftovers) }
             return Store(loaded, path: path, clock: clock, settings: settings)
         }
-        if let expired { store.begin(expired: expired) }
+        begin?(store)
         return store
     }
 
     static func openRoot(
-        _ path: String, in fileSystem: any FileSystem
+        _ path: String, in fileSystem: any FileSystem, _ durability: Durability
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity) {
         do {
-            let root = try fileSystem.openDirectory(path: path, create: true)
+            let root = try fileSystem.openDirectory(
+                path: path, creation: durability == .powerSafe ? .durable : .plain)
             let identity = try fileSystem.status(of: root).identity
             return (SharedDescriptor(root), identity)
         } catch .notDirectory {
@@ -47,13 +50,14 @@ extension Store {
     }
 
     /// Starts what goes on behind.
-    private func begin(expired: Int) {
+    private func begin(expired: Int, leftovers: [DirectoryLayout]) {
         if expired > 0 {
             report(CacheEvent(.expired, count: expired)) { $0.expirations += expired }
         }
         unlinkBehind()
         reconcileBehind()
         emptyTrash()
+        deleteBehind(leftovers)
         scheduleSweep()
     }
 

@@ -83,7 +83,7 @@ extension Store {
             let number = try takeNumber()
             _ = commitBestEffort(.remove(key: row.key, number: number), in: volume) { index in
                 index.withShard(of: key) { shard in
-                    shard.manifest.remove(key)
+                    shard.remove(key, number: number)
                     if cause != .lost { shard.doom(row.file, of: key) }
                 }
             }

@@ -18,6 +18,8 @@ extension Store {
             switch reconciliation.withLock({ $0.next() }) {
             case .examine(let file):
                 examine(file, in: volume)
+            case .delete(let file):
+                delete(file, in: volume)
             case .check(let key, let file):
                 check(Key(key), file, in: volume)
             case .finish:
@@ -33,13 +35,13 @@ extension Store {
             reconciliation.finish()
             return reconciliation.isDone
         }
-        if isDone { index.forEachShard { $0.graves = [:] } }
+        if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {
             if journal.isDirty, journal.schedule.changed() { scheduleSave() }
         }
     }
 
-    /// Looks at a file that no row mentioned when the directory was opened.
+    /// Looks at a file that no row mentioned when the directory was opened, or at any after damage to the index.
     private func examine(_ file: UInt64, in volume: Volume) {
         let footer: EntryFile.Footer?
         do {
@@ -49,14 +51,10 @@ extension Store {
         } catch {
             return leaveResidue(CacheError(error, doing: "look at an unknown file", path: volume.path(of: file)))
         }
-        do {
-            switch footer {
-            case .valid(let row): try consider(row, in: volume)
-            case .invalid, .longer: try delete(file, in: volume)
-            case .newer, nil: break
-            }
-        } catch {
-            leaveResidue(error)
+        switch footer {
+        case .valid(let row): consider(row, in: volume)
+        case .invalid, .longer: reconciliation.withLock { $0.condemn(file) }
+        case .newer, nil: break
         }
     }
 
@@ -79,15 +77,22 @@ extension Store {
     }
 
     /// Adopts an entry that was found by its file, unless more is known about its key.
-    private func consider(_ row: Row, in volume: Volume) throws(CacheError) {
+    private func consider(_ row: Row, in volume: Volume) {
         let key = Key(row.key)
         let cleared = reconciliation.withLock { $0.cleared }
         let now = clock.now
         raiseNumbers(to: row.change)
         let isWanted = stripes[key.shard].withLock { _ in
             let known = index.withShard(of: key) { ($0.manifest.row(key)?.file ?? 0, $0.graves[key] ?? 0) }
-            if known.0 == row.file { return true }
-            guard max(known.0, known.1, cleared) < row.file, !row.life.isExpired(at: now) else { return false }
+            if known.0 == row.file {
+                renew(row, key, in: volume)
+                return true
+            }
+            guard max(known.0, known.1, cleared) < row.file else { return false }
+            if row.life.isExpired(at: now) {
+                index.withShard(of: key) { $0.bury(key, row.file) }
+                return false
+            }
             _ = commitBestEffort(.set(row), in: volume) { index in
                 index.withShard(of: key) { shard in
                     if let old = shard.manifest.publish(row, for: key) { shard.doom(old.file, of: key) }
@@ -96,14 +101,25 @@ extension Store {
             report(CacheEvent(.adopted, keys: [row.key])) { $0.adoptions += 1 }
             return true
         }
-        if !isWanted { try delete(row.file, in: volume) }
+        if !isWanted { reconciliation.withLock { $0.condemn(row.file) } }
     }
 
-    private func delete(_ file: UInt64, in volume: Volume) throws(CacheError) {
-        try translating("delete an orphan", at: volume.path(of: file)) { () throws(Errno) in
-            try volume.unlink(file)
+    /// Takes over a life that only the file knows.
+    private func renew(_ found: Row, _ key: Key, in volume: Volume) {
+        guard let known = index.withShard(of: key, { $0.manifest.row(key) }), known.change < found.change else { return }
+        let record = Record.life(key: key.text, file: found.file, change: found.change, found.life)
+        _ = commitBestEffort(record, in: volume) { index in
+            index.withShard(of: key) { $0.manifest.setLife(found.life, change: found.change, for: key) }
         }
-        tally.withLock { $0.orphansDeleted += 1 }
+    }
+
+    private func delete(_ file: UInt64, in volume: Volume) {
+        do {
+            try volume.unlink(file)
+            tally.withLock { $0.orphansDeleted += 1 }
+        } catch {
+            leaveResidue(CacheError(error, doing: "delete an orphan", path: volume.path(of: file)))
+        }
     }
 
     /// Forgets a row whose file was not in the directory, if it still is not.
@@ -115,7 +131,7 @@ extension Store {
                 guard index.withShard(of: key, { $0.manifest.row(key)?.file }) == file, let number = try? takeNumber()
                 else { return false }
                 _ = commitBestEffort(.remove(key: key.text, number: number), in: volume) { index in
-                    index.withShard(of: key) { _ = $0.manifest.remove(key) }
+                    index.withShard(of: key) { _ = $0.remove(key, number: number) }
                 }
                 return true
             }

@@ -36,9 +36,8 @@ extension Store {
         let record = Record.remove(key: key.text, number: number)
         let publish = { (index: Index) in
             index.withShard(of: key) { shard in
-                shard.manifest.remove(key)
+                shard.remove(key, number: number)
                 shard.doomed.removeAll { waiting.contains($0) }
-                if !isReconciled { shard.graves[key] = number }
             }
         }
         let ticket: Ticket?

@@ -7,8 +7,8 @@ extension Store {
     /// Removes every entry: renames the directory of the files into the trash and puts an empty one in its place. O(1) in
     /// system calls; the files are deleted behind.
     ///
-    /// Killed between the renaming and the record, the next opening finds no `entries` and brings the old one back, or finds
-    /// the new one empty; both are whole.
+    /// Killed between the two renamings, the next opening finds no `entries` and brings the old one back; killed after them,
+    /// it finds the new one and forgets the rows. Like that of a remove, the record is only a help.
     func removeAll(progress: Progress?) throws(CacheError) {
         let count: Int
         do {
@@ -26,51 +26,44 @@ extension Store {
 
     private func removeAll(in old: Volume) throws(CacheError) -> Int {
         let number = try takeNumber()
+        // Above the new directory's: the highest number in the trash is what an opening brings back.
+        let trashNumber = try takeNumber()
         let fresh = try translating("remove all entries", at: path) { () throws(Errno) in
-            try replaceEntries(of: old, number)
+            try replaceEntries(of: old, with: number, trashedAs: trashNumber)
         }
         let count = index.count
-        do {
-            let ticket = try commit(JournalFormat.lines(.clear(number: number)), in: old) { index in
-                index.replace(with: (0..<Index.shardCount).map { _ in Shard() })
-            }.ticket
-            volume = fresh
-            reconciliation.withLock { $0 = Reconciliation(cleared: number) }
-            if let ticket { try translating("sync the journal", at: path) { () throws(Errno) in try ticket.wait() } }
-        } catch {
-            if volume?.entries === old.entries { bringBackEntries(of: old, number) }
-            throw error
+        volume = fresh
+        reconciliation.withLock { $0 = Reconciliation(cleared: trashNumber) }
+        let ticket = commitBestEffort(.clear(number: trashNumber), in: fresh) { index in
+            index.removeAll()
         }
+        if let ticket { try translating("sync the journal", at: path) { () throws(Errno) in try ticket.wait() } }
         return count
     }
 
-    private func replaceEntries(of old: Volume, _ number: UInt64) throws(Errno) -> Volume {
+    private func replaceEntries(
+        of old: Volume, with number: UInt64, trashedAs trashNumber: UInt64
+    ) throws(Errno) -> Volume {
         let (root, entries) = (old.root, DirectoryLayout.entries.name)
         do {
             try fileSystem.makeDirectory(DirectoryLayout.trash.name, in: root.file)
         } catch .exists {}
         let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
-        try fileSystem.rename(entries, in: root.file, to: .number(number), in: trash)
+        try fileSystem.makeDirectory(.number(number), in: trash)
+        let fresh = SharedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
+        try fileSystem.rename(entries, in: root.file, to: .number(trashNumber), in: trash)
         do {
-            try fileSystem.makeDirectory(entries, in: root.file)
-            let fresh = SharedDescriptor(try fileSystem.open(entries, in: root.file, for: .directory))
-            if isPowerSafe { try fileSystem.sync(root.file) }
-            return old.with(entries: fresh)
-        } catch {
-            bringBackEntries(of: old, number)
-            throw error
-        }
-    }
-
-    private func bringBackEntries(of old: Volume, _ number: UInt64) {
-        let (root, entries) = (old.root, DirectoryLayout.entries.name)
-        do {
-            let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
-            try? fileSystem.remove(entries, in: root.file, directory: true)
             try fileSystem.rename(.number(number), in: trash, to: entries, in: root.file)
         } catch {
-            report(CacheError(error, doing: "bring back the entries", path: path))
+            // Should this fail too, the files are read and written where they are, and the next opening brings them back.
+            try? fileSystem.rename(.number(trashNumber), in: trash, to: entries, in: root.file)
+            throw error
         }
+        if isPowerSafe {
+            try fileSystem.sync(trash)
+            try fileSystem.sync(root.file)
+        }
+        return old.with(entries: fresh)
     }
 
     /// Deletes behind what lies in the trash.

@@ -38,9 +38,11 @@ extension Store {
         let now = clock.now
         return try disk.run(flags: .barrier) { () throws(CacheError) in
             guard let volume, !volume.isInPlace else { return false }
-            let (root, identity) = try Store.openRoot(path, in: fileSystem)
+            let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
             let lease = try self.lease?.moved(to: identity, root: root, of: self)
-            let loaded = try Opener(fileSystem: fileSystem, path: path, identity: identity, root: root, now: now).load()
+            let loaded = try Opener(
+                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe
+            ).load()
             let fresh = Journal(loaded.journals, fileSystem: fileSystem, durability: settings.durability)
             info.run { journal = fresh }
             raiseNumbers(to: loaded.lastNumber)

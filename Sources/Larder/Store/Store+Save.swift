@@ -121,6 +121,22 @@ extension Store {
         }
     }
 
+    /// Deletes what a save that was killed has left.
+    func deleteBehind(_ leftovers: [DirectoryLayout]) {
+        if leftovers.isEmpty { return }
+        chores.begin(.tidy) { [weak self] in
+            guard let self, let root = disk.sync(execute: { volume })?.root else { return false }
+            for leftover in leftovers {
+                do throws(Errno) {
+                    try fileSystem.remove(leftover.name, in: root.file, directory: false)
+                } catch {
+                    if error != .noEntry { report(CacheError(error, doing: "delete \(leftover.name)", path: path)) }
+                }
+            }
+            return false
+        }
+    }
+
     private func deleteJournals(older begun: Begun, in volume: Volume) throws(Errno) {
         let old = info.run {
             // The directory may have been replaced meanwhile, and the journal with it.

@@ -18,11 +18,7 @@ extension Store {
 
     private func purge(_ shard: Int, at now: Timestamp) -> [Row] {
         let victims = try? changing(shard: shard) { _ throws(CacheError) in
-            index.withShard(at: shard) { shard in
-                let victims = shard.manifest.purge(at: now, limit: Self.slice)
-                for row in victims { shard.doom(row.file, of: Key(row.key)) }
-                return victims
-            }
+            index.withShard(at: shard) { $0.purge(at: now, limit: Self.slice) }
         }
         return victims ?? []
     }

@@ -40,11 +40,14 @@ extension Store {
         let waiting = index.withShard(at: shard) { $0.doomed.prefix(Self.slice) }
         var gone: Set<Shard.Doomed> = []
         var failure: CacheError?
-        for file in waiting {
+        var stuck: Set<UInt64> = []
+        // In order, and no newer file of a key before an older one: with the index lost, that one would be adopted.
+        for file in waiting where !stuck.contains(file.hash) {
             do {
                 try volume.unlink(file.file)
                 gone.insert(file)
             } catch {
+                stuck.insert(file.hash)
                 failure = CacheError(error, doing: "unlink a file", path: volume.path(of: file.file))
             }
         }

@@ -79,7 +79,7 @@ extension Volume {
 
     /// True when the directory's path still leads to this directory.
     var isInPlace: Bool {
-        guard let found = try? fileSystem.openDirectory(path: path, create: false) else { return false }
+        guard let found = try? fileSystem.openDirectory(path: path, creation: .never) else { return false }
         return (try? fileSystem.status(of: found))?.identity == identity
     }
 }

@@ -8,7 +8,7 @@ import Testing
 struct LineReaderTests {
     private func lines(_ content: [UInt8]) throws -> [Int] {
         let files = MemoryFileSystem()
-        let root = try files.openDirectory(path: "/d", create: true)
+        let root = try files.openDirectory(path: "/d", creation: .plain)
         let file = try files.open(.text("f"), in: root, for: .creating)
         try files.write(content, to: file, at: 0)
         var lengths: [Int] = []

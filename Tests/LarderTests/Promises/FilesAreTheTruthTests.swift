@@ -1,0 +1,150 @@
+import Foundation
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Promise 4: the entry files are the truth")
+struct FilesAreTheTruthTests {
+    private static func filled(close: Bool = false) throws -> World {
+        let world = World()
+        let cache = try world.open()
+        for number in 0..<4 { try cache.setString("v\(number)", forKey: "k\(number)", metadata: ["n": "\(number)"]) }
+        try cache.flush()
+        try cache.setString("w1", forKey: "k1")
+        try cache.removeValue(forKey: "k2")
+        try cache.setTimeToLive(.hours(1), forKey: "k3")
+        try cache.setTimeToLive(.days(3), forKey: "k0")
+        cache.settle()
+        if close { try cache.close() }
+        return world
+    }
+
+    private func expectAll(_ world: World, _ context: Comment) throws {
+        let cache = try world.open()
+        try cache.flush()
+        #expect(Set(cache.keys()) == ["k0", "k1", "k3"], context)
+        #expect(cache.string(forKey: "k0") == "v0" && cache.string(forKey: "k1") == "w1", context)
+        #expect(cache.string(forKey: "k3") == "v3" && cache.entry(forKey: "k3")?.metadata == ["n": "3"], context)
+        #expect(cache.entry(forKey: "k3")?.expiresAt == world.clock.date.addingTimeInterval(3600), context)
+        #expect(cache.entry(forKey: "k0")?.expiresAt == world.clock.date.addingTimeInterval(3 * 86_400), context)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("manifest and journals deleted, in every combination", arguments: 0..<4)
+    func deleted(combination: Int) throws {
+        var world = try Self.filled(close: combination == 3)
+        if combination != 1 { world.remove("manifest.json") }
+        if combination != 0 { world.remove(try world.journal) }
+        try expectAll(world, "combination \(combination)")
+    }
+
+    @Test("the manifest cut at every byte", arguments: [false, true])
+    func manifestTruncated(closed: Bool) throws {
+        try forEachDamage(of: "manifest.json", closed: closed, truncations: true)
+    }
+
+    @Test("the manifest with every bit flipped", arguments: [false, true])
+    func manifestFlipped(closed: Bool) throws {
+        try forEachDamage(of: "manifest.json", closed: closed, truncations: false)
+    }
+
+    @Test("the journal cut at every byte", arguments: [false, true])
+    func journalTruncated(closed: Bool) throws {
+        try forEachDamage(of: nil, closed: closed, truncations: true)
+    }
+
+    @Test("the journal with every bit flipped", arguments: [false, true])
+    func journalFlipped(closed: Bool) throws {
+        try forEachDamage(of: nil, closed: closed, truncations: false)
+    }
+
+    /// Whatever happens to an index, the cache opens, and everything that a footer tells is there, with its last life.
+    private func forEachDamage(of name: String?, closed: Bool, truncations: Bool) throws {
+        let original = try Self.filled(close: closed)
+        let name = if let name { name } else { try original.journal }
+        let content = original.files.image.content(at: "/cache/" + name) ?? []
+        #expect(content.count > 80)
+        for position in content.indices {
+            for bit in truncations ? 0..<1 : 0..<8 {
+                var world = original
+                try world.damage(name) { bytes in
+                    if truncations { bytes = Array(bytes.prefix(position)) } else { bytes[position] ^= 1 << bit }
+                }
+                try expectSurvivors(world, "\(name), byte \(position), bit \(bit)")
+            }
+        }
+    }
+
+    /// A lost remove record cannot bring the value back: its file is gone. A lost life is told by the slot in the file when
+    /// the row is lost too; while the manifest still has the row, the life before the renewal may be in force again.
+    private func expectSurvivors(_ world: World, _ context: Comment) throws {
+        let cache = try world.open()
+        try cache.flush()
+        #expect(Set(cache.keys()) == ["k0", "k1", "k3"], context)
+        #expect(cache.string(forKey: "k0") == "v0" && cache.string(forKey: "k1") == "w1", context)
+        #expect(cache.string(forKey: "k3") == "v3" && cache.string(forKey: "k2") == nil, context)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("a footer cut or flipped costs at most its own entry, and only when the index is lost")
+    func footerDamage() throws {
+        let original = try Self.filled()
+        let name = "entries/0000000000000001"
+        let content = try #require(original.files.image.content(at: "/cache/" + name))
+        for position in content.indices.dropFirst(2) {
+            for bit in 0..<9 {
+                var world = original
+                try world.damage(name) { bytes in
+                    if bit == 8 { bytes = Array(bytes.prefix(position)) } else { bytes[position] ^= 1 << bit }
+                }
+                let cache = try world.open()
+                #expect(cache.string(forKey: "k0") == "v0", "the index knows enough")
+                world.remove("manifest.json")
+                world.remove(try world.journal)
+                let rebuilt = try world.open()
+                try rebuilt.flush()
+                #expect([nil, "v0"].contains(rebuilt.string(forKey: "k0")))
+                #expect(rebuilt.string(forKey: "k1") == "w1" && rebuilt.string(forKey: "k3") == "v3")
+                rebuilt.checkInvariants()
+            }
+        }
+    }
+
+    @Test("entry files deleted behind its back are forgotten, one read or one reconcile later")
+    func filesDeleted() throws {
+        var world = try Self.filled(close: true)
+        world.remove("entries/0000000000000001")
+        let cache = try world.open()
+        #expect(cache.count == 3 && cache.string(forKey: "k0") == nil && cache.count == 2)
+        #expect(cache.statistics.losses == 1)
+        world.remove("entries/0000000000000004")
+        let again = try world.open()
+        #expect(!again.hasValue(forKey: "k3"), "until it is reconciled, hasValue looks")
+        try again.flush()
+        #expect(again.keys() == ["k1"])
+    }
+
+    @Test("a file of a newer format among the entries is left alone")
+    func newerEntry() throws {
+        var world = try Self.filled()
+        try world.damage("entries/0000000000000001") { $0[$0.count - 2] = UInt8(ascii: "9") }
+        world.remove("manifest.json")
+        world.remove(try world.journal)
+        let cache = try world.open()
+        try cache.flush()
+        #expect(cache.string(forKey: "k0") == nil && world.entryFiles.contains("0000000000000001"))
+    }
+
+    @Test("a newer manifest or journal is refused, untouched", arguments: ["manifest.json", "journal-0000000000000002.jsonl"])
+    func newerFormat(name: String) throws {
+        var world = try Self.filled()
+        let start = name.hasPrefix("m") ? "[" : ""
+        try world.damage(name) { $0 = Array((start + RecordTests.checked(#"{"larder":2,"new":true"#) + "\n").utf8) }
+        let before = world.files.image
+        #expect(code { try world.open() } == .newerFormat)
+        for path in world.names { #expect(world.files.image.content(at: "/cache/" + path) == before.content(at: "/cache/" + path)) }
+        #expect(world.names == before.names(at: "/cache") && world.entryFiles == before.names(at: "/cache/entries"))
+        #expect(world.files.openCount == 0, "the lock is free again")
+    }
+}

@@ -1,0 +1,174 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// A process that is killed inside its n-th system call, for every n; and a disk that loses power there.
+@Suite("Every crash point")
+struct CrashTests {
+    /// A day in the life of a cache. Each step notes what it is about to do, and that it returned.
+    struct Story {
+        /// What a key may hold: the last acknowledged value, and the one of a call that has not returned.
+        var acknowledged: [String: String] = [:]
+        var pending: [String: String?] = [:]
+        var isClearing = false
+        /// Every value ever given to a key.
+        var given: [String: Set<String>] = [:]
+
+        mutating func set(_ cache: DiskCache, _ key: String, _ value: String, ttl: TimeToLive = .default) throws {
+            given[key, default: []].insert(value)
+            pending = [key: value]
+            try cache.setString(value, forKey: key, ttl: ttl)
+            acknowledged[key] = value
+            pending = [:]
+        }
+
+        mutating func remove(_ cache: DiskCache, _ key: String) throws {
+            pending = [key: nil]
+            try cache.removeValue(forKey: key)
+            acknowledged[key] = nil
+            pending = [:]
+        }
+
+        mutating func removeAll(_ cache: DiskCache) throws {
+            isClearing = true
+            try cache.removeAll()
+            acknowledged = [:]
+            isClearing = false
+        }
+
+        mutating func tell(_ cache: DiskCache, _ world: World) throws {
+            for number in 0..<6 { try set(cache, "k\(number)", "first \(number)") }
+            try set(cache, "k1", "second")
+            try remove(cache, "k2")
+            try cache.setTimeToLive(.hours(1), forKey: "k3")
+            try cache.setTimeToLive(.days(9), forKey: "k4")
+            cache.settle()
+            try cache.flush()
+            try set(cache, "k1", "third")
+            try remove(cache, "k5")
+            try set(cache, "k2", "again")
+            world.clock.advance(by: .seconds(1))
+            cache.settle()
+            try removeAll(cache)
+            cache.settle()
+            try set(cache, "k0", "after")
+            try set(cache, "k6", "last")
+            try cache.close()
+        }
+
+        func check(_ cache: DiskCache, _ context: Comment) {
+            for key in (0..<8).map({ "k\($0)" }) {
+                var allowed: Set<String?> = [acknowledged[key]]
+                if let pending = pending[key] { allowed.insert(pending) }
+                if isClearing { allowed.insert(nil) }
+                #expect(allowed.contains(cache.string(forKey: key)), "\(key), \(context)")
+            }
+        }
+
+        /// After a power cut without syncs, what changed may be lost, but what is there was stored once for that key.
+        func checkPlausible(_ cache: DiskCache, _ context: Comment) {
+            for key in cache.keys() {
+                guard let value = cache.string(forKey: key) else { continue }
+                #expect(given[key]?.contains(value) == true, "\(key), \(context)")
+            }
+        }
+    }
+
+    @Test("of sets, removes, renewals, saves, a clear and a close: every promise holds", arguments: [Durability.killSafe, .powerSafe])
+    func killed(durability: Durability) throws {
+        var points = 0
+        for number in 1... {
+            var world = World { $0.durability = durability }
+            var story = Story()
+            let isReached = Lock(false)
+            world.files.inject { call, _ in
+                guard call == number else { return nil }
+                isReached.withLock { $0 = true }
+                return .kill
+            }
+            do {
+                let cache = try world.open()
+                try story.tell(cache, world)
+                cache.settle()
+            } catch {}
+            guard isReached.withLock({ $0 }) else { break }
+            points += 1
+            // Killed again in the middle of the recovery, a few times: it has to be repeatable.
+            for second in [3, 9, 17, 31] {
+                world.restart()
+                world.files.inject { call, _ in call == second ? .kill : nil }
+                if let cache = try? world.open() { cache.settle() }
+            }
+            world.restart()
+            let cache = try world.open()
+            story.check(cache, "before reconciling, killed in call \(number)")
+            try cache.flush()
+            story.check(cache, "killed in call \(number)")
+            cache.checkInvariants(world, settled: true)
+            try cache.setString("works", forKey: "works")
+            #expect(cache.string(forKey: "works") == "works")
+        }
+        print("crash test, \(durability == .killSafe ? "kill-safe" : "power-safe"): \(points) points survived")
+        #expect(points > 100)
+    }
+
+    @Test("with the power: power-safe loses nothing that returned", arguments: 1...3 as ClosedRange<UInt64>)
+    func powerSafe(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        for number in 1... {
+            var world = World { $0.durability = .powerSafe }
+            var story = Story()
+            let isReached = Lock(false)
+            world.files.inject { call, _ in
+                guard call == number else { return nil }
+                isReached.withLock { $0 = true }
+                return .kill
+            }
+            do {
+                let cache = try world.open()
+                try story.tell(cache, world)
+                cache.settle()
+            } catch {}
+            world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+            let cache = try world.open()
+            try cache.flush()
+            story.check(cache, "power cut in call \(number), seed \(seed)")
+            cache.checkInvariants(world, settled: true)
+            if !isReached.withLock({ $0 }) { break }
+        }
+    }
+
+    @Test("with the power: kill-safe keeps what did not change since the last sync, and is consistent", arguments: 1...40 as ClosedRange<UInt64>)
+    func killSafePowerCut(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        var world = World()
+        var story = Story()
+        var cache = try world.open()
+        for number in 10..<20 { try story.set(cache, "k\(number)", "kept", ttl: .forever) }
+        if generator.chance(50) { try cache.flush() }
+        cache.settle()
+        world.files.syncAll()
+        for number in 0..<30 {
+            let key = "k\(number % 7)"
+            if generator.chance(70) { try story.set(cache, key, "value \(number)") } else { try story.remove(cache, key) }
+            if generator.chance(5) { try cache.flush() }
+        }
+        world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+        cache = try world.open()
+        story.checkPlausible(cache, "seed \(seed)")
+        try cache.flush()
+        for number in 10..<20 { #expect(cache.string(forKey: "k\(number)") == "kept", "seed \(seed)") }
+        story.checkPlausible(cache, "seed \(seed)")
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
+        for number in 0..<7 { try cache.setString("new", forKey: "k\(number)") }
+        world.restart()
+        cache = try world.open()
+        try cache.flush()
+        for number in 0..<7 { #expect(cache.string(forKey: "k\(number)") == "new", "seed \(seed)") }
+        cache.checkInvariants(world, settled: true)
+    }
+}

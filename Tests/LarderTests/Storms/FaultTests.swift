@@ -1,0 +1,243 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// The n-th system call of an operation fails, for every n and every error.
+@Suite("Promise 6: failing storage never fails the caller's work")
+struct FaultTests {
+    static let errors: [Errno] = [.noSpace, .io, .tooManyOpenFiles, .notPermitted]
+
+    struct Operation: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var durability = Durability.killSafe
+        /// What the key "k" may hold once the operation has thrown, and once it has returned.
+        let failed: Set<String?>
+        let done: Set<String?>
+        let run: @Sendable (DiskCache, World) throws -> Void
+    }
+
+    static let operations: [Operation] = [
+        Operation(testDescription: "set", failed: ["old"], done: ["new"]) { cache, _ in
+            try cache.setString("new", forKey: "k")
+        },
+        Operation(testDescription: "set, power-safe", durability: .powerSafe, failed: ["old"], done: ["new"]) { cache, _ in
+            try cache.setString("new", forKey: "k")
+        },
+        Operation(testDescription: "remove", failed: ["old"], done: [nil]) { cache, _ in
+            try cache.removeValue(forKey: "k")
+        },
+        Operation(testDescription: "shorter life", failed: ["old"], done: ["old"]) { cache, _ in
+            try cache.setTimeToLive(.seconds(5), forKey: "k")
+        },
+        Operation(testDescription: "longer life", failed: ["old"], done: ["old"]) { cache, _ in
+            try cache.setTimeToLive(.days(5), forKey: "k")
+        },
+        Operation(testDescription: "removeAll", failed: ["old"], done: [nil]) { cache, _ in
+            try cache.removeAll()
+        },
+        Operation(testDescription: "save", failed: ["old"], done: ["old"]) { cache, _ in
+            try cache.flush()
+        },
+        Operation(testDescription: "save, power-safe", durability: .powerSafe, failed: ["old"], done: ["old"]) { cache, _ in
+            try cache.flush()
+        },
+        Operation(testDescription: "sweep", failed: ["old"], done: ["old"]) { cache, world in
+            world.clock.advance(by: .seconds(61))
+            cache.settle()
+        },
+        Operation(testDescription: "close", failed: ["old"], done: ["old"]) { cache, _ in
+            try cache.close()
+        },
+    ]
+
+    private func prepared(_ operation: Operation) throws -> (World, DiskCache) {
+        var world = World { $0.durability = operation.durability }
+        var cache = try world.open()
+        for number in 0..<8 { try cache.setString("other", forKey: "other \(number)") }
+        try cache.setString("gone", forKey: "gone")
+        try cache.removeValue(forKey: "gone")
+        try cache.close()
+        world.restart()
+        cache = try world.open()
+        try cache.setString("before", forKey: "k")
+        try cache.setString("old", forKey: "k")
+        _ = cache.string(forKey: "other 1")
+        cache.settle()
+        return (world, cache)
+    }
+
+    private func check(_ cache: DiskCache, _ expected: Set<String?>, _ context: Comment, others: Bool = true) {
+        #expect(expected.contains(cache.string(forKey: "k")), context)
+        #expect(cache.string(forKey: "gone") == nil, context)
+        guard others else { return }
+        for number in 0..<8 { #expect(cache.string(forKey: "other \(number)") == "other", context) }
+    }
+
+    @Test("in the middle of anything: the call throws, the old value stays, the next call works", arguments: operations, [false, true])
+    func everyCall(operation: Operation, persistent: Bool) throws {
+        for error in Self.errors {
+            for number in 1... {
+                let (prepared, cache) = try prepared(operation)
+                var world = prepared
+                let isReached = Lock(false)
+                world.files.inject { call, _ in
+                    guard call == number || persistent && call > number else { return nil }
+                    isReached.withLock { $0 = true }
+                    return .fail(error)
+                }
+                let hasThrown = code { try operation.run(cache, world) } != nil
+                cache.settle()
+                world.files.inject(nil)
+                let context = Comment("\(operation.testDescription): call \(number) fails with \(error), \(persistent ? "and all after it" : "once")")
+                let clears = operation.testDescription == "removeAll" && !hasThrown
+                let isClosed = operation.testDescription == "close"
+                if !isClosed {
+                    check(cache, hasThrown ? operation.failed : operation.done, context, others: !clears)
+                    cache.checkInvariants()
+                    try cache.setString("next", forKey: "next")
+                    #expect(cache.string(forKey: "next") == "next", context)
+                }
+                // What was returned, and what was there before, survives a kill. Under a disk that never recovers, a change
+                // that threw may come to light after a restart, because even undoing it failed; then it is whole.
+                world.restart()
+                let again = try world.open()
+                try again.flush()
+                let after = hasThrown ? operation.failed.union(persistent ? operation.done : []) : operation.done
+                let mayBeGone = persistent && operation.testDescription == "removeAll"
+                check(again, mayBeGone ? after.union([nil]) : after, context, others: !clears && !mayBeGone)
+                if !isClosed { #expect(again.string(forKey: "next") == "next", context) }
+                again.checkInvariants(world, settled: true)
+                if !isReached.withLock({ $0 }) { break }
+            }
+        }
+    }
+
+    @Test("a read that cannot be done is a miss, counted and reported, and the entry stays", arguments: errors)
+    func read(error: Errno) throws {
+        for number in 1...3 {
+            let log = EventLog()
+            let world = World { $0.onEvent = log.note }
+            let cache = try world.open()
+            try cache.setString("v", forKey: "k")
+            world.files.inject { call, _ in call == number ? .fail(error) : nil }
+            #expect(cache.string(forKey: "k") == nil)
+            #expect(cache.statistics.misses == 1 && cache.statistics.hits == 0 && cache.statistics.failures == 1)
+            let event = log.events(of: cache).last
+            #expect(event?.kind == .failed && event?.keys == ["k"] && event?.error?.errno == error.rawValue)
+            #expect(event?.error?.path?.hasSuffix("entries/0000000000000001") == true)
+            #expect(cache.string(forKey: "k") == "v")
+        }
+    }
+
+    @Test("opening fails clearly or opens; the next opening has everything", arguments: errors, [true, false])
+    func open(error: Errno, clean: Bool) throws {
+        for number in 1... {
+            var world = World()
+            var cache = try world.open()
+            for number in 0..<8 { try cache.setString("v", forKey: "\(number)") }
+            try cache.flush()
+            try cache.setString("w", forKey: "1")
+            try cache.removeValue(forKey: "7")
+            if clean { try cache.close() }
+            world.restart()
+            let isReached = Lock(false)
+            world.files.inject { call, _ in
+                guard call == number else { return nil }
+                isReached.withLock { $0 = true }
+                return .fail(error)
+            }
+            do {
+                let opened = try world.open()
+                opened.settle()
+                world.files.inject(nil)
+                try opened.flush()
+                try expectAll(opened, Comment("call \(number) of opening fails with \(error)"))
+            } catch let failure as CacheError {
+                #expect(failure.errno == error.rawValue && failure.path?.isEmpty == false && !failure.message.isEmpty)
+            }
+            world.restart()
+            cache = try world.open()
+            try cache.flush()
+            try expectAll(cache, Comment("after call \(number) of opening failed with \(error)"))
+            cache.checkInvariants(world, settled: true)
+            if !isReached.withLock({ $0 }) { break }
+        }
+    }
+
+    private func expectAll(_ cache: DiskCache, _ context: Comment) throws {
+        for number in 0..<7 { #expect(cache.string(forKey: "\(number)") == (number == 1 ? "w" : "v"), context) }
+        #expect(cache.string(forKey: "7") == nil && cache.count == 7, context)
+    }
+
+    @Test("on a full disk a set says so, and the cache can still be read and emptied")
+    func fullDisk() throws {
+        let world = World()
+        let cache = try world.open()
+        for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
+        world.files.inject { _, operation in
+            switch operation {
+            case .write, .create, .makeDirectory: .fail(.noSpace)
+            default: nil
+            }
+        }
+        let error = #expect(throws: CacheError.self) { try cache.setString("w", forKey: "1") }
+        #expect(error?.code == .noSpace && error?.path != nil && error?.errno == Errno.noSpace.rawValue)
+        #expect(cache.string(forKey: "1") == "v")
+        for number in 0..<5 { #expect(try cache.removeValue(forKey: "\(number)")) }
+        #expect(world.entryFiles == [] && cache.count == 0)
+        world.files.inject(nil)
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("the room that replaced files take is used before a set fails")
+    func roomOfReplacedFiles() throws {
+        let world = World()
+        let cache = try world.open()
+        try cache.setString("1", forKey: "k")
+        try cache.setString("2", forKey: "k")
+        #expect(world.entryFiles.count == 2)
+        let files = world.files
+        let isFull = Lock(true)
+        files.inject { _, operation in
+            if case .remove = operation { isFull.withLock { $0 = false } }
+            if case .create = operation, isFull.withLock({ $0 }) { return .fail(.noSpace) }
+            return nil
+        }
+        try cache.setString("3", forKey: "k")
+        #expect(cache.string(forKey: "k") == "3")
+    }
+
+    @Test("a file that cannot be unlinked keeps its value, and remove says so")
+    func undeletable() throws {
+        var world = World()
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
+        #expect(code { try cache.removeValue(forKey: "k") } == .io)
+        #expect(cache.string(forKey: "k") == "v")
+        world.restart()
+        #expect(try world.open().string(forKey: "k") == "v")
+    }
+
+    @Test("no descriptor is left open by anything that fails")
+    func descriptors() throws {
+        let world = World()
+        try {
+            let cache = try world.open()
+            for number in 1...20 {
+                world.files.inject { call, _ in call == number ? .fail(.io) : nil }
+                try? cache.setString("v", forKey: "k")
+                _ = cache.string(forKey: "k")
+                try? cache.removeAll()
+                try? cache.flush()
+            }
+            world.files.inject(nil)
+            try cache.close()
+        }()
+        #expect(world.files.openCount == 0)
+    }
+}

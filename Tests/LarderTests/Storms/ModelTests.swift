@@ -1,0 +1,169 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// Random operations against a plain dictionary that keeps the promises by being too simple to break them.
+@Suite("The cache behaves like a dictionary with expiry dates")
+struct ModelTests {
+    struct Value {
+        var data: Data
+        var expires: Int64
+        var ttl: Int64
+        var metadata: [String: String]
+    }
+
+    static let keys = (0..<24).map { "key \($0)" } + ["", "..", "a/b", "a_b", "e\u{301}", "\u{e9}", "\u{0}"]
+
+    struct Run {
+        var generator: SeededGenerator
+        var world: World
+        var cache: DiskCache
+        var model: [[UInt8]: Value] = [:]
+
+        init(seed: UInt64, sliding: Bool) throws {
+            generator = SeededGenerator(seed: seed)
+            world = World { $0.slidingExpiry = sliding }
+            cache = try world.open()
+        }
+
+        var now: Int64 { world.clock.milliseconds }
+
+        mutating func freshValue(_ key: String) -> Value? {
+            guard let value = model[Array(key.utf8)], now < value.expires else { return nil }
+            return value
+        }
+
+        mutating func life() -> (TimeToLive, milliseconds: Int64) {
+            let milliseconds = [0, 1, 500, 5_000, 60_000, 3_600_000].randomElement(using: &generator) ?? 0
+            return milliseconds == 3_600_000 ? (.forever, Int64.max) : (.init(.milliseconds(milliseconds)), Int64(milliseconds))
+        }
+
+        mutating func step(_ sliding: Bool) throws {
+            let key = ModelTests.keys.randomElement(using: &generator) ?? ""
+            let bytes = Array(key.utf8)
+            switch Int.random(in: 0..<100, using: &generator) {
+            case 0..<35:
+                let (ttl, milliseconds) = life()
+                let size = [0, 3, 14, 15, 300].randomElement(using: &generator) ?? 0
+                let data = Data(generator.bytes(size))
+                let metadata = generator.chance(30) ? ["n": key] : [:]
+                try cache.setData(data, forKey: key, ttl: ttl, metadata: metadata)
+                let expires = milliseconds == .max ? .max : now + milliseconds
+                model[bytes] = milliseconds == 0 ? nil : Value(data: data, expires: expires, ttl: milliseconds, metadata: metadata)
+            case 35..<55:
+                let value = freshValue(key)
+                #expect(cache.data(forKey: key) == value?.data)
+                if sliding, let value, value.ttl != .max {
+                    let expires = max(value.expires, now + value.ttl)
+                    model[bytes]?.expires = expires
+                }
+            case 55..<63:
+                let isFresh = freshValue(key) != nil
+                #expect(try cache.removeValue(forKey: key) == isFresh)
+                model[bytes] = nil
+            case 63..<71:
+                let (ttl, milliseconds) = life()
+                let isFresh = freshValue(key) != nil
+                #expect(try cache.setTimeToLive(ttl, forKey: key) == isFresh)
+                if milliseconds == 0 {
+                    model[bytes] = nil
+                } else if isFresh {
+                    let expires = milliseconds == .max ? .max : now + milliseconds
+                    model[bytes]?.expires = expires
+                    model[bytes]?.ttl = milliseconds
+                }
+            case 71..<75:
+                world.clock.advance(by: .milliseconds([1, 499, 5_000, 61_000].randomElement(using: &generator) ?? 1))
+            case 75..<77:
+                _ = cache.removeExpired()
+            case 77..<79:
+                try cache.flush()
+                cache.checkInvariants(world, settled: true)
+            case 79:
+                try cache.removeAll()
+                model = [:]
+            case 80..<84:
+                if sliding { fallthrough }
+                try restart(kill: true, losing: [])
+            case 84..<86:
+                try restart(kill: false, losing: [])
+            case 86 where !sliding:
+                try restart(kill: true, losing: [["manifest.json"], ["journal"], ["manifest.json", "journal"]].randomElement(using: &generator) ?? [])
+            default:
+                let value = freshValue(key)
+                #expect(cache.hasValue(forKey: key) == (value != nil))
+                #expect(cache.entry(forKey: key)?.metadata == value?.metadata)
+            }
+        }
+
+        /// Opens the cache anew: after a close, or as if killed, and with parts of the index gone.
+        mutating func restart(kill: Bool, losing names: [String]) throws {
+            if !kill { try cache.close() }
+            var image = world.files.image
+            for name in image.names(at: "/cache") where names.contains(where: { name.hasPrefix($0) }) {
+                image.remove(at: "/cache/" + name)
+            }
+            world.restart(with: image)
+            cache = try world.open()
+            if !names.isEmpty { try cache.flush() }
+        }
+
+        mutating func compare() {
+            let fresh = model.filter { $0.value.expires > now }
+            #expect(Set(cache.keys().map { Array($0.utf8) }) == Set(fresh.keys))
+            for entry in cache.entries() {
+                let value = fresh[Array(entry.key.utf8)]
+                #expect(entry.size == value?.data.count)
+                let expires = entry.expiresAt.map { Int64(($0.timeIntervalSince1970 * 1000).rounded()) } ?? .max
+                #expect(expires == value?.expires)
+            }
+        }
+    }
+
+    @Test("under random operations, kills, and losses of the index", arguments: 1...12 as ClosedRange<UInt64>)
+    func random(round: UInt64) throws {
+        let seed = round &* 0x9E37_79B9
+        let sliding = round.isMultiple(of: 3)
+        var run = try Run(seed: seed, sliding: sliding)
+        for step in 0..<700 {
+            try run.step(sliding)
+            run.cache.checkInvariants()
+            if step % 20 == 0 { run.compare() }
+        }
+        run.compare()
+        try run.cache.flush()
+        run.cache.checkInvariants(run.world, settled: true)
+        if Test.current != nil { print("model test: seed \(seed), \(run.model.count) values at the end") }
+    }
+
+    @Test("a shard's table finds what a dictionary finds", arguments: 1...4 as ClosedRange<UInt64>)
+    func manifest(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var manifest = Manifest()
+        var model: [String: UInt64] = [:]
+        for number in 1...4000 as ClosedRange<UInt64> {
+            let key = Key("k\(Int.random(in: 0..<600, using: &generator))")
+            if generator.chance(55) {
+                var row = RecordTests.row
+                row.key = key.text
+                row.file = number
+                row.life.expires.milliseconds = Int64.random(in: 0..<10_000, using: &generator)
+                manifest.publish(row, for: key)
+                model[key.text] = number
+            } else {
+                #expect(manifest.remove(key)?.file == model.removeValue(forKey: key.text))
+            }
+            if number % 500 == 0 { #expect(manifest.violations() == []) }
+        }
+        for key in 0..<600 { #expect(manifest.row(Key("k\(key)"))?.file == model["k\(key)"]) }
+        var purged = 0
+        for time in stride(from: 0, through: 10_000, by: 500) {
+            purged += manifest.purge(at: .init(milliseconds: Int64(time)), limit: .max).count
+            #expect(manifest.violations() == [])
+        }
+        #expect(purged == model.count && manifest.count == 0)
+    }
+}
