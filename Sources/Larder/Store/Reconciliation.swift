@@ -10,8 +10,10 @@ struct Reconciliation: Sendable {
     private(set) var missing: [(key: String, file: UInt64)] = []
     /// Files below this number were removed by `removeAll`.
     let cleared: UInt64
-    /// Removes are kept in mind until then.
-    private(set) var isDone = true
+    /// Everything has been looked at.
+    private(set) var isFinished = true
+    /// Rows and files agree. Until then removes are kept in mind.
+    var isDone: Bool { isFinished && !hasResidue }
     /// Something could not be read or deleted; the next opening tries again.
     private(set) var hasResidue = false
 
@@ -29,7 +31,7 @@ struct Reconciliation: Sendable {
         let present = Set(files)
         unread = files.filter { isDamaged || !mentioned.contains($0) }.sorted()
         missing = rows.filter { !present.contains($0.file) }
-        isDone = false
+        isFinished = false
     }
 
     enum Step {
@@ -56,8 +58,7 @@ struct Reconciliation: Sendable {
         hasResidue = true
     }
 
-    /// Notes that everything has been looked at. With a residue it is not done: the removes stay in mind.
     mutating func finish() {
-        isDone = !hasResidue
+        isFinished = true
     }
 }

@@ -63,6 +63,7 @@ extension Store {
 
     /// Returns when the manifest is saved and every chore begun before is done.
     func flush() throws(CacheError) {
+        chores.wait()
         unlinkBehind()
         chores.wait()
         try chores.alone { () throws(CacheError) in try save(always: true) }
@@ -75,6 +76,7 @@ extension Store {
     func close(isLast: () -> Bool) throws(CacheError) {
         guard let lease = disk.sync(execute: { lease }) else { return }
         try lease.end(when: isLast) { () throws(CacheError) in
+            chores.wait()
             unlinkBehind()
             chores.wait()
             let saving = Result { () throws(CacheError) in

@@ -35,6 +35,7 @@ extension Store {
             reconciliation.finish()
             return reconciliation.isDone
         }
+        unlinkBehind()
         if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {
             if journal.isDirty, journal.schedule.changed() { scheduleSave() }
@@ -90,7 +91,12 @@ extension Store {
             }
             guard max(known.0, known.1, cleared) < row.file else { return false }
             if row.life.isExpired(at: now) {
-                index.withShard(of: key) { $0.bury(key, row.file) }
+                // It has expired, and what it once replaced is dead with it.
+                _ = commitBestEffort(.remove(key: key.text, number: row.file), in: volume) { index in
+                    index.withShard(of: key) { shard in
+                        if let old = shard.remove(key, number: row.file) { shard.doom(old.file, of: key) }
+                    }
+                }
                 return false
             }
             _ = commitBestEffort(.set(row), in: volume) { index in

@@ -34,9 +34,13 @@ extension Store {
         (0..<Index.shardCount).reduce(0) { $0 + unlinkDoomed(in: volume, shard: $1) }
     }
 
-    /// Unlinks a slice of the files of one shard that wait; a file that cannot be unlinked goes on waiting. Call it in a block of `disk`.
+    /// Unlinks a slice of the files of one shard that wait; a file that cannot be unlinked goes on waiting. Call it in a block
+    /// of `disk`.
+    ///
+    /// Never while files are being reconciled: a waiting file may be all that tells that an older one of its key is dead.
     @discardableResult
     func unlinkDoomed(in volume: Volume, shard: Int) -> Int {
+        guard reconciliation.withLock({ $0.isFinished }) else { return 0 }
         let waiting = index.withShard(at: shard) { $0.doomed.prefix(Self.slice) }
         var gone: Set<Shard.Doomed> = []
         var failure: CacheError?

@@ -133,6 +133,7 @@ struct FreshOrNothingTests {
             #expect(cache.data(forKey: "k") == nil)
             #expect(cache.count == 0 && cache.statistics.corruptions == 1 && cache.statistics.misses == 1)
             #expect(log.events(of: cache).map(\.kind) == [.corrupt])
+            cache.settle()
             #expect(world.entryFiles == [])
         }
     }
