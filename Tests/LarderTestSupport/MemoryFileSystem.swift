@@ -115,6 +115,7 @@ extension MemoryFileSystem.State {
     }
 
     func child(_ name: FileName, _ directory: borrowing FileDescriptor) throws(Errno) -> UInt64 {
+        if name == .text(".") { return try node(directory) }
         guard let node = image.nodes[try node(directory)]?.children[name.description] else { throw .noEntry }
         return node
     }

@@ -8,11 +8,11 @@ final class Registry: Sendable {
 
     /// The place of one directory. Its gate is held while a store is opened or closed there.
     final class Place: Sendable {
-        /// The living store, and the descriptor that carries the directory's lock: it stays locked for a successor when
-        /// the store is gone but its last reference not yet.
+        /// The living store, and the descriptor that carries the directory's lock, which nobody else refers to. A store that
+        /// is just going leaves the lock to its successor.
         fileprivate struct Occupant {
             weak var store: Store?
-            var root: SharedDescriptor?
+            var lock: SharedDescriptor?
         }
 
         fileprivate let gate = Lock(Occupant())
@@ -21,11 +21,11 @@ final class Registry: Sendable {
 
     /// Returns the living store of a directory, or opens one; atomically.
     ///
-    /// `open` gets the locked root. It runs under the gate of this directory alone.
+    /// `open` is called with the directory locked, under the gate of this directory alone.
     func store(
         of identity: FileIdentity, root: SharedDescriptor, in fileSystem: any FileSystem, path: String,
         join: (Store) throws(CacheError) -> Void,
-        open: (SharedDescriptor) throws(CacheError) -> Store
+        open: () throws(CacheError) -> Store
     ) throws(CacheError) -> Store {
         let place = enter(identity)
         do {
@@ -35,13 +35,12 @@ final class Registry: Sendable {
                     leave(identity, place)
                     return store
                 }
-                let locked = occupant.root ?? root
-                if occupant.root == nil, !(try lock(root, in: fileSystem, path: path)) { throw .directoryInUse(path) }
-                let store = try open(locked)
+                let lock = if let lock = occupant.lock { lock } else { try lock(root, in: fileSystem, path: path) }
+                let store = try open()
                 try join(store)
                 store.lease = Lease(identity: identity, place: place, registry: self)
                 occupant.store = store
-                occupant.root = locked
+                occupant.lock = lock
                 return store
             }
         } catch {
@@ -52,14 +51,16 @@ final class Registry: Sendable {
 
     fileprivate func take(_ identity: FileIdentity, root: SharedDescriptor, for store: Store) throws(CacheError) -> Lease {
         let place = enter(identity)
-        return try place.gate.withLock { occupant throws(CacheError) in
-            guard occupant.store == nil, occupant.root == nil, try lock(root, in: store.fileSystem, path: store.path) else {
-                leave(identity, place)
-                throw .directoryInUse(store.path)
+        do {
+            return try place.gate.withLock { occupant throws(CacheError) in
+                guard occupant.store == nil, occupant.lock == nil else { throw .directoryInUse(store.path) }
+                occupant.lock = try lock(root, in: store.fileSystem, path: store.path)
+                occupant.store = store
+                return Lease(identity: identity, place: place, registry: self)
             }
-            occupant.store = store
-            occupant.root = root
-            return Lease(identity: identity, place: place, registry: self)
+        } catch {
+            leave(identity, place)
+            throw error
         }
     }
 
@@ -72,8 +73,17 @@ final class Registry: Sendable {
         }
     }
 
-    private func lock(_ root: SharedDescriptor, in fileSystem: any FileSystem, path: String) throws(CacheError) -> Bool {
-        try translating("lock the directory", at: path) { () throws(Errno) in try fileSystem.lock(root.file) }
+    /// Locks a directory through a descriptor of its own, so that the lock ends when the registry says, and not when the last
+    /// reader lets go of the directory.
+    private func lock(
+        _ root: SharedDescriptor, in fileSystem: any FileSystem, path: String
+    ) throws(CacheError) -> SharedDescriptor {
+        let own = try translating("lock the directory", at: path) { () throws(Errno) -> SharedDescriptor? in
+            let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+            return try fileSystem.lock(own.file) ? own : nil
+        }
+        guard let own else { throw .directoryInUse(path) }
+        return own
     }
 
     fileprivate func leave(_ identity: FileIdentity, _ place: Place) {
@@ -108,17 +118,19 @@ final class Lease: Sendable {
     func end(when isLast: () -> Bool, _ close: () throws(CacheError) -> Void) throws(CacheError) {
         try place.gate.withLock { occupant throws(CacheError) in
             guard isLast() else { return }
-            defer {
-                occupant.store = nil
-                occupant.root = nil
-            }
+            defer { occupant = Registry.Place.Occupant() }
             try close()
         }
     }
 
+    /// Lets go of the directory's lock: the store has moved on.
+    func release() {
+        place.gate.withLock { $0 = Registry.Place.Occupant() }
+    }
+
     deinit {
         place.gate.withLock { occupant in
-            if occupant.store == nil { occupant.root = nil }
+            if occupant.store == nil { occupant.lock = nil }
         }
         registry.leave(identity, place)
     }

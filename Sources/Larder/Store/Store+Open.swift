@@ -20,7 +20,7 @@ extension Store {
                     path: path)
             }
             try join(store)
-        } open: { root throws(CacheError) in
+        } open: { () throws(CacheError) in
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
                 isPowerSafe: settings.durability == .powerSafe
@@ -76,6 +76,12 @@ extension Store {
     func close(isLast: () -> Bool) throws(CacheError) {
         guard let lease = disk.sync(execute: { lease }) else { return }
         try lease.end(when: isLast) { () throws(CacheError) in
+            // From here on the directory is not opened anew; if it has just been, the new lease ends as well.
+            let current = disk.sync(flags: .barrier) {
+                isClosing = true
+                return self.lease
+            }
+            defer { if current !== lease { current?.release() } }
             chores.wait()
             unlinkBehind()
             chores.wait()

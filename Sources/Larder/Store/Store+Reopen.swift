@@ -23,7 +23,8 @@ extension Store {
     func reopenIfReplaced() -> Bool {
         guard let volume = disk.sync(execute: { volume }), !volume.isInPlace else { return false }
         do throws(CacheError) {
-            guard try reopen() else { return false }
+            guard let old = try reopen() else { return false }
+            old.release()
         } catch {
             report(error)
             return false
@@ -34,12 +35,13 @@ extension Store {
         return true
     }
 
-    private func reopen() throws(CacheError) -> Bool {
+    /// Returns the lease of the old directory; nil when there is nothing to do.
+    private func reopen() throws(CacheError) -> Lease? {
         let now = clock.now
         return try disk.run(flags: .barrier) { () throws(CacheError) in
-            guard let volume, !volume.isInPlace else { return false }
+            guard let volume, let old = self.lease, !isClosing, !volume.isInPlace else { return nil }
             let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
-            let lease = try self.lease?.moved(to: identity, root: root, of: self)
+            let lease = try old.moved(to: identity, root: root, of: self)
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe
             ).load()
@@ -50,7 +52,7 @@ extension Store {
             reconciliation.withLock { $0 = loaded.reconciliation }
             self.volume = loaded.volume
             self.lease = lease
-            return true
+            return old
         }
     }
 }

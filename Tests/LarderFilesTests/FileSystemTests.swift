@@ -1,0 +1,143 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+/// One script against both file systems: what holds in memory holds on disk.
+@Suite("The file system in memory behaves like the real one")
+struct FileSystemTests {
+    private static func memory() throws -> (any FileSystem, String, TemporaryDirectory?) {
+        (MemoryFileSystem(), "/home", nil)
+    }
+
+    private static func real() throws -> (any FileSystem, String, TemporaryDirectory?) {
+        let directory = try TemporaryDirectory()
+        return (PosixFileSystem(), directory.url.path, directory)
+    }
+
+    private func both(_ script: (any FileSystem, String) throws -> Void) throws {
+        for make in [Self.memory, Self.real] {
+            let (files, path, directory) = try make()
+            try script(files, path)
+            _ = directory
+        }
+    }
+
+    private func errno<Result: ~Copyable>(_ body: () throws -> Result) -> Errno? {
+        do {
+            _ = try body()
+            return nil
+        } catch {
+            return error as? Errno
+        }
+    }
+
+    @Test("files are made once, written at any place, cut, and read to their end")
+    func content() throws {
+        try both { files, path in
+            let root = try files.openDirectory(path: path + "/a/b", creation: .plain)
+            let file = try files.open(.number(7), in: root, for: .creating)
+            #expect(errno { try files.open(.number(7), in: root, for: .creating) } == .exists)
+            try files.write(Array("hello".utf8), to: file, at: 0)
+            try files.write([33], to: file, at: 7)
+            #expect(try files.status(of: file).size == 8)
+            try files.truncate(file, to: 6)
+            let again = try files.open(.number(7), in: root, for: .reading)
+            var bytes = [UInt8](repeating: 1, count: 10)
+            #expect(try files.read(again, at: 1, into: &bytes) == 5)
+            #expect(bytes == Array("ello".utf8) + [0, 1, 1, 1, 1, 1])
+            #expect(try files.read(again, at: 6, into: &bytes) == 0)
+            try files.sync(file)
+            try files.sync(root)
+        }
+    }
+
+    @Test("head and tail are written as one")
+    func twoParts() throws {
+        try both { files, path in
+            let root = try files.openDirectory(path: path + "/a", creation: .durable)
+            for (head, tail) in [(0, 0), (0, 3), (3, 0), (5, 4), (100_000, 77)] {
+                let name = FileName.text("\(head)-\(tail)")
+                let file = try files.open(name, in: root, for: .creating)
+                let (first, second) = ([UInt8](repeating: 1, count: head), [UInt8](repeating: 2, count: tail))
+                try first.withBytes { first throws(Errno) in
+                    try second.withBytes { second throws(Errno) in try files.write(first, second, to: file, at: 0) }
+                }
+                let reader = try files.open(name, in: root, for: .reading)
+                var bytes = [UInt8](repeating: 9, count: head + tail + 1)
+                #expect(try files.read(reader, at: 0, into: &bytes) == head + tail)
+                #expect(bytes.dropLast() == first + second)
+            }
+        }
+    }
+
+    @Test("names are listed, renamed, removed; a directory only when it is empty")
+    func names() throws {
+        try both { files, path in
+            #expect(errno { try files.openDirectory(path: path + "/none", creation: .never) } == .noEntry)
+            let root = try files.openDirectory(path: path + "/a", creation: .plain)
+            try files.makeDirectory(.text("d"), in: root)
+            #expect(errno { try files.makeDirectory(.text("d"), in: root) } == .exists)
+            let directory = try files.open(.text("d"), in: root, for: .directory)
+            _ = try files.open(.number(1), in: directory, for: .creating)
+            #expect(errno { try files.remove(.text("d"), in: root, directory: true) } == .directoryNotEmpty)
+            #expect(errno { try files.open(.number(1), in: directory, for: .directory) } == .notDirectory)
+            #expect(try files.status(of: .text("d"), in: root).kind == .directory)
+            #expect(try files.status(of: .number(1), in: directory).kind == .regular)
+            try files.rename(.number(1), in: directory, to: .text("moved"), in: root)
+            #expect(errno { try files.status(of: .number(1), in: directory) } == .noEntry)
+            var listed: [FileName: FileKind] = [:]
+            try files.list(root) { name, kind in
+                listed[name] = kind
+                return true
+            }
+            #expect(listed == [.text("d"): .directory, .text("moved"): .regular])
+            try files.remove(.text("d"), in: root, directory: true)
+            #expect(errno { try files.open(.number(2), in: directory, for: .creating) } == .noEntry, "deleted directories take nothing")
+            try files.remove(.text("moved"), in: root, directory: false)
+            #expect(errno { try files.remove(.text("moved"), in: root, directory: false) } == .noEntry)
+        }
+    }
+
+    @Test("the lock of a directory is exclusive until its descriptor closes")
+    func lock() throws {
+        try both { files, path in
+            let second = try {
+                let first = try files.openDirectory(path: path + "/a", creation: .plain)
+                let second = try files.openDirectory(path: path + "/a", creation: .plain)
+                #expect(try files.lock(first))
+                #expect(try !files.lock(second))
+                return SharedDescriptor(second)
+            }()
+            #expect(try files.lock(second.file))
+        }
+    }
+
+    @Test("links are not followed, and what is no regular file is told apart")
+    func links() throws {
+        let home = try TemporaryDirectory()
+        let files = PosixFileSystem()
+        let root = try files.openDirectory(path: home.url.path, creation: .never)
+        let link = home.appending("link").path
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "/etc/passwd")
+        #expect(errno { try files.open(.text("link"), in: root, for: .reading) } == .tooManySymbolicLinks)
+        #expect(try files.openRegular(.text("link"), in: root) == nil)
+        try #require(mkfifo(home.appending("fifo").path, 0o600) == 0)
+        #expect(try files.openRegular(.text("fifo"), in: root) == nil)
+        #expect(try files.status(of: .text("link"), in: root).kind == .other)
+        #expect(try files.openRegular(.text("no such"), in: root, orNil: .noEntry) == nil)
+    }
+}
+
+extension FileSystem {
+    fileprivate func openRegular(
+        _ name: FileName, in directory: borrowing FileDescriptor, orNil expected: Errno
+    ) throws -> Bool? {
+        do {
+            return try openRegular(name, in: directory) != nil
+        } catch {
+            if error == expected { return nil }
+            throw error
+        }
+    }
+}

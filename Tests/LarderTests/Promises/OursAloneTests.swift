@@ -1,0 +1,244 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// On real files: what is not the cache's is not the cache's.
+@Suite("Promise 7: the directory is ours alone, and only the directory")
+struct OursAloneTests {
+    private let home: TemporaryDirectory
+    private let directory: URL
+    private let manager = FileManager.default
+
+    init() throws {
+        home = try TemporaryDirectory()
+        directory = home.appending("cache")
+    }
+
+    private func mode(_ path: String) throws -> Int {
+        try #require(try manager.attributesOfItem(atPath: directory.appendingPathComponent(path).path)[.posixPermissions] as? Int)
+    }
+
+    @Test("files are 0600 and directories 0700")
+    func modes() throws {
+        let cache = try DiskCache(directory: directory)
+        try cache.setString("v", forKey: "k")
+        try cache.removeAll()
+        try cache.setString("v", forKey: "k")
+        try cache.flush()
+        for path in ["", "entries", "trash"] { #expect(try mode(path) == 0o700) }
+        for name in home.names(in: "cache/entries") { #expect(try mode("entries/" + name) == 0o600) }
+        for name in home.names(in: "cache") where name.hasSuffix("json") || name.hasSuffix("jsonl") {
+            #expect(try mode(name) == 0o600)
+        }
+    }
+
+    @Test("keys never become paths", arguments: ["..", "../../escape", "/etc/passwd", ".", "", "a/../../b", "entries", "\u{0}"])
+    func keys(key: String) throws {
+        let cache = try DiskCache(directory: directory)
+        try cache.setString("v", forKey: key)
+        #expect(home.names() == ["cache"])
+        #expect(home.names(in: "cache") == ["entries", "journal-0000000000000001.jsonl"])
+        #expect(home.names(in: "cache/entries") == ["0000000000000001"])
+        #expect(cache.string(forKey: key) == "v")
+        try cache.removeValue(forKey: key)
+        #expect(home.names(in: "cache/entries") == [])
+    }
+
+    @Test("a non-empty directory that is no cache is refused, untouched", arguments: [
+        ["photo.jpg"], ["manifest.json"], ["entries/photo.jpg", "README"], ["trash/x", "y"], ["entries/0000000000000001", "notes"],
+        ["manifest.json", "entries/index.html"], ["journal-1.jsonl"],
+    ])
+    func foreign(paths: [String]) throws {
+        for path in paths {
+            let url = directory.appendingPathComponent(path)
+            try manager.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try Data("precious".utf8).write(to: url)
+        }
+        let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory) }
+        #expect(error?.code == .notACache && error?.path == directory.path && error?.message.contains("untouched") == true)
+        for path in paths {
+            #expect(try String(contentsOf: directory.appendingPathComponent(path), encoding: .utf8) == "precious")
+        }
+        let all = try manager.subpathsOfDirectory(atPath: directory.path).filter { path in
+            !(try manager.attributesOfItem(atPath: directory.appendingPathComponent(path).path)[.type] as? FileAttributeType == .typeDirectory)
+        }
+        #expect(Set(all) == Set(paths))
+    }
+
+    @Test("the marks of file managers do not make a directory foreign")
+    func ignoredNames() throws {
+        try manager.createDirectory(at: directory, withIntermediateDirectories: true)
+        try Data().write(to: directory.appendingPathComponent(".DS_Store"))
+        try DiskCache(directory: directory).setString("v", forKey: "k")
+        #expect(home.names(in: "cache").contains(".DS_Store"))
+    }
+
+    @Test("foreign names, links, FIFOs and directories inside are neither followed, opened nor deleted")
+    func intruders() throws {
+        let outside = home.appending("outside")
+        try Data("precious".utf8).write(to: outside)
+        do {
+            let cache = try DiskCache(directory: directory)
+            try cache.setString("v", forKey: "k")
+            try cache.close()
+        }
+        let entries = directory.appendingPathComponent("entries")
+        let link = entries.appendingPathComponent("00000000000000aa").path
+        try manager.createSymbolicLink(atPath: link, withDestinationPath: outside.path)
+        try #require(mkfifo(entries.appendingPathComponent("00000000000000ab").path, 0o600) == 0)
+        try manager.createDirectory(at: entries.appendingPathComponent("00000000000000ac"), withIntermediateDirectories: false)
+        try Data("mine".utf8).write(to: entries.appendingPathComponent("note.txt"))
+        try Data("mine".utf8).write(to: directory.appendingPathComponent("note.txt"))
+        // The index is lost: everything in the directory is looked at.
+        for name in home.names(in: "cache") where name.hasSuffix("json") || name.hasSuffix("jsonl") {
+            try manager.removeItem(at: directory.appendingPathComponent(name))
+        }
+        let cache = try DiskCache(directory: directory)
+        try cache.flush()
+        #expect(cache.keys() == ["k"] && cache.string(forKey: "k") == "v" && cache.statistics.failures == 0)
+        let names = ["00000000000000aa", "00000000000000ab", "00000000000000ac", "note.txt"]
+        #expect(Set(home.names(in: "cache/entries")).isSuperset(of: names))
+        #expect(try String(contentsOf: outside, encoding: .utf8) == "precious")
+        // New entries go above or around what is there.
+        for number in 0..<5 { try cache.setString("w", forKey: "new \(number)") }
+        #expect(cache.count == 6)
+        // A clear moves the directory with all that is in it; what is not ours is not deleted there either.
+        try cache.removeAll()
+        try cache.flush()
+        let trash = home.names(in: "cache/trash")
+        #expect(trash.count == 1 && Set(home.names(in: "cache/trash/\(trash[0])")) == Set(names))
+        #expect(home.names(in: "cache").contains("note.txt"))
+        #expect(try String(contentsOf: outside, encoding: .utf8) == "precious")
+    }
+
+    @Test("a link or FIFO in the place of an entry's file is a miss, and stays")
+    func replacedFile() throws {
+        let outside = home.appending("outside")
+        try Data("v".utf8).write(to: outside)
+        let cache = try DiskCache(directory: directory)
+        for key in ["link", "fifo"] {
+            let before = home.names(in: "cache/entries")
+            try cache.setString("v", forKey: key)
+            let name = try #require(home.names(in: "cache/entries").first { !before.contains($0) })
+            let path = directory.appendingPathComponent("entries/" + name).path
+            try manager.removeItem(atPath: path)
+            if key == "link" {
+                try manager.createSymbolicLink(atPath: path, withDestinationPath: outside.path)
+            } else {
+                try #require(mkfifo(path, 0o600) == 0)
+            }
+            #expect(cache.string(forKey: key) == nil)
+            #expect(throws: CacheError.self) { try cache.setTimeToLive(.days(2), forKey: key) }
+        }
+        #expect(cache.statistics.failures == 4)
+        #expect(home.names(in: "cache/entries").count == 2)
+        try cache.setString("new", forKey: "link")
+        #expect(cache.string(forKey: "link") == "new")
+        #expect(try String(contentsOf: outside, encoding: .utf8) == "v")
+    }
+
+    @Test("entries, trash or manifest that are links lead nowhere", arguments: ["entries", "trash", "manifest.json"])
+    func linkedParts(name: String) throws {
+        let outside = home.appending("outside")
+        try manager.createDirectory(at: outside, withIntermediateDirectories: true)
+        try Data("precious".utf8).write(to: outside.appendingPathComponent("0000000000000001"))
+        do {
+            let cache = try DiskCache(directory: directory)
+            try cache.setString("v", forKey: "k")
+            try cache.flush()
+            try cache.close()
+        }
+        let path = directory.appendingPathComponent(name).path
+        try? manager.removeItem(atPath: path)
+        try manager.createSymbolicLink(atPath: path, withDestinationPath: outside.path)
+        if let cache = try? DiskCache(directory: directory) {
+            _ = cache.string(forKey: "k")
+            try? cache.setString("w", forKey: "k")
+            try? cache.removeAll()
+            try? cache.flush()
+            try? cache.close()
+        } else {
+            #expect(name == "entries")
+        }
+        #expect(home.names(in: "outside") == ["0000000000000001"])
+        #expect(try String(contentsOf: outside.appendingPathComponent("0000000000000001"), encoding: .utf8) == "precious")
+        #expect(try manager.destinationOfSymbolicLink(atPath: path) == outside.path)
+    }
+
+    @Test("the directory itself may be a link")
+    func linkedDirectory() throws {
+        let real = home.appending("real")
+        try manager.createDirectory(at: real, withIntermediateDirectories: true)
+        try manager.createSymbolicLink(at: directory, withDestinationURL: real)
+        let cache = try DiskCache(directory: directory)
+        try cache.setString("v", forKey: "k")
+        let same = try DiskCache(directory: real)
+        #expect(same.string(forKey: "k") == "v", "two paths, one store")
+        #expect(home.names(in: "real/entries").count == 1)
+    }
+
+    @Test("a file in the place of the directory, or a URL that is none of a file, is a clear error")
+    func noDirectory() throws {
+        try Data("precious".utf8).write(to: directory)
+        let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory) }
+        #expect(error?.code == .notACache && error?.path == directory.path)
+        #expect(try String(contentsOf: directory, encoding: .utf8) == "precious")
+        #expect(code { try DiskCache(directory: directory.appendingPathComponent("below")) } == .notACache)
+        let web = try #require(URL(string: "https://example.com/cache"))
+        #expect(code { try DiskCache(directory: web) } == .invalidName)
+    }
+
+    @Test("a name is one path component", arguments: ["", ".", "..", "a/b", "/", "a\u{0}b"])
+    func names(name: String) {
+        let error = #expect(throws: CacheError.self) { try DiskCache(name: name) }
+        #expect(error?.code == .invalidName && error?.path == name && error?.message.isEmpty == false)
+    }
+
+    @Test("missing parents are made")
+    func parents() throws {
+        let deep = home.appending("a/b/c")
+        try DiskCache(directory: deep).setString("v", forKey: "k")
+        #expect(home.names(in: "a/b/c") == ["entries", "journal-0000000000000001.jsonl"])
+    }
+
+    @Test("the directory deleted while open is made again, once, and reported")
+    func deleted() throws {
+        let log = EventLog()
+        var configuration = DiskCache.Configuration()
+        configuration.onEvent = log.note
+        let cache = try DiskCache(directory: directory, configuration: configuration)
+        try cache.setString("v", forKey: "k")
+        try manager.removeItem(at: directory)
+        #expect(cache.string(forKey: "k") == nil)
+        try cache.setString("w", forKey: "k")
+        #expect(cache.string(forKey: "k") == "w" && cache.count == 1)
+        #expect(log.events(of: cache).contains { $0.kind == .reopened })
+        try cache.close()
+        #expect(try DiskCache(directory: directory).string(forKey: "k") == "w")
+    }
+
+    @Test("the directory replaced while open is read anew by the next sweep")
+    func replaced() throws {
+        let clock = ManualClock()
+        let cache = try DiskCache(
+            directory: directory, configuration: .init(), fileSystem: PosixFileSystem(), clock: clock)
+        try cache.setString("old", forKey: "k", ttl: .forever)
+        try manager.moveItem(at: directory, to: home.appending("moved"))
+        do {
+            let other = try DiskCache(
+                directory: directory, configuration: .init(), fileSystem: PosixFileSystem(), clock: clock)
+            try other.setString("other", forKey: "k")
+            try other.close()
+        }
+        clock.advance(by: .seconds(61))
+        cache.settle()
+        #expect(cache.string(forKey: "k") == "other")
+        #expect(home.names(in: "moved/entries").count == 1)
+        try cache.setString("new", forKey: "k")
+        try cache.close()
+        #expect(try DiskCache(directory: home.appending("moved")).count == 1)
+    }
+}
