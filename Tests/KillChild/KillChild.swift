@@ -1,4 +1,46 @@
+import Foundation
+import Larder
+import LarderTestSupport
+
+/// Stores, removes and renews without end, and says on standard output what it is about to do and what has returned.
+/// Its parent, a test, kills it.
+///
+/// usage: KillChild DIRECTORY SEED
 @main
 struct KillChild {
-    static func main() {}
+    static func main() throws {
+        let arguments = CommandLine.arguments
+        guard arguments.count == 3, let seed = UInt64(arguments[2]) else {
+            FileHandle.standardError.write(Data("usage: KillChild DIRECTORY SEED\n".utf8))
+            exit(64)
+        }
+        var configuration = DiskCache.Configuration()
+        configuration.saveDelay = .milliseconds(5)
+        let cache = try DiskCache(directory: URL(fileURLWithPath: arguments[1]), configuration: configuration)
+        var generator = SeededGenerator(seed: seed)
+        for number in 1... {
+            let change = KillChange.random(number: number, seed: seed, using: &generator)
+            try change.announce("?")
+            try change.apply(to: cache)
+            try change.announce("!")
+        }
+    }
+}
+
+extension KillChange {
+    /// Writes one line with one call: a kill leaves it whole or not at all.
+    func announce(_ mark: String) throws {
+        FileHandle.standardOutput.write(Data("\(mark) \(description)\n".utf8))
+    }
+
+    func apply(to cache: DiskCache) throws {
+        switch self {
+        case .set(let key, let version, let size):
+            try cache.setData(Self.payload(key: key, version: version, size: size), forKey: key)
+        case .remove(let key): try cache.removeValue(forKey: key)
+        case .renew(let key, let seconds): try cache.setTimeToLive(.seconds(Double(seconds)), forKey: key)
+        case .clear: try cache.removeAll()
+        case .flush: try cache.flush()
+        }
+    }
 }

@@ -66,19 +66,22 @@ extension Store {
         return old.with(entries: fresh)
     }
 
-    /// Deletes behind what lies in the trash.
+    /// Deletes behind what lies in the trash. In blocks of `disk`: while `removeAll` moves directories about, nothing looks in.
     func emptyTrash(progress: Progress? = nil) {
-        guard let root = (disk.sync { volume })?.root else { return }
-        let trash = Lock(Trash(fileSystem: fileSystem, root: root))
+        let trash = Lock(Trash())
         chores.begin(.emptyTrash) { [weak self] in
             guard let self else { return false }
-            do throws(Errno) {
-                let more = try trash.withLock { trash throws(Errno) in try trash.deleteSome() }
+            do throws(CacheError) {
+                let more = try onDisk { volume throws(CacheError) in
+                    try translating("empty the trash", at: path) { () throws(Errno) in
+                        try trash.withLock { trash throws(Errno) in try trash.deleteSome(of: volume) }
+                    }
+                }
                 let (removed, total) = trash.withLock { ($0.removed, $0.total) }
                 if let progress { events.run { progress(removed, total) } }
                 return more
             } catch {
-                report(CacheError(error, doing: "empty the trash", path: path))
+                if error.code != .closed { report(error) }
                 return false
             }
         }

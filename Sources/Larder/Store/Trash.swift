@@ -4,8 +4,6 @@ import LarderFiles
 struct Trash: Sendable {
     private static let slice = 256
 
-    private let fileSystem: any FileSystem
-    private let root: SharedDescriptor
     private var isListed = false
     /// The files still to delete, and the directories that are then empty.
     private var files: [(directory: SharedDescriptor, name: FileName)] = []
@@ -13,27 +11,25 @@ struct Trash: Sendable {
     private(set) var removed = 0
     private(set) var total = 0
 
-    init(fileSystem: any FileSystem, root: SharedDescriptor) {
-        self.fileSystem = fileSystem
-        self.root = root
-    }
-
     /// Deletes one slice; false when nothing is left to do.
-    mutating func deleteSome() throws(Errno) -> Bool {
+    mutating func deleteSome(of volume: Volume) throws(Errno) -> Bool {
+        let fileSystem = volume.fileSystem
         let trash: FileDescriptor
         do {
-            trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
+            trash = try fileSystem.open(DirectoryLayout.trash.name, in: volume.root.file, for: .directory)
         } catch .noEntry {
             return false
         }
         if !isListed {
-            try listAll(in: trash)
+            try listAll(in: trash, fileSystem)
             isListed = true
             return true
         }
         for _ in 0..<min(Self.slice, files.count) {
             let file = files.removeLast()
-            try fileSystem.remove(file.name, in: file.directory.file, directory: false)
+            do {
+                try fileSystem.remove(file.name, in: file.directory.file, directory: false)
+            } catch .noEntry {}
             removed += 1
         }
         if !files.isEmpty { return true }
@@ -41,13 +37,14 @@ struct Trash: Sendable {
             do {
                 try fileSystem.remove(name, in: trash, directory: true)
             } catch .directoryNotEmpty {
+                // What is not ours stays.
                 continue
-            }
+            } catch .noEntry {}
         }
         return false
     }
 
-    private mutating func listAll(in trash: borrowing FileDescriptor) throws(Errno) {
+    private mutating func listAll(in trash: borrowing FileDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
         try fileSystem.list(trash) { name, kind in
             if case .number = name, kind == .directory { directories.append(name) }
             return true

@@ -1,0 +1,57 @@
+public import Foundation
+
+/// What the child of the kill test does in one step, and how it says so in one line.
+public enum KillChange: Equatable, Sendable, CustomStringConvertible {
+    case set(key: String, version: String, size: Int)
+    case remove(key: String)
+    case renew(key: String, seconds: Int)
+    case clear
+    case flush
+
+    public static func random(number: Int, seed: UInt64, using generator: inout SeededGenerator) -> KillChange {
+        let key = "key \(Int.random(in: 0..<40, using: &generator))"
+        switch Int.random(in: 0..<1000, using: &generator) {
+        case 0..<700:
+            let size = [0, 30, 500, 500, 5_000, 5_000, 70_000, 400_000].randomElement(using: &generator) ?? 0
+            return .set(key: key, version: "\(seed).\(number)", size: size)
+        case 700..<850: return .remove(key: key)
+        case 850..<980: return .renew(key: key, seconds: Int.random(in: 10_000...1_000_000, using: &generator))
+        case 980..<985: return .clear
+        default: return .flush
+        }
+    }
+
+    /// The bytes of a version of a key: the same in the child and in the test.
+    public static func payload(key: String, version: String, size: Int) -> Data {
+        let head = Data("\(key) \(version) ".utf8)
+        var bytes = head
+        while bytes.count < size { bytes.append(bytes) }
+        return bytes.prefix(max(size, head.count))
+    }
+
+    public var description: String {
+        switch self {
+        case .set(let key, let version, let size): "set|\(key)|\(version)|\(size)"
+        case .remove(let key): "remove|\(key)"
+        case .renew(let key, let seconds): "renew|\(key)|\(seconds)"
+        case .clear: "clear"
+        case .flush: "flush"
+        }
+    }
+
+    public init?(_ line: Substring) {
+        let parts = line.split(separator: "|").map(String.init)
+        switch (parts.first, parts.count) {
+        case ("set", 4):
+            guard let size = Int(parts[3]) else { return nil }
+            self = .set(key: parts[1], version: parts[2], size: size)
+        case ("remove", 2): self = .remove(key: parts[1])
+        case ("renew", 3):
+            guard let seconds = Int(parts[2]) else { return nil }
+            self = .renew(key: parts[1], seconds: seconds)
+        case ("clear", 1): self = .clear
+        case ("flush", 1): self = .flush
+        default: return nil
+        }
+    }
+}

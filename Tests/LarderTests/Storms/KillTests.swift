@@ -1,0 +1,140 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// Real processes, real files, SIGKILL.
+@Suite("A process that is killed at a random moment")
+struct KillTests {
+    /// What the parent knows from the child's words.
+    struct Knowledge {
+        var values: [String: Data] = [:]
+        /// The change that was begun and has not been reported done.
+        var pending: KillChange?
+
+        mutating func hear(_ output: Data) {
+            for line in String(decoding: output, as: UTF8.self).split(separator: "\n") {
+                guard let change = KillChange(line.dropFirst(2)) else { continue }
+                pending = line.hasPrefix("?") ? change : nil
+                if line.hasPrefix("!") { apply(change, to: &values) }
+            }
+        }
+
+        private func apply(_ change: KillChange, to values: inout [String: Data]) {
+            switch change {
+            case .set(let key, let version, let size):
+                values[key] = KillChange.payload(key: key, version: version, size: size)
+            case .remove(let key): values[key] = nil
+            case .clear: values = [:]
+            case .renew, .flush: break
+            }
+        }
+
+        /// The values as the change in flight would have them.
+        var ifDone: [String: Data] {
+            var after = values
+            if let pending { apply(pending, to: &after) }
+            return after
+        }
+    }
+
+    /// Rounds: enough to see every kind of moment, and as many as the environment asks for in a longer run.
+    private static let rounds = ProcessInfo.processInfo.environment["LARDER_KILLS"].flatMap(Int.init) ?? 100
+
+    @Test("loses nothing that it was told is stored, and leaves nothing behind")
+    func killed() throws {
+        let home = try TemporaryDirectory()
+        let directory = home.appending("cache")
+        let seed = UInt64.random(in: 0..<1_000_000)
+        print("kill test: seed \(seed), \(Self.rounds) rounds")
+        var generator = SeededGenerator(seed: seed)
+        var knowledge = Knowledge()
+        var acknowledged = 0
+        for round in 0..<Self.rounds {
+            let output = try killedChild(directory, seed: seed &+ UInt64(round), afterBytes: Int.random(in: 1...8_000, using: &generator))
+            acknowledged += output.filter { $0 == UInt8(ascii: "!") }.count
+            knowledge.hear(output)
+            let cache = try DiskCache(directory: directory)
+            // At once, and again when everything has been cleaned up. What was in flight may come to light with its file.
+            _ = verify(cache, knowledge, "round \(round), seed \(seed)")
+            try cache.flush()
+            knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
+            let rows = Set((0..<Index.shardCount).flatMap { shard in
+                cache.store.snapshot(shard).rows.filter { $0.file != 0 }.map { FileName.number($0.file).description }
+            })
+            #expect(Set(home.names(in: "cache/entries")) == rows, "nothing left behind, round \(round)")
+            #expect(home.names(in: "cache").filter { $0 != "trash" }.count == 3 && home.names(in: "cache/trash") == [])
+            try cache.close()
+        }
+        print("kill test: \(Self.rounds) kills, \(acknowledged) acknowledged changes verified")
+        #expect(acknowledged > Self.rounds)
+    }
+
+    /// Returns what is known once every value has been looked at.
+    private func verify(_ cache: DiskCache, _ knowledge: Knowledge, _ context: Comment) -> Knowledge {
+        var seen = Knowledge()
+        let after = knowledge.ifDone
+        for number in 0..<40 {
+            let key = "key \(number)"
+            let value = cache.data(forKey: key)
+            #expect(value == knowledge.values[key] || value == after[key], "\(key), \(context)")
+            seen.values[key] = value
+        }
+        #expect(cache.statistics.corruptions == 0, context)
+        return seen
+    }
+
+    /// Runs a child until it has said so many bytes, kills it wherever it then is, and returns all that it said.
+    private func killedChild(_ directory: URL, seed: UInt64, afterBytes limit: Int) throws -> Data {
+        let process = Process()
+        process.executableURL = try Executables.url(of: "KillChild")
+        process.arguments = [directory.path, "\(seed)"]
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        var output = Data()
+        while output.count < limit {
+            let part = pipe.fileHandleForReading.availableData
+            if part.isEmpty { break }
+            output += part
+        }
+        kill(process.processIdentifier, SIGKILL)
+        output += pipe.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .uncaughtSignal, "it ran until it was killed")
+        return output
+    }
+
+    @Test("keeps a second process out while it lives")
+    func directoryInUse() throws {
+        let home = try TemporaryDirectory()
+        let directory = home.appending("cache")
+        let process = Process()
+        process.executableURL = try Executables.url(of: "KillChild")
+        process.arguments = [directory.path, "1"]
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        _ = pipe.fileHandleForReading.availableData
+        let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory) }
+        #expect(error?.code == .directoryInUse && error?.path == directory.path)
+        #expect(error?.message == "Another process has the cache open; one process at a time can use a directory.")
+        kill(process.processIdentifier, SIGKILL)
+        _ = pipe.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        #expect(throws: Never.self) { try DiskCache(directory: directory) }
+    }
+}
+
+/// The package's own programs, beside the test bundle.
+enum Executables {
+    static func url(of name: String) throws -> URL {
+        let bundles = Bundle.allBundles.map(\.bundleURL).filter { $0.pathExtension == "xctest" }
+        let places = bundles + [URL(fileURLWithPath: CommandLine.arguments[0])]
+        let found = places.map { $0.deletingLastPathComponent().appendingPathComponent(name) }
+            .first { FileManager.default.isExecutableFile(atPath: $0.path) }
+        return try #require(found, "\(name) is built beside the tests")
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Many threads at once")
+struct StressTests {
+    /// A value tells whose it is, and is all one letter: half a value or another key's would show.
+    private static func value(_ key: Int, _ version: Int) -> Data {
+        Data("\(key):\(version):".utf8) + Data(repeating: UInt8(ascii: "a") + UInt8(version % 26), count: 200 + version % 5000)
+    }
+
+    private static func check(_ data: Data, _ key: Int) -> Bool {
+        let parts = String(decoding: data, as: UTF8.self).split(separator: ":")
+        guard parts.count == 3, Int(parts[0]) == key, let version = Int(parts[1]) else { return false }
+        return data == value(key, version)
+    }
+
+    @Test("readers see old or new values, whole, and their own")
+    func oldOrNew() throws {
+        let home = try TemporaryDirectory()
+        let cache = try DiskCache(directory: home.appending("cache"))
+        let wrong = Lock(0)
+        let misses = Lock(0)
+        for key in 0..<8 { try cache.setData(Self.value(key, 0), forKey: "\(key)") }
+        DispatchQueue.concurrentPerform(iterations: 8) { thread in
+            var generator = SeededGenerator(seed: UInt64(thread))
+            for step in 0..<400 {
+                let key = Int.random(in: 0..<8, using: &generator)
+                if thread % 2 == 0 {
+                    try? cache.setData(Self.value(key, step), forKey: "\(key)")
+                } else if let data = cache.data(forKey: "\(key)") {
+                    if !Self.check(data, key) { wrong.withLock { $0 += 1 } }
+                } else {
+                    // Nothing is ever removed here: an overwritten key always has a value.
+                    misses.withLock { $0 += 1 }
+                }
+            }
+        }
+        #expect(wrong.withLock { $0 } == 0 && misses.withLock { $0 } == 0)
+        #expect(cache.statistics.failures == 0 && cache.count == 8)
+        cache.checkInvariants()
+    }
+
+    @Test("everything at the same time: no wrong value, no failure, and in the end rows and files agree")
+    func everything() throws {
+        let home = try TemporaryDirectory()
+        var configuration = DiskCache.Configuration()
+        configuration.saveDelay = .milliseconds(1)
+        configuration.sweepInterval = .milliseconds(5)
+        let settings = configuration
+        let cache = try DiskCache(directory: home.appending("cache"), configuration: configuration)
+        let problems = Lock<[String]>([])
+        DispatchQueue.concurrentPerform(iterations: 8) { thread in
+            var generator = SeededGenerator(seed: UInt64(100 + thread))
+            for step in 0..<500 {
+                let key = Int.random(in: 0..<50, using: &generator)
+                do {
+                    switch Int.random(in: 0..<100, using: &generator) {
+                    case 0..<35:
+                        let ttl: TimeToLive = generator.chance(20) ? .seconds(0.002) : .default
+                        try cache.setData(Self.value(key, step), forKey: "\(key)", ttl: ttl)
+                    case 35..<75:
+                        if let data = cache.data(forKey: "\(key)"), !Self.check(data, key) {
+                            problems.withLock { $0.append("wrong value of \(key)") }
+                        }
+                    case 75..<83: try cache.removeValue(forKey: "\(key)")
+                    case 83..<88: try cache.setTimeToLive(.seconds(Double(step % 3) + 0.001), forKey: "\(key)")
+                    case 88..<92: _ = (cache.keys(), cache.count, cache.entry(forKey: "\(key)"), cache.statistics)
+                    case 92..<95: cache.removeExpired()
+                    case 95..<97: try cache.flush()
+                    case 97: try cache.removeAll()
+                    default: try DiskCache(directory: cache.directory, configuration: settings).close()
+                    }
+                } catch {
+                    problems.withLock { $0.append("\(error)") }
+                }
+            }
+        }
+        #expect(problems.withLock { $0 } == [])
+        #expect(cache.statistics.failures == 0 && cache.statistics.corruptions == 0 && cache.statistics.losses == 0)
+        cache.removeExpired()
+        try cache.flush()
+        cache.checkInvariants()
+        let rows = (0..<Index.shardCount).flatMap { shard in
+            cache.store.snapshot(shard).rows.filter { $0.file != 0 }.map { FileName.number($0.file).description }
+        }
+        #expect(home.names(in: "cache/entries") == rows.sorted())
+    }
+
+    @Test("power-safe sets of many threads share their syncs, and all return")
+    func powerSafe() throws {
+        let home = try TemporaryDirectory()
+        var configuration = DiskCache.Configuration()
+        configuration.durability = .powerSafe
+        let cache = try DiskCache(directory: home.appending("cache"), configuration: configuration)
+        DispatchQueue.concurrentPerform(iterations: 4) { thread in
+            for step in 0..<15 { try? cache.setData(Self.value(thread, step), forKey: "\(thread)") }
+        }
+        for thread in 0..<4 { #expect(cache.data(forKey: "\(thread)") == Self.value(thread, 14)) }
+        #expect(cache.statistics.stores == 60 && cache.statistics.failures == 0)
+    }
+}
