@@ -33,7 +33,8 @@ let package = Package(
         .executableTarget(
             name: "QuickStart", dependencies: ["Larder"], path: "Examples/QuickStart", swiftSettings: settings),
         .executableTarget(
-            name: "KillChild", dependencies: ["Larder", "LarderTestSupport"], path: "Tests/KillChild", swiftSettings: settings),
+            name: "KillChild", dependencies: ["Larder", "LarderTestSupport"], path: "Tests/KillChild",
+            swiftSettings: settings),
         .target(
             name: "LarderTestSupport", dependencies: ["Larder", "LarderFiles"], path: "Tests/LarderTestSupport",
             swiftSettings: settings),

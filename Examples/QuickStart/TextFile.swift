@@ -21,7 +21,8 @@ struct TextFile {
     static func all(in directory: URL) throws -> [TextFile] {
         let manager = FileManager.default
         let root = directory.resolvingSymlinksInPath().path
-        guard (try? manager.contentsOfDirectory(atPath: root)) != nil, let names = manager.enumerator(atPath: root) else {
+        guard (try? manager.contentsOfDirectory(atPath: root)) != nil, let names = manager.enumerator(atPath: root)
+        else {
             throw Failure(code: 66, message: "cannot read the directory \(directory.path)")
         }
         var files: [TextFile] = []
@@ -39,7 +40,8 @@ struct TextFile {
 
     /// Reads and counts the file; nil when it is no text.
     func count() -> WordCount? {
-        guard let data = FileManager.default.contents(atPath: key), let text = String(data: data, encoding: .utf8) else {
+        guard let data = FileManager.default.contents(atPath: key), let text = String(data: data, encoding: .utf8)
+        else {
             return nil
         }
         let words = text.lowercased().split { !$0.isLetter }

@@ -26,7 +26,8 @@ package protocol FileSystem: Sendable {
 
     /// Writes `head` and then `tail` at `offset`, in one call as far as the system allows.
     func write(
-        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor, at offset: Int
+        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
+        at offset: Int
     ) throws(Errno)
 
     func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno)

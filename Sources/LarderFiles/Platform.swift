@@ -110,8 +110,10 @@ enum Platform {
             return try retrying { pwrite(raw, head.baseAddress, head.count, off_t(offset)) }
         }
         return try withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { parts throws(Errno) in
-            parts[0] = iovec(iov_base: UnsafeMutableRawPointer(mutating: head.baseAddress), iov_len: numericCast(head.count))
-            parts[1] = iovec(iov_base: UnsafeMutableRawPointer(mutating: tail.baseAddress), iov_len: numericCast(tail.count))
+            parts[0] = iovec(
+                iov_base: UnsafeMutableRawPointer(mutating: head.baseAddress), iov_len: numericCast(head.count))
+            parts[1] = iovec(
+                iov_base: UnsafeMutableRawPointer(mutating: tail.baseAddress), iov_len: numericCast(tail.count))
             return try retrying { pwritev(raw, parts.baseAddress!, 2, off_t(offset)) }
         }
     }

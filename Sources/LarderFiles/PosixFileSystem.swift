@@ -72,7 +72,8 @@ package struct PosixFileSystem: FileSystem {
     }
 
     package func write(
-        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor, at offset: Int
+        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
+        at offset: Int
     ) throws(Errno) {
         var head = head
         var tail = tail

@@ -93,7 +93,9 @@ struct FileSystemTests {
             }
             #expect(listed == [.text("d"): .directory, .text("moved"): .regular])
             try files.remove(.text("d"), in: root, directory: true)
-            #expect(errno { try files.open(.number(2), in: directory, for: .creating) } == .noEntry, "deleted directories take nothing")
+            #expect(
+                errno { try files.open(.number(2), in: directory, for: .creating) } == .noEntry,
+                "deleted directories take nothing")
             try files.remove(.text("moved"), in: root, directory: false)
             #expect(errno { try files.remove(.text("moved"), in: root, directory: false) } == .noEntry)
         }

@@ -26,7 +26,9 @@ public final class ManualClock: Sendable {
         while true {
             let work = state.withLock { state -> (@Sendable () -> Void)? in
                 let next = state.scheduled.indices.min {
-                    (state.scheduled[$0].due, state.scheduled[$0].order) < (state.scheduled[$1].due, state.scheduled[$1].order)
+                    (state.scheduled[$0].due, state.scheduled[$0].order) < (
+                        state.scheduled[$1].due, state.scheduled[$1].order
+                    )
                 }
                 guard let next, state.scheduled[next].due <= target else { return nil }
                 state.now = max(state.now, state.scheduled[next].due)

@@ -215,7 +215,8 @@ extension MemoryFileSystem: FileSystem {
     }
 
     package func write(
-        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor, at offset: Int
+        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
+        at offset: Int
     ) throws(Errno) {
         let bytes = Array(head) + Array(tail)
         do {

@@ -60,7 +60,9 @@ extension DiskCache {
     }
 
     /// Whatever happened, this holds. With `settled`, rows and files agree too: call `flush()` first.
-    func checkInvariants(_ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation) {
+    func checkInvariants(
+        _ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
         var files: Set<UInt64> = []
         for position in 0..<Index.shardCount {
             let shard = store.index.withShard(at: position) { $0 }

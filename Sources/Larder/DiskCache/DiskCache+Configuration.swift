@@ -26,7 +26,8 @@ extension DiskCache {
 
         var settings: StoreSettings {
             StoreSettings(
-                slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval, durability: durability)
+                slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval, durability: durability
+            )
         }
     }
 }

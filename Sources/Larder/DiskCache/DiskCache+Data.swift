@@ -12,6 +12,8 @@ extension DiskCache {
     /// Stores a value. O(size), whatever the number of entries.
     ///
     /// - Parameters:
+    ///   - data: The value; it may be empty.
+    ///   - key: Any string of at most 64 KiB.
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
     ///   - metadata: Kept beside the value and readable without it. None by default.
     /// - Throws: `.tooLarge` for a key of more than 64 KiB or a record of more than 1 MiB, `.noSpace`, `.io`, `.closed`. The
@@ -34,7 +36,8 @@ extension DiskCache {
 
     func checked(_ key: String) throws(CacheError) -> Key {
         guard key.utf8.count <= Key.longest else {
-            throw CacheError(code: .tooLarge, message: "A key of \(key.utf8.count) bytes is longer than \(Key.longest).")
+            throw CacheError(
+                code: .tooLarge, message: "A key of \(key.utf8.count) bytes is longer than \(Key.longest).")
         }
         return Key(key)
     }

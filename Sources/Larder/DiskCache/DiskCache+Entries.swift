@@ -33,7 +33,9 @@ extension DiskCache {
 
     /// Gives a fresh entry a new life, from now on, without rewriting its value. O(1).
     ///
-    /// - Parameter ttl: Zero or less removes the entry.
+    /// - Parameters:
+    ///   - ttl: Zero or less removes the entry.
+    ///   - key: Any string.
     /// - Returns: False when there is no fresh entry.
     /// - Throws: `.noSpace`, `.io`, `.closed`. The old life is then still in force.
     @discardableResult
@@ -41,7 +43,9 @@ extension DiskCache {
         let store = try openStore
         let now = now
         let key = Key(key)
-        guard let life = ttl.life(from: now, default: configuration.defaultTTL) else { return try store.remove(key, at: now) }
+        guard let life = ttl.life(from: now, default: configuration.defaultTTL) else {
+            return try store.remove(key, at: now)
+        }
         return try store.setLife(life, of: key, at: now)
     }
 

@@ -12,7 +12,8 @@ extension DiskCache {
             try sharedCache.withLock { cache throws(CacheError) in
                 if let cache, !cache.isClosed { return cache }
                 let program = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
-                let directory = try CachesDirectory.url(for: program).appendingPathComponent("Larder", isDirectory: true)
+                let directory = try CachesDirectory.url(for: program).appendingPathComponent(
+                    "Larder", isDirectory: true)
                 let opened = try DiskCache(directory: directory)
                 cache = opened
                 return opened
@@ -25,13 +26,15 @@ extension DiskCache {
 enum CachesDirectory {
     /// Returns the URL of one name in it.
     static func url(for name: String) throws(CacheError) -> URL {
-        guard !name.isEmpty, name != ".", name != "..", !name.utf8.contains(where: { $0 == 0 || $0 == UInt8(ascii: "/") })
+        guard !name.isEmpty, name != ".", name != "..",
+            !name.utf8.contains(where: { $0 == 0 || $0 == UInt8(ascii: "/") })
         else {
             throw CacheError(
                 code: .invalidName, message: "A cache's name is one path component; \"\(name)\" is none.", path: name)
         }
         guard let caches = FileManager.default.urls(for: .cachesDirectory, in: .userDomainMask).first else {
-            throw CacheError(code: .invalidName, message: "There is no caches directory on this system; name one.", path: name)
+            throw CacheError(
+                code: .invalidName, message: "There is no caches directory on this system; name one.", path: name)
         }
         return caches.appendingPathComponent(name, isDirectory: true)
     }

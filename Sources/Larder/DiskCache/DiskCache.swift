@@ -27,7 +27,9 @@ public final class DiskCache: Sendable {
 
     /// Opens the cache `name` in the user's caches directory.
     ///
-    /// - Parameter name: One path component.
+    /// - Parameters:
+    ///   - name: One path component.
+    ///   - configuration: How it behaves.
     /// - Throws: `.invalidName`; and what `init(directory:configuration:)` throws.
     public convenience init(name: String, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(directory: CachesDirectory.url(for: name), configuration: configuration)
@@ -52,7 +54,8 @@ public final class DiskCache: Sendable {
         directory: URL, configuration: Configuration, fileSystem: any FileSystem, clock: any Clock
     ) throws(CacheError) {
         guard directory.isFileURL, !directory.path.isEmpty else {
-            throw CacheError(code: .invalidName, message: "A cache needs the URL of a directory.", path: directory.absoluteString)
+            throw CacheError(
+                code: .invalidName, message: "A cache needs the URL of a directory.", path: directory.absoluteString)
         }
         var listener: Int?
         let onEvent = configuration.onEvent

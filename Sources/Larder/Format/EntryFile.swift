@@ -63,7 +63,8 @@ enum EntryFile {
         guard tail.count >= trailerLength else { return .invalid }
         let trailer = UnsafeRawBufferPointer(rebasing: tail.suffix(trailerLength))
         guard let check = recordCheck(inTrailer: trailer) else {
-            return trailer.suffix(magic.count).starts(with: versionlessMagic) && isVersionNewer(trailer) ? .newer : .invalid
+            return trailer.suffix(magic.count).starts(with: versionlessMagic) && isVersionNewer(trailer)
+                ? .newer : .invalid
         }
         let length = word(trailer, at: 40)
         guard length <= UInt64(fileSize - trailerLength) else { return .invalid }
@@ -85,7 +86,9 @@ enum EntryFile {
     private static func slot(in trailer: UnsafeRawBufferPointer, recordCheck: UInt64) -> (Life, UInt64)? {
         let content = UnsafeRawBufferPointer(rebasing: trailer[0..<24])
         let change = word(trailer, at: 16)
-        guard XXH64.hash(content, seed: recordCheck) == word(trailer, at: 24), change <= Record.lastNumber else { return nil }
+        guard XXH64.hash(content, seed: recordCheck) == word(trailer, at: 24), change <= Record.lastNumber else {
+            return nil
+        }
         let expires = Timestamp(milliseconds: Int64(bitPattern: word(trailer, at: 0)))
         return (Life(expires: expires, ttl: Int64(bitPattern: word(trailer, at: 8))), change)
     }

@@ -37,7 +37,9 @@ enum Line {
         case UInt8(ascii: "]") where line.count == 1:
             self = .end
         case UInt8(ascii: ","), UInt8(ascii: "["):
-            self = RecordScanner.record(on: UnsafeRawBufferPointer(rebasing: line.dropFirst())).map(Line.record) ?? .damaged
+            self =
+                RecordScanner.record(on: UnsafeRawBufferPointer(rebasing: line.dropFirst())).map(Line.record)
+                ?? .damaged
         default:
             self = RecordScanner.record(on: line).map(Line.record) ?? .damaged
         }

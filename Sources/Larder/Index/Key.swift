@@ -34,7 +34,8 @@ struct Key: Sendable {
     static func areSame(_ left: String, _ right: String) -> Bool {
         let outcome = left.utf8.withContiguousStorageIfAvailable { left in
             right.utf8.withContiguousStorageIfAvailable { right in
-                left.count == right.count && (left.isEmpty || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0)
+                left.count == right.count
+                    && (left.isEmpty || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0)
             }
         }
         return (outcome ?? nil) ?? left.utf8.elementsEqual(right.utf8)

@@ -112,7 +112,8 @@ struct IndexReader {
     private func newer(_ version: UInt64) -> CacheError {
         CacheError(
             code: .newerFormat,
-            message: "The directory was written by a newer Larder (format \(version), this one knows \(Record.version)).",
+            message:
+                "The directory was written by a newer Larder (format \(version), this one knows \(Record.version)).",
             path: path)
     }
 }

@@ -107,7 +107,8 @@ final class Journal {
     private func resume(in root: SharedDescriptor) throws(Errno) -> Bool {
         do {
             let name = DirectoryLayout.journal(generation).name
-            guard let (file, size) = try fileSystem.openRegular(name, in: root.file, for: .updating), size == length else {
+            guard let (file, size) = try fileSystem.openRegular(name, in: root.file, for: .updating), size == length
+            else {
                 return false
             }
             use(file)

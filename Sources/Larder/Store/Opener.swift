@@ -24,10 +24,13 @@ struct Opener {
 
     private var notACache: CacheError {
         CacheError(
-            code: .notACache, message: "The directory is not empty and holds no cache; it was left untouched.", path: path)
+            code: .notACache, message: "The directory is not empty and holds no cache; it was left untouched.",
+            path: path)
     }
 
-    private func finish(_ replay: consuming IndexReplay, _ listing: RootListing, _ volume: Volume) throws(CacheError) -> LoadedStore {
+    private func finish(_ replay: consuming IndexReplay, _ listing: RootListing, _ volume: Volume) throws(CacheError)
+        -> LoadedStore
+    {
         let isClean = replay.isClean
         let expired = replay.finish(at: now, keepingGraves: !isClean)
         var loaded = LoadedStore(

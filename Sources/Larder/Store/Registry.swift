@@ -49,7 +49,9 @@ final class Registry: Sendable {
         }
     }
 
-    fileprivate func take(_ identity: FileIdentity, root: SharedDescriptor, for store: Store) throws(CacheError) -> Lease {
+    fileprivate func take(_ identity: FileIdentity, root: SharedDescriptor, for store: Store) throws(CacheError)
+        -> Lease
+    {
         let place = enter(identity)
         do {
             return try place.gate.withLock { occupant throws(CacheError) in

@@ -81,7 +81,8 @@ extension Store {
 
     /// Returns nil when the file's name belongs to something else, and false when the trailer is damaged.
     private func overwriteSlot(_ life: Life, _ change: UInt64, of row: Row, in volume: Volume) throws(Errno) -> Bool? {
-        guard let (file, size) = try fileSystem.openRegular(.number(row.file), in: volume.entries.file, for: .updating) else {
+        guard let (file, size) = try fileSystem.openRegular(.number(row.file), in: volume.entries.file, for: .updating)
+        else {
             return nil
         }
         let position = size - EntryFile.trailerLength
@@ -91,7 +92,8 @@ extension Store {
         guard count == trailer.count, let check = trailer.withBytes({ EntryFile.recordCheck(inTrailer: $0) }) else {
             return false
         }
-        try fileSystem.write(EntryFile.slot(life: life, change: change, recordCheck: check), to: file.file, at: position)
+        try fileSystem.write(
+            EntryFile.slot(life: life, change: change, recordCheck: check), to: file.file, at: position)
         if isPowerSafe { try fileSystem.sync(file.file) }
         return true
     }

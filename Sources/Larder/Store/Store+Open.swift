@@ -43,7 +43,8 @@ extension Store {
             return (SharedDescriptor(root), identity)
         } catch .notDirectory {
             throw CacheError(
-                code: .notACache, message: "What is there is no directory.", path: path, errno: Errno.notDirectory.rawValue)
+                code: .notACache, message: "What is there is no directory.", path: path,
+                errno: Errno.notDirectory.rawValue)
         } catch {
             throw CacheError(error, doing: "open the directory", path: path)
         }

@@ -66,13 +66,17 @@ extension Store {
 
     /// Reads a footer; nil when the name is no regular file.
     private func footer(of number: UInt64, in volume: Volume) throws(Errno) -> EntryFile.Footer? {
-        guard let (file, size) = try fileSystem.openRegular(.number(number), in: volume.entries.file) else { return nil }
+        guard let (file, size) = try fileSystem.openRegular(.number(number), in: volume.entries.file) else {
+            return nil
+        }
         var length = min(size, 1 << 10)
         while true {
             var tail = [UInt8](repeating: 0, count: length)
             if try fileSystem.read(file.file, at: size - length, into: &tail) < length { return .invalid }
             let footer = tail.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: size) }
-            guard case .longer(let needed) = footer, needed > length, needed <= LineReader.longestLine else { return footer }
+            guard case .longer(let needed) = footer, needed > length, needed <= LineReader.longestLine else {
+                return footer
+            }
             length = needed
         }
     }
@@ -112,7 +116,9 @@ extension Store {
 
     /// Takes over a life that only the file knows.
     private func renew(_ found: Row, _ key: Key, in volume: Volume) {
-        guard let known = index.withShard(of: key, { $0.manifest.row(key) }), known.change < found.change else { return }
+        guard let known = index.withShard(of: key, { $0.manifest.row(key) }), known.change < found.change else {
+            return
+        }
         let record = Record.life(key: key.text, file: found.file, change: found.change, found.life)
         _ = commitBestEffort(record, in: volume) { index in
             index.withShard(of: key) { $0.manifest.setLife(found.life, change: found.change, for: key) }

@@ -65,7 +65,8 @@ final class Store: Sendable {
             return last
         }
         guard number <= Record.lastNumber else {
-            throw CacheError(code: .io, message: "The directory claims that all sequence numbers are used up.", path: path)
+            throw CacheError(
+                code: .io, message: "The directory claims that all sequence numbers are used up.", path: path)
         }
         return number
     }

@@ -10,7 +10,10 @@ struct Volume: Sendable {
     let entries: SharedDescriptor
     let entriesSync: GroupSync
 
-    init(fileSystem: any FileSystem, path: String, identity: FileIdentity, root: SharedDescriptor, entries: SharedDescriptor) {
+    init(
+        fileSystem: any FileSystem, path: String, identity: FileIdentity, root: SharedDescriptor,
+        entries: SharedDescriptor
+    ) {
         self.fileSystem = fileSystem
         self.path = path
         self.identity = identity
@@ -67,7 +70,9 @@ extension Volume {
     }
 
     func notOurs(_ file: UInt64) -> CacheError {
-        CacheError(code: .io, message: "What has the name of an entry is no regular file; it is left alone.", path: path(of: file))
+        CacheError(
+            code: .io, message: "What has the name of an entry is no regular file; it is left alone.",
+            path: path(of: file))
     }
 
     /// Unlinks an entry file; one that is not there is no error.

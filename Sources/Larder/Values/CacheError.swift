@@ -58,7 +58,8 @@ public struct CacheError: Error, Sendable {
 extension CacheError {
     static func directoryInUse(_ path: String) -> CacheError {
         CacheError(
-            code: .directoryInUse, message: "Another process has the cache open; one process at a time can use a directory.",
+            code: .directoryInUse,
+            message: "Another process has the cache open; one process at a time can use a directory.",
             path: path)
     }
 

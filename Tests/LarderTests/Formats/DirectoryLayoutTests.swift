@@ -5,17 +5,22 @@ import Testing
 
 @Suite("Every file name is known in one place")
 struct DirectoryLayoutTests {
-    @Test("and is read as it is written", arguments: [
-        DirectoryLayout.manifest, .entries, .trash, .journal(1), .journal(Record.lastNumber), .temporaryManifest(42),
-    ])
+    @Test(
+        "and is read as it is written",
+        arguments: [
+            DirectoryLayout.manifest, .entries, .trash, .journal(1), .journal(Record.lastNumber),
+            .temporaryManifest(42),
+        ])
     func roundTrip(layout: DirectoryLayout) {
         #expect(DirectoryLayout(layout.name) == layout)
     }
 
-    @Test("names that only look like ours are foreign", arguments: [
-        "", "manifest", "Manifest.json", "journal-1.jsonl", "journal-000000000000000G.jsonl", "journal-.jsonl",
-        "journal-00000000000000001.jsonl", "journal-ffffffffffffffff.jsonl", "manifest-.tmp", "0000000000000001",
-    ])
+    @Test(
+        "names that only look like ours are foreign",
+        arguments: [
+            "", "manifest", "Manifest.json", "journal-1.jsonl", "journal-000000000000000G.jsonl", "journal-.jsonl",
+            "journal-00000000000000001.jsonl", "journal-ffffffffffffffff.jsonl", "manifest-.tmp", "0000000000000001",
+        ])
     func foreign(name: String) {
         #expect(DirectoryLayout(FileName(name)) == nil)
     }

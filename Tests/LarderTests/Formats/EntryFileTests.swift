@@ -24,7 +24,10 @@ struct EntryFileTests {
         let hex = file.map { FileName.number(UInt64($0)).description.suffix(2) }.joined()
         #expect(file.count == 5 + RecordTests.text(.set(RecordTests.row)).utf8.count + 64)
         #expect(hex.hasPrefix("68656c6c6f7b226b22"))
-        #expect(hex.suffix(128) == "003ddba59a010000005c2605000000001100000000000000420253cf2858f8f3b5bda053b9cb9b8777000000000000006c617264657220656e7472792030310a")
+        #expect(
+            hex.suffix(128)
+                == "003ddba59a010000005c2605000000001100000000000000420253cf2858f8f3b5bda053b9cb9b8777000000000000006c617264657220656e7472792030310a"
+        )
     }
 
     @Test("the footer gives the row back")
@@ -39,7 +42,8 @@ struct EntryFileTests {
     @Test("under another number, or with another length of payload, it is no entry")
     func misplaced() {
         let file = Self.file("hello", RecordTests.row)
-        guard case .invalid = footer(file, number: 18), case .invalid = footer(Self.file("hell", RecordTests.row)) else {
+        guard case .invalid = footer(file, number: 18), case .invalid = footer(Self.file("hell", RecordTests.row))
+        else {
             Issue.record("a footer that does not fit was believed")
             return
         }
@@ -82,7 +86,8 @@ struct EntryFileTests {
     func longer() {
         let file = Self.file("hello", RecordTests.row)
         let tail = Array(file.suffix(100))
-        guard case .longer(let needed) = tail.withBytes({ EntryFile.footer(of: 17, tail: $0, fileSize: file.count) }) else {
+        guard case .longer(let needed) = tail.withBytes({ EntryFile.footer(of: 17, tail: $0, fileSize: file.count) })
+        else {
             Issue.record("not asked")
             return
         }

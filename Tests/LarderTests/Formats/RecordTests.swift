@@ -33,12 +33,24 @@ struct RecordTests {
         renewed.attachments = Attachments(metadata: ["etag": "\"x\"", "a": ""], unknown: Array(#","tg":["t"]"#.utf8))
         let life = Life(expires: Timestamp(milliseconds: -5), ttl: Life.unlimited)
         let golden: [(Record, String)] = [
-            (.set(Self.row), #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","c":"7ece312d56d7b1f3"}"#),
-            (.set(renewed), #"{"k":"é\"\\\u000a\u0000","n":17,"l":20,"s":1763632800000,"u":1763632860000,"z":5,"h":"26c7827d889f6da3","m":{"a":"","etag":"\"x\""},"tg":["t"],"c":"2059b5cece5f0016"}"#),
+            (
+                .set(Self.row),
+                #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","c":"7ece312d56d7b1f3"}"#
+            ),
+            (
+                .set(renewed),
+                #"{"k":"é\"\\\u000a\u0000","n":17,"l":20,"s":1763632800000,"u":1763632860000,"z":5,"h":"26c7827d889f6da3","m":{"a":"","etag":"\"x\""},"tg":["t"],"c":"2059b5cece5f0016"}"#
+            ),
             (.header(version: 1, generation: 2, last: 17), #"{"larder":1,"g":2,"n":17,"c":"69c0e1e7f440b0b6"}"#),
             (.remove(key: "a/b", number: 18), #"{"o":"remove","k":"a/b","n":18,"c":"4ea0cacc4a8a1596"}"#),
-            (.life(key: "a/b", file: 17, change: 19, life), #"{"o":"life","k":"a/b","f":17,"n":19,"e":-5,"c":"c5c555e77f8e1344"}"#),
-            (.used(key: "a/b", file: 17, at: Timestamp(milliseconds: 7), expires: Timestamp(milliseconds: 8)), #"{"o":"used","k":"a/b","f":17,"u":7,"e":8,"c":"68eeba81d79ea8f0"}"#),
+            (
+                .life(key: "a/b", file: 17, change: 19, life),
+                #"{"o":"life","k":"a/b","f":17,"n":19,"e":-5,"c":"c5c555e77f8e1344"}"#
+            ),
+            (
+                .used(key: "a/b", file: 17, at: Timestamp(milliseconds: 7), expires: Timestamp(milliseconds: 8)),
+                #"{"o":"used","k":"a/b","f":17,"u":7,"e":8,"c":"68eeba81d79ea8f0"}"#
+            ),
             (.clear(number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
             (.closed(number: 21), #"{"o":"closed","n":21,"c":"a2b15e09e1ffe4e6"}"#),
         ]
@@ -48,7 +60,9 @@ struct RecordTests {
     @Test("it is read as it was printed, and is valid JSON")
     func roundTrip() throws {
         var generator = SeededGenerator(seed: 7)
-        let keys = ["", "..", "a/b", "\u{0}\n\t\"\\", "e\u{301}", "é", "\u{2028}🍎", String(repeating: "k", count: 70_000)]
+        let keys = [
+            "", "..", "a/b", "\u{0}\n\t\"\\", "e\u{301}", "é", "\u{2028}🍎", String(repeating: "k", count: 70_000),
+        ]
         for key in keys {
             var row = Self.row
             row.key = key
@@ -70,7 +84,8 @@ struct RecordTests {
 
     @Test("fields of later versions are kept as they are")
     func unknownFields() {
-        let body = #"{"k":"a","n":1,"ns":"users","s":1,"w":{"a":[1,"]"],"b":"\"}"},"z":0,"x":null,"h":"0000000000000000","y":-1.5e3"#
+        let body =
+            #"{"k":"a","n":1,"ns":"users","s":1,"w":{"a":[1,"]"],"b":"\"}"},"z":0,"x":null,"h":"0000000000000000","y":-1.5e3"#
         let text = Self.checked(body)
         guard case .set(let row)? = Self.scan(text) else {
             Issue.record("not read")
@@ -106,21 +121,23 @@ struct RecordTests {
         }
     }
 
-    @Test("a hostile line with a valid check is refused or harmless", arguments: [
-        #"{"k":"a","n":0,"s":1,"z":0,"h":"0000000000000000""#,
-        #"{"k":"a","n":1,"s":1,"z":-1,"h":"0000000000000000""#,
-        #"{"k":"a","n":1,"s":1,"z":9223372036854775807,"h":"0000000000000000""#,
-        #"{"k":"a","n":99999999999999999999,"s":1,"z":0,"h":"0000000000000000""#,
-        #"{"k":"a","n":4611686018427387905,"s":1,"z":0,"h":"0000000000000000""#,
-        #"{"k":"a","n":1,"s":99999999999999999999,"z":0,"h":"0000000000000000""#,
-        #"{"k":"a","n":1,"s":1,"z":0,"h":"000000000000000""#,
-        #"{"k":"a\q","n":1,"s":1,"z":0,"h":"0000000000000000""#,
-        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","m":{"a"}"#,
-        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"#,
-        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":[1"#,
-        #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"\"#,
-        #"{"n":1"#, #"{"larder":1"#, #"{"o":"life","k":"a","n":1"#, "{", #"{""#, #"{"k""#, #"{"k":"#,
-    ])
+    @Test(
+        "a hostile line with a valid check is refused or harmless",
+        arguments: [
+            #"{"k":"a","n":0,"s":1,"z":0,"h":"0000000000000000""#,
+            #"{"k":"a","n":1,"s":1,"z":-1,"h":"0000000000000000""#,
+            #"{"k":"a","n":1,"s":1,"z":9223372036854775807,"h":"0000000000000000""#,
+            #"{"k":"a","n":99999999999999999999,"s":1,"z":0,"h":"0000000000000000""#,
+            #"{"k":"a","n":4611686018427387905,"s":1,"z":0,"h":"0000000000000000""#,
+            #"{"k":"a","n":1,"s":99999999999999999999,"z":0,"h":"0000000000000000""#,
+            #"{"k":"a","n":1,"s":1,"z":0,"h":"000000000000000""#,
+            #"{"k":"a\q","n":1,"s":1,"z":0,"h":"0000000000000000""#,
+            #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","m":{"a"}"#,
+            #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"#,
+            #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":[1"#,
+            #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"\"#,
+            #"{"n":1"#, #"{"larder":1"#, #"{"o":"life","k":"a","n":1"#, "{", #"{""#, #"{"k""#, #"{"k":"#,
+        ])
     func hostile(body: String) {
         #expect(Self.scan(Self.checked(body)) == nil)
     }

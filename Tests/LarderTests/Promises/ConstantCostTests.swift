@@ -15,7 +15,9 @@ struct ConstantCostTests {
         return counter.all
     }
 
-    @Test("a set is one file created, one write into it, and one append, at ten entries as at three thousand", arguments: [10, 3000])
+    @Test(
+        "a set is one file created, one write into it, and one append, at ten entries as at three thousand",
+        arguments: [10, 3000])
     func set(entries: Int) throws {
         let world = World { $0.sweepInterval = nil }
         let cache = try world.open()

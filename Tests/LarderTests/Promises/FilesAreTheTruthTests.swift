@@ -7,7 +7,7 @@ import Testing
 @Suite("Promise 4: the entry files are the truth")
 struct FilesAreTheTruthTests {
     private static func filled(close: Bool = false) throws -> World {
-        let world = World()
+        let world = World { $0.sweepInterval = nil }
         let cache = try world.open()
         for number in 0..<4 { try cache.setString("v\(number)", forKey: "k\(number)", metadata: ["n": "\(number)"]) }
         try cache.flush()
@@ -136,14 +136,18 @@ struct FilesAreTheTruthTests {
         #expect(cache.string(forKey: "k0") == nil && world.entryFiles.contains("0000000000000001"))
     }
 
-    @Test("a newer manifest or journal is refused, untouched", arguments: ["manifest.json", "journal-0000000000000002.jsonl"])
+    @Test(
+        "a newer manifest or journal is refused, untouched",
+        arguments: ["manifest.json", "journal-0000000000000002.jsonl"])
     func newerFormat(name: String) throws {
         var world = try Self.filled()
         let start = name.hasPrefix("m") ? "[" : ""
         try world.damage(name) { $0 = Array((start + RecordTests.checked(#"{"larder":2,"new":true"#) + "\n").utf8) }
         let before = world.files.image
         #expect(code { try world.open() } == .newerFormat)
-        for path in world.names { #expect(world.files.image.content(at: "/cache/" + path) == before.content(at: "/cache/" + path)) }
+        for path in world.names {
+            #expect(world.files.image.content(at: "/cache/" + path) == before.content(at: "/cache/" + path))
+        }
         #expect(world.names == before.names(at: "/cache") && world.entryFiles == before.names(at: "/cache/entries"))
         #expect(world.files.openCount == 0, "the lock is free again")
     }

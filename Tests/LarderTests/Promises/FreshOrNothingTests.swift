@@ -31,12 +31,14 @@ struct FreshOrNothingTests {
         #expect(cache.data(forKey: "k") == nil)
     }
 
-    @Test("zero, negative and senseless lives mean do not keep, and leave no file", arguments: [
-        TimeToLive.seconds(0), .seconds(-1), .seconds(-.infinity), .seconds(.nan), .until(.distantPast),
-        .until(Date(timeIntervalSince1970: 1_763_632_800)), .init(.zero), .init(.seconds(-5)),
-        .until(Date(timeIntervalSince1970: .nan)), .until(Date(timeIntervalSince1970: -.infinity)),
-        .seconds(-.greatestFiniteMagnitude), .init(.seconds(Int64.min / 2)),
-    ])
+    @Test(
+        "zero, negative and senseless lives mean do not keep, and leave no file",
+        arguments: [
+            TimeToLive.seconds(0), .seconds(-1), .seconds(-.infinity), .seconds(.nan), .until(.distantPast),
+            .until(Date(timeIntervalSince1970: 1_763_632_800)), .init(.zero), .init(.seconds(-5)),
+            .until(Date(timeIntervalSince1970: .nan)), .until(Date(timeIntervalSince1970: -.infinity)),
+            .seconds(-.greatestFiniteMagnitude), .init(.seconds(Int64.min / 2)),
+        ])
     func doNotKeep(ttl: TimeToLive) throws {
         let world = World()
         let cache = try world.open()
@@ -46,10 +48,12 @@ struct FreshOrNothingTests {
         #expect(world.entryFiles == [])
     }
 
-    @Test("infinite and huge lives are for ever, and survive a restart", arguments: [
-        TimeToLive.forever, .seconds(.infinity), .seconds(.greatestFiniteMagnitude), .days(1e300),
-        .init(.seconds(Int64.max)), .until(Date(timeIntervalSince1970: .infinity)),
-    ])
+    @Test(
+        "infinite and huge lives are for ever, and survive a restart",
+        arguments: [
+            TimeToLive.forever, .seconds(.infinity), .seconds(.greatestFiniteMagnitude), .days(1e300),
+            .init(.seconds(Int64.max)), .until(Date(timeIntervalSince1970: .infinity)),
+        ])
     func forEver(ttl: TimeToLive) throws {
         var world = World()
         var cache = try world.open()
@@ -86,9 +90,12 @@ struct FreshOrNothingTests {
         #expect(cache.entry(forKey: "k")?.expiresAt == world.clock.date.addingTimeInterval(3600))
     }
 
-    @Test("one key's value is never another's", arguments: [
-        ("a/b", "a_b"), ("Key", "key"), ("e\u{301}", "\u{e9}"), ("", "\u{0}"), ("..", "."), ("a\n", "a"), ("a", "a\u{0}"),
-    ])
+    @Test(
+        "one key's value is never another's",
+        arguments: [
+            ("a/b", "a_b"), ("Key", "key"), ("e\u{301}", "\u{e9}"), ("", "\u{0}"), ("..", "."), ("a\n", "a"),
+            ("a", "a\u{0}"),
+        ])
     func distinctKeys(one: String, other: String) throws {
         var world = World()
         var cache = try world.open()
@@ -108,7 +115,10 @@ struct FreshOrNothingTests {
     func keyLengths() throws {
         var world = World()
         var cache = try world.open()
-        let keys = [10_000, 65_536].map { String(repeating: "x", count: $0) } + [String(repeating: "\u{1}", count: 65_536), "🍎\r\n\"\\"]
+        let keys =
+            [10_000, 65_536].map { String(repeating: "x", count: $0) } + [
+                String(repeating: "\u{1}", count: 65_536), "🍎\r\n\"\\",
+            ]
         for key in keys { try cache.setString(String(key.prefix(5)), forKey: key) }
         let tooLong = String(repeating: "é", count: 32_769)
         #expect(code { try cache.setString("v", forKey: tooLong) } == .tooLarge)
@@ -127,7 +137,11 @@ struct FreshOrNothingTests {
             var world = World { $0.onEvent = log.note }
             try world.open().setData(data("hello"), forKey: "k")
             try world.damage("entries/0000000000000001") { content in
-                if damage < 5 { content = Array(content.prefix(damage)) } else { content[damage % 5] ^= 1 << (damage / 5) }
+                if damage < 5 {
+                    content = Array(content.prefix(damage))
+                } else {
+                    content[damage % 5] ^= 1 << (damage / 5)
+                }
             }
             let cache = try world.open()
             #expect(cache.data(forKey: "k") == nil)

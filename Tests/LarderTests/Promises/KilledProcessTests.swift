@@ -60,7 +60,8 @@ struct KilledProcessTests {
         let cache = try world.open()
         for number in 0..<10 { try cache.setString("v", forKey: "\(number)") }
         try cache.close()
-        let journal = String(decoding: try #require(world.files.image.content(at: "/cache/\(world.journal)")), as: UTF8.self)
+        let journal = String(
+            decoding: try #require(world.files.image.content(at: "/cache/\(world.journal)")), as: UTF8.self)
         #expect(journal.contains(#"{"o":"closed""#))
         world.restart()
         let lists = CallCounter()
@@ -111,7 +112,9 @@ struct KilledProcessTests {
     func purgeOnOpen() throws {
         var world = World()
         let cache = try world.open()
-        for number in 0..<60 { try cache.setString("v", forKey: "\(number)", ttl: .seconds(number % 2 == 0 ? 10 : 1000)) }
+        for number in 0..<60 {
+            try cache.setString("v", forKey: "\(number)", ttl: .seconds(number % 2 == 0 ? 10 : 1000))
+        }
         try cache.close()
         world.restart()
         world.clock.advance(by: .seconds(10))

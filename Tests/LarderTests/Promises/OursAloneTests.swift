@@ -18,7 +18,9 @@ struct OursAloneTests {
     }
 
     private func mode(_ path: String) throws -> Int {
-        try #require(try manager.attributesOfItem(atPath: directory.appendingPathComponent(path).path)[.posixPermissions] as? Int)
+        try #require(
+            try manager.attributesOfItem(atPath: directory.appendingPathComponent(path).path)[.posixPermissions] as? Int
+        )
     }
 
     @Test("files are 0600 and directories 0700")
@@ -35,7 +37,9 @@ struct OursAloneTests {
         }
     }
 
-    @Test("keys never become paths", arguments: ["..", "../../escape", "/etc/passwd", ".", "", "a/../../b", "entries", "\u{0}"])
+    @Test(
+        "keys never become paths",
+        arguments: ["..", "../../escape", "/etc/passwd", ".", "", "a/../../b", "entries", "\u{0}"])
     func keys(key: String) throws {
         let cache = try DiskCache(directory: directory)
         try cache.setString("v", forKey: key)
@@ -47,10 +51,13 @@ struct OursAloneTests {
         #expect(home.names(in: "cache/entries") == [])
     }
 
-    @Test("a non-empty directory that is no cache is refused, untouched", arguments: [
-        ["photo.jpg"], ["manifest.json"], ["entries/photo.jpg", "README"], ["trash/x", "y"], ["entries/0000000000000001", "notes"],
-        ["manifest.json", "entries/index.html"], ["journal-1.jsonl"],
-    ])
+    @Test(
+        "a non-empty directory that is no cache is refused, untouched",
+        arguments: [
+            ["photo.jpg"], ["manifest.json"], ["entries/photo.jpg", "README"], ["trash/x", "y"],
+            ["entries/0000000000000001", "notes"],
+            ["manifest.json", "entries/index.html"], ["journal-1.jsonl"],
+        ])
     func foreign(paths: [String]) throws {
         for path in paths {
             let url = directory.appendingPathComponent(path)
@@ -58,12 +65,14 @@ struct OursAloneTests {
             try Data("precious".utf8).write(to: url)
         }
         let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory) }
-        #expect(error?.code == .notACache && error?.path == directory.path && error?.message.contains("untouched") == true)
+        #expect(
+            error?.code == .notACache && error?.path == directory.path && error?.message.contains("untouched") == true)
         for path in paths {
             #expect(try String(contentsOf: directory.appendingPathComponent(path), encoding: .utf8) == "precious")
         }
         let all = try manager.subpathsOfDirectory(atPath: directory.path).filter { path in
-            !(try manager.attributesOfItem(atPath: directory.appendingPathComponent(path).path)[.type] as? FileAttributeType == .typeDirectory)
+            !(try manager.attributesOfItem(atPath: directory.appendingPathComponent(path).path)[.type]
+                as? FileAttributeType == .typeDirectory)
         }
         #expect(Set(all) == Set(paths))
     }
@@ -89,7 +98,8 @@ struct OursAloneTests {
         let link = entries.appendingPathComponent("00000000000000aa").path
         try manager.createSymbolicLink(atPath: link, withDestinationPath: outside.path)
         try #require(mkfifo(entries.appendingPathComponent("00000000000000ab").path, 0o600) == 0)
-        try manager.createDirectory(at: entries.appendingPathComponent("00000000000000ac"), withIntermediateDirectories: false)
+        try manager.createDirectory(
+            at: entries.appendingPathComponent("00000000000000ac"), withIntermediateDirectories: false)
         try Data("mine".utf8).write(to: entries.appendingPathComponent("note.txt"))
         try Data("mine".utf8).write(to: directory.appendingPathComponent("note.txt"))
         // The index is lost: everything in the directory is looked at.
@@ -164,7 +174,8 @@ struct OursAloneTests {
             #expect(name == "entries")
         }
         #expect(home.names(in: "outside") == ["0000000000000001"])
-        #expect(try String(contentsOf: outside.appendingPathComponent("0000000000000001"), encoding: .utf8) == "precious")
+        #expect(
+            try String(contentsOf: outside.appendingPathComponent("0000000000000001"), encoding: .utf8) == "precious")
         #expect(try manager.destinationOfSymbolicLink(atPath: path) == outside.path)
     }
 

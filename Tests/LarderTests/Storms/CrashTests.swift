@@ -79,7 +79,9 @@ struct CrashTests {
         }
     }
 
-    @Test("of sets, removes, renewals, saves, a clear and a close: every promise holds", arguments: [Durability.killSafe, .powerSafe])
+    @Test(
+        "of sets, removes, renewals, saves, a clear and a close: every promise holds",
+        arguments: [Durability.killSafe, .powerSafe])
     func killed(durability: Durability) throws {
         var points = 0
         for number in 1... {
@@ -143,7 +145,9 @@ struct CrashTests {
         }
     }
 
-    @Test("with the power: kill-safe keeps what did not change since the last sync, and is consistent", arguments: 1...40 as ClosedRange<UInt64>)
+    @Test(
+        "with the power: kill-safe keeps what did not change since the last sync, and is consistent",
+        arguments: 1...40 as ClosedRange<UInt64>)
     func killSafePowerCut(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         var world = World()
@@ -155,7 +159,11 @@ struct CrashTests {
         world.files.syncAll()
         for number in 0..<30 {
             let key = "k\(number % 7)"
-            if generator.chance(70) { try story.set(cache, key, "value \(number)") } else { try story.remove(cache, key) }
+            if generator.chance(70) {
+                try story.set(cache, key, "value \(number)")
+            } else {
+                try story.remove(cache, key)
+            }
             if generator.chance(5) { try cache.flush() }
         }
         world.restart(with: world.files.imageAfterPowerCut(using: &generator))

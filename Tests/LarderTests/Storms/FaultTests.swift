@@ -23,7 +23,8 @@ struct FaultTests {
         Operation(testDescription: "set", failed: ["old"], done: ["new"]) { cache, _ in
             try cache.setString("new", forKey: "k")
         },
-        Operation(testDescription: "set, power-safe", durability: .powerSafe, failed: ["old"], done: ["new"]) { cache, _ in
+        Operation(testDescription: "set, power-safe", durability: .powerSafe, failed: ["old"], done: ["new"]) {
+            cache, _ in
             try cache.setString("new", forKey: "k")
         },
         Operation(testDescription: "remove", failed: ["old"], done: [nil]) { cache, _ in
@@ -41,7 +42,8 @@ struct FaultTests {
         Operation(testDescription: "save", failed: ["old"], done: ["old"]) { cache, _ in
             try cache.flush()
         },
-        Operation(testDescription: "save, power-safe", durability: .powerSafe, failed: ["old"], done: ["old"]) { cache, _ in
+        Operation(testDescription: "save, power-safe", durability: .powerSafe, failed: ["old"], done: ["old"]) {
+            cache, _ in
             try cache.flush()
         },
         Operation(testDescription: "sweep", failed: ["old"], done: ["old"]) { cache, world in
@@ -76,7 +78,9 @@ struct FaultTests {
         for number in 0..<8 { #expect(cache.string(forKey: "other \(number)") == "other", context) }
     }
 
-    @Test("in the middle of anything: the call throws, the old value stays, the next call works", arguments: operations, [false, true])
+    @Test(
+        "in the middle of anything: the call throws, the old value stays, the next call works", arguments: operations,
+        [false, true])
     func everyCall(operation: Operation, persistent: Bool) throws {
         for error in Self.errors {
             for number in 1... {
@@ -91,7 +95,9 @@ struct FaultTests {
                 let hasThrown = code { try operation.run(cache, world) } != nil
                 cache.settle()
                 world.files.inject(nil)
-                let context = Comment("\(operation.testDescription): call \(number) fails with \(error), \(persistent ? "and all after it" : "once")")
+                let context = Comment(
+                    "\(operation.testDescription): call \(number) fails with \(error), \(persistent ? "and all after it" : "once")"
+                )
                 let clears = operation.testDescription == "removeAll" && !hasThrown
                 let isClosed = operation.testDescription == "close"
                 if !isClosed {

@@ -53,7 +53,8 @@ struct KillTests {
         var knowledge = Knowledge()
         var acknowledged = 0
         for round in 0..<Self.rounds {
-            let output = try killedChild(directory, seed: seed &+ UInt64(round), afterBytes: Int.random(in: 1...8_000, using: &generator))
+            let output = try killedChild(
+                directory, seed: seed &+ UInt64(round), afterBytes: Int.random(in: 1...8_000, using: &generator))
             acknowledged += output.filter { $0 == UInt8(ascii: "!") }.count
             knowledge.hear(output)
             let cache = try DiskCache(directory: directory)
@@ -61,9 +62,12 @@ struct KillTests {
             _ = verify(cache, knowledge, "round \(round), seed \(seed)")
             try cache.flush()
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
-            let rows = Set((0..<Index.shardCount).flatMap { shard in
-                cache.store.snapshot(shard).rows.filter { $0.file != 0 }.map { FileName.number($0.file).description }
-            })
+            let rows = Set(
+                (0..<Index.shardCount).flatMap { shard in
+                    cache.store.snapshot(shard).rows.filter { $0.file != 0 }.map {
+                        FileName.number($0.file).description
+                    }
+                })
             #expect(Set(home.names(in: "cache/entries")) == rows, "nothing left behind, round \(round)")
             #expect(home.names(in: "cache").filter { $0 != "trash" }.count == 3 && home.names(in: "cache/trash") == [])
             try cache.close()

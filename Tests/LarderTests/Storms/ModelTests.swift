@@ -38,7 +38,8 @@ struct ModelTests {
 
         mutating func life() -> (TimeToLive, milliseconds: Int64) {
             let milliseconds = [0, 1, 500, 5_000, 60_000, 3_600_000].randomElement(using: &generator) ?? 0
-            return milliseconds == 3_600_000 ? (.forever, Int64.max) : (.init(.milliseconds(milliseconds)), Int64(milliseconds))
+            return milliseconds == 3_600_000
+                ? (.forever, Int64.max) : (.init(.milliseconds(milliseconds)), Int64(milliseconds))
         }
 
         mutating func step(_ sliding: Bool) throws {
@@ -52,7 +53,8 @@ struct ModelTests {
                 let metadata = generator.chance(30) ? ["n": key] : [:]
                 try cache.setData(data, forKey: key, ttl: ttl, metadata: metadata)
                 let expires = milliseconds == .max ? .max : now + milliseconds
-                model[bytes] = milliseconds == 0 ? nil : Value(data: data, expires: expires, ttl: milliseconds, metadata: metadata)
+                model[bytes] =
+                    milliseconds == 0 ? nil : Value(data: data, expires: expires, ttl: milliseconds, metadata: metadata)
             case 35..<55:
                 let value = freshValue(key)
                 #expect(cache.data(forKey: key) == value?.data)
@@ -91,7 +93,10 @@ struct ModelTests {
             case 84..<86:
                 try restart(kill: false, losing: [])
             case 86 where !sliding:
-                try restart(kill: true, losing: [["manifest.json"], ["journal"], ["manifest.json", "journal"]].randomElement(using: &generator) ?? [])
+                try restart(
+                    kill: true,
+                    losing: [["manifest.json"], ["journal"], ["manifest.json", "journal"]].randomElement(
+                        using: &generator) ?? [])
             default:
                 let value = freshValue(key)
                 #expect(cache.hasValue(forKey: key) == (value != nil))

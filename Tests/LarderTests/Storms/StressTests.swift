@@ -9,7 +9,8 @@ import Testing
 struct StressTests {
     /// A value tells whose it is, and is all one letter: half a value or another key's would show.
     private static func value(_ key: Int, _ version: Int) -> Data {
-        Data("\(key):\(version):".utf8) + Data(repeating: UInt8(ascii: "a") + UInt8(version % 26), count: 200 + version % 5000)
+        Data("\(key):\(version):".utf8)
+            + Data(repeating: UInt8(ascii: "a") + UInt8(version % 26), count: 200 + version % 5000)
     }
 
     private static func check(_ data: Data, _ key: Int) -> Bool {
