@@ -8,6 +8,7 @@ struct LoadedStore {
     var damagedLines: Int
     /// Entries that had expired before the directory was opened.
     var expired: Int
+    var hasTrash: Bool
     /// Files that a save that was killed has left.
     var leftovers: [DirectoryLayout]
 }

@@ -25,8 +25,8 @@ extension Store {
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
                 isPowerSafe: settings.durability == .powerSafe
             ).load()
-            let (expired, leftovers) = (loaded.expired, loaded.leftovers)
-            begin = { $0.begin(expired: expired, leftovers: leftovers) }
+            let (expired, hasTrash, leftovers) = (loaded.expired, loaded.hasTrash, loaded.leftovers)
+            begin = { $0.begin(expired: expired, hasTrash: hasTrash, leftovers: leftovers) }
             return Store(loaded, path: path, clock: clock, settings: settings)
         }
         begin?(store)
@@ -51,13 +51,13 @@ extension Store {
     }
 
     /// Starts what goes on behind.
-    private func begin(expired: Int, leftovers: [DirectoryLayout]) {
+    private func begin(expired: Int, hasTrash: Bool, leftovers: [DirectoryLayout]) {
         if expired > 0 {
             report(CacheEvent(.expired, count: expired)) { $0.expirations += expired }
         }
-        unlinkBehind()
+        unlinkAnyBehind()
         reconcileBehind()
-        emptyTrash()
+        if hasTrash { emptyTrash() }
         deleteBehind(leftovers)
         scheduleSweep()
     }
@@ -65,7 +65,7 @@ extension Store {
     /// Returns when the manifest is saved and every chore begun before is done.
     func flush() throws(CacheError) {
         chores.wait()
-        unlinkBehind()
+        unlinkAnyBehind()
         chores.wait()
         try chores.alone { () throws(CacheError) in try save(always: true) }
         chores.wait()
@@ -84,7 +84,7 @@ extension Store {
             }
             defer { if current !== lease { current?.release() } }
             chores.wait()
-            unlinkBehind()
+            unlinkAnyBehind()
             chores.wait()
             let saving = Result { () throws(CacheError) in
                 try chores.alone { () throws(CacheError) in try save(always: false) }

@@ -35,7 +35,7 @@ extension Store {
             reconciliation.finish()
             return reconciliation.isDone
         }
-        unlinkBehind()
+        unlinkAnyBehind()
         if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {
             if journal.isDirty, journal.schedule.changed() { scheduleSave() }

@@ -8,7 +8,7 @@ extension Store {
             self?.chores.begin(.save) { [weak self] in
                 guard let self else { return false }
                 info.run { journal.schedule.due() }
-                unlinkBehind()
+                unlinkAnyBehind()
                 do throws(CacheError) {
                     try save(always: false)
                 } catch {

@@ -12,7 +12,7 @@ extension Store {
                 report(CacheEvent(.expired, keys: victims.map(\.key))) { $0.expirations += victims.count }
             }
         }
-        if count > 0 { unlinkBehind() }
+        if count > 0 { unlinkAnyBehind() }
         return count
     }
 
@@ -41,7 +41,7 @@ extension Store {
         if reopenIfReplaced() { return }
         _ = removeExpired(at: clock.now)
         for shard in 0..<Index.shardCount { saveUses(shard) }
-        unlinkBehind()
+        unlinkAnyBehind()
     }
 
     /// Writes down the last uses, and the lives that slid with them, that are a minute newer than the disk knows.

@@ -17,14 +17,22 @@ extension Store {
         }
     }
 
-    /// Begins to unlink every file that waits.
-    func unlinkBehind() {
+    /// Begins to unlink every file that waits, if there is any.
+    func unlinkAnyBehind() {
+        if index.doomedCount > 0 { unlinkBehind() }
+    }
+
+    private func unlinkBehind() {
         let position = Lock(0)
         chores.begin(.unlink) { [weak self] in
-            guard let self, case let shard = position.withLock({ $0 }), shard < Index.shardCount else { return false }
-            let gone = try? onDisk { volume throws(CacheError) in unlinkDoomed(in: volume, shard: shard) }
-            if gone != Self.slice { position.withLock { $0 += 1 } }
-            return true
+            guard let self else { return false }
+            var gone = 0
+            while gone < Self.slice, case let shard = position.withLock({ $0 }), shard < Index.shardCount {
+                let part = (try? onDisk { volume throws(CacheError) in unlinkDoomed(in: volume, shard: shard) }) ?? 0
+                if part < Self.slice { position.withLock { $0 += 1 } }
+                gone += part
+            }
+            return gone >= Self.slice
         }
     }
 

@@ -66,7 +66,9 @@ struct FilesAreTheTruthTests {
         let content = original.files.image.content(at: "/cache/" + name) ?? []
         #expect(content.count > 80)
         for position in content.indices {
-            for bit in truncations ? 0..<1 : 0..<8 {
+            // Every bit once; in the other state of the journal, one bit of every byte.
+            let bits = truncations ? 0..<1 : closed ? position % 8..<position % 8 + 1 : 0..<8
+            for bit in bits {
                 var world = original
                 try world.damage(name) { bytes in
                     if truncations { bytes = Array(bytes.prefix(position)) } else { bytes[position] ^= 1 << bit }
