@@ -35,21 +35,25 @@ enum EntryFile {
 
     /// Prints the footer of a new entry behind its record, which `printer` holds.
     static func appendTrailer(to printer: inout RecordPrinter, recordLength: Int, life: Life, change: UInt64) {
-        let check = printer.bytes.withUnsafeBytes { bytes in
-            XXH64.hash(UnsafeRawBufferPointer(rebasing: bytes.suffix(recordLength)), seed: UInt64(recordLength))
-        }
-        printer.append(slot(life: life, change: change, recordCheck: check))
-        printer.append(littleEndian(check))
-        printer.append(littleEndian(UInt64(recordLength)))
+        let check = printer.hashOfLast(recordLength, seed: UInt64(recordLength))
+        appendSlot(to: &printer, life: life, change: change, recordCheck: check)
+        printer.append(littleEndian: check)
+        printer.append(littleEndian: UInt64(recordLength))
         printer.append(magic)
     }
 
+    /// Prints a life slot by itself, to overwrite one.
     static func slot(life: Life, change: UInt64, recordCheck: UInt64) -> [UInt8] {
-        var bytes = littleEndian(UInt64(bitPattern: life.expires.milliseconds))
-        bytes += littleEndian(UInt64(bitPattern: life.ttl))
-        bytes += littleEndian(change)
-        let check = bytes.withUnsafeBytes { XXH64.hash($0, seed: recordCheck) }
-        return bytes + littleEndian(check)
+        var printer = RecordPrinter(reserving: slotLength)
+        appendSlot(to: &printer, life: life, change: change, recordCheck: recordCheck)
+        return printer.bytes
+    }
+
+    private static func appendSlot(to printer: inout RecordPrinter, life: Life, change: UInt64, recordCheck: UInt64) {
+        printer.append(littleEndian: UInt64(bitPattern: life.expires.milliseconds))
+        printer.append(littleEndian: UInt64(bitPattern: life.ttl))
+        printer.append(littleEndian: change)
+        printer.append(littleEndian: printer.hashOfLast(24, seed: recordCheck))
     }
 
     /// The check that seeds the life slot's, read from a whole trailer.
@@ -100,9 +104,5 @@ enum EntryFile {
 
     private static func word(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {
         UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-    }
-
-    private static func littleEndian(_ value: UInt64) -> [UInt8] {
-        withUnsafeBytes(of: value.littleEndian) { Array($0) }
     }
 }

@@ -52,6 +52,15 @@ struct RecordPrinter {
         bytes.append(contentsOf: more)
     }
 
+    mutating func append(littleEndian value: UInt64) {
+        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    /// The hash of the last `count` bytes.
+    func hashOfLast(_ count: Int, seed: UInt64) -> UInt64 {
+        bytes.withUnsafeBytes { XXH64.hash(UnsafeRawBufferPointer(rebasing: $0.suffix(count)), seed: seed) }
+    }
+
     mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
     }
@@ -128,14 +137,25 @@ struct RecordPrinter {
     }
 
     private mutating func hex(_ value: UInt64) {
-        for shift in stride(from: UInt64(60), through: 0, by: -4) {
-            bytes.append(Self.digits[Int(value &>> shift & 15)])
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { digits in
+            for position in 0..<16 { digits[position] = Self.digit(value &>> UInt64(60 - 4 * position)) }
+            bytes.append(contentsOf: digits)
         }
     }
 
     /// Escapes what JSON demands and nothing more: quotes, backslashes, control characters.
     private mutating func string(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
+        let isPlain = text.utf8.withContiguousStorageIfAvailable { text in
+            let isPlain = text.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+            if isPlain { bytes.append(contentsOf: text) }
+            return isPlain
+        }
+        if isPlain != true { escaped(text) }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escaped(_ text: String) {
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
@@ -143,14 +163,17 @@ struct RecordPrinter {
                 bytes.append(byte)
             case 0..<0x20:
                 append(#"\u00"#)
-                bytes.append(Self.digits[Int(byte >> 4)])
-                bytes.append(Self.digits[Int(byte & 15)])
+                bytes.append(Self.digit(UInt64(byte >> 4)))
+                bytes.append(Self.digit(UInt64(byte)))
             default:
                 bytes.append(byte)
             }
         }
-        bytes.append(UInt8(ascii: "\""))
     }
 
-    private static let digits = Array("0123456789abcdef".utf8)
+    /// The hex digit of the lowest four bits.
+    private static func digit(_ value: UInt64) -> UInt8 {
+        let low = UInt8(truncatingIfNeeded: value & 15)
+        return low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") - 10 + low
+    }
 }
