@@ -9,6 +9,21 @@ extension [UInt8] {
 }
 
 extension UnsafeRawBufferPointer {
+    /// A part of these bytes.
+    @inlinable
+    package func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self[range])
+    }
+
+    /// Tells whether `text` stands at `position`.
+    @inlinable
+    package func has(_ text: StaticString, at position: Int) -> Bool {
+        let length = text.utf8CodeUnitCount
+        guard position >= 0, count - position >= length else { return false }
+        for offset in 0..<length where self[position + offset] != text.utf8Start[offset] { return false }
+        return true
+    }
+
     /// No bytes.
     package static var none: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 }

@@ -9,11 +9,13 @@ package enum FileName: Hashable, Sendable {
 
     /// Reads a name from a directory: 16 lower-case hex digits are a number, all else is text.
     package init(_ text: String) {
-        self = Self.number(in: text.utf8).map(FileName.number) ?? .text(text)
+        var copy = text
+        let number = copy.withUTF8 { Self.number(in: UnsafeRawBufferPointer($0)) }
+        self = number.map(FileName.number) ?? .text(text)
     }
 
     /// Returns the number that 16 lower-case hex digits spell.
-    package static func number(in digits: some Collection<UInt8>) -> UInt64? {
+    package static func number(in digits: UnsafeRawBufferPointer) -> UInt64? {
         guard digits.count == numberLength else { return nil }
         var number: UInt64 = 0
         for digit in digits {

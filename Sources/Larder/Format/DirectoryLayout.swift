@@ -48,7 +48,9 @@ enum DirectoryLayout: Hashable {
 
     private static func number(in text: String, after prefix: String, before suffix: String) -> UInt64? {
         guard text.hasPrefix(prefix), text.hasSuffix(suffix) else { return nil }
-        let number = FileName.number(in: text.utf8.dropFirst(prefix.utf8.count).dropLast(suffix.utf8.count))
-        return number.flatMap { $0 <= Record.lastNumber ? $0 : nil }
+        guard case .number(let number) = FileName(String(text.dropFirst(prefix.count).dropLast(suffix.count))) else {
+            return nil
+        }
+        return number <= Record.lastNumber ? number : nil
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import LarderFiles
 
 /// Reads a file line by line in a bounded buffer.
@@ -43,12 +44,12 @@ struct LineReader {
         var start = 0
         do {
             try buffer.withBytes { bytes throws(CacheError) in
-                while let end = bytes[start..<filled].firstIndex(of: UInt8(ascii: "\n")) {
-                    try body(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+                while let end = Self.lineFeed(in: bytes, start..<filled) {
+                    try body(bytes.part(start..<end))
                     start = end + 1
                 }
                 if (isLast && start < filled) || filled - start >= Self.longestLine {
-                    try body(UnsafeRawBufferPointer(rebasing: bytes[start..<filled]))
+                    try body(bytes.part(start..<filled))
                     start = filled
                 }
             }
@@ -57,6 +58,15 @@ struct LineReader {
         }
         buffer.replaceSubrange(0..<filled - start, with: Array(buffer[start..<filled]))
         return filled - start
+    }
+}
+
+extension LineReader {
+    private static func lineFeed(in bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> Int? {
+        guard !range.isEmpty, let start = bytes.baseAddress,
+            let found = memchr(start + range.lowerBound, Int32(UInt8(ascii: "\n")), range.count)
+        else { return nil }
+        return UnsafeRawPointer(found) - start
     }
 }
 

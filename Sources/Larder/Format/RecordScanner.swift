@@ -25,12 +25,13 @@ struct RecordScanner {
     }
 
     private static func checkedBody(of line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
-        guard line.count > checkLength, line[0] == UInt8(ascii: "{") else { return nil }
-        let body = UnsafeRawBufferPointer(rebasing: line.dropLast(checkLength))
-        let tail = UnsafeRawBufferPointer(rebasing: line.suffix(checkLength))
-        guard tail.starts(with: #","c":""#.utf8), tail.suffix(2).elementsEqual(#""}"#.utf8),
-            let check = FileName.number(in: tail[6..<22]), check == XXH64.hash(body)
+        let length = line.count - checkLength
+        guard length > 0, line[0] == UInt8(ascii: "{"), line.has(#","c":""#, at: length),
+            line.has(#""}"#, at: line.count - 2),
+            let check = FileName.number(in: line.part(length + 6..<length + 22))
         else { return nil }
+        let body = line.part(0..<length)
+        guard check == XXH64.hash(body) else { return nil }
         return body
     }
 
@@ -49,7 +50,7 @@ struct RecordScanner {
 
     /// Reads the value of a known field; nil when the name is not known.
     private mutating func field(_ name: UnsafeRawBufferPointer, _ fields: inout Fields) -> Bool? {
-        if name.count == 6, name.elementsEqual("larder".utf8) { return number(&fields.version) }
+        if name.count == 6, name.has("larder", at: 0) { return number(&fields.version) }
         guard name.count == 1 else { return nil }
         switch name[0] {
         case UInt8(ascii: "k"): return string(&fields.key)
@@ -111,7 +112,7 @@ struct RecordScanner {
         while position < bytes.count, bytes[position] != UInt8(ascii: "\"") { position += 1 }
         guard position < bytes.count else { return nil }
         defer { position += 1 }
-        return UnsafeRawBufferPointer(rebasing: bytes[start..<position])
+        return bytes.part(start..<position)
     }
 
     private mutating func integer(_ value: inout Int64?) -> Bool {
@@ -138,7 +139,7 @@ struct RecordScanner {
 
     private mutating func hex(_ value: inout UInt64?) -> Bool {
         guard skip(UInt8(ascii: "\"")), bytes.count - position > 16 else { return false }
-        value = FileName.number(in: bytes[position..<position + 16])
+        value = FileName.number(in: bytes.part(position..<position + 16))
         position += 16
         return value != nil && skip(UInt8(ascii: "\""))
     }
@@ -164,7 +165,7 @@ struct RecordScanner {
             position += 1
         }
         guard position < bytes.count else { return false }
-        value = String(decoding: bytes[start..<position], as: UTF8.self)
+        value = String(decoding: bytes.part(start..<position), as: UTF8.self)
         position += 1
         return true
     }
@@ -195,7 +196,7 @@ struct RecordScanner {
         position += 1
         if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return byte }
         guard byte == UInt8(ascii: "u"), bytes.count - position >= 4 else { return nil }
-        let digits = String(decoding: bytes[position..<position + 4], as: UTF8.self)
+        let digits = String(decoding: bytes.part(position..<position + 4), as: UTF8.self)
         position += 4
         return UInt8(digits, radix: 16)
     }

@@ -36,7 +36,8 @@ struct Opener {
         var loaded = LoadedStore(
             volume: volume, shards: replay.shards, lastNumber: replay.lastNumber, journals: replay.journals,
             reconciliation: Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
-            expired: expired, hasTrash: listing.hasTrash, leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
+            expired: expired, hasTrash: listing.hasTrash,
+            leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
         if isClean || listing.isEmpty { return loaded }
         let files = try numbers(in: volume)
         loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0)
