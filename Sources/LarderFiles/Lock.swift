@@ -1,10 +1,10 @@
 #if canImport(Darwin)
-    public import os
+    package import os
 #elseif LARDER_THREAD_SANITIZER
     // The sanitizer does not see the futex inside `Mutex` and reports races that are none; it does see pthreads.
-    public import Foundation
+    package import Foundation
 #else
-    public import Synchronization
+    package import Synchronization
 #endif
 
 /// A value that only one thread at a time can touch.
