@@ -108,6 +108,26 @@ struct KilledProcessTests {
         cache.checkInvariants()
     }
 
+    @Test("the journal's length is counted again at open, so that kill after kill it does not grow for ever")
+    func recounted() throws {
+        var world = World()
+        for round in 0..<30 {
+            let cache = try world.open()
+            // Large enough that only a quarter's worth of changes is worth a save.
+            if round == 0 { for number in 0..<1200 { try cache.setString("v", forKey: "\(number)") } }
+            for number in 0..<40 { try cache.setString("\(round)", forKey: "\(number)") }
+            world.clock.advance(by: .seconds(1))
+            cache.settle()
+            world.restart()
+        }
+        let journals = world.names.filter { $0.hasPrefix("journal") }
+        let lines = journals.reduce(0) { sum, name in
+            sum + (world.files.image.content(at: "/cache/" + name) ?? []).filter { $0 == UInt8(ascii: "\n") }.count
+        }
+        #expect(lines < 1200 / 4 + 100, "thirty rounds of forty changes, and a save after each three hundred")
+        #expect(try world.open().count == 1200)
+    }
+
     @Test("what expired while nobody looked is purged on open, rows at once and files behind")
     func purgeOnOpen() throws {
         var world = World()

@@ -66,6 +66,36 @@ struct OldOrNewTests {
         #expect(again.string(forKey: "k") == nil && world.entryFiles == [])
     }
 
+    @Test("a removed key stays removed through saves while an old file of it can be neither read nor deleted")
+    func removedWithResidue() throws {
+        var world = World()
+        var cache = try world.open()
+        try cache.setString("old", forKey: "k")
+        try cache.setString("new", forKey: "k")
+        world.restart()
+        // The replaced file is still there, and the disk will not give it up.
+        let lists = Lock(0)
+        world.files.inject { _, operation in
+            if case .list = operation { lists.withLock { $0 += 1 } }
+            // The directory and its entries have been listed: what is opened now is opened by the reconciling.
+            if case .open = operation, lists.withLock({ $0 }) >= 2 { return .fail(.io) }
+            return nil
+        }
+        cache = try world.open()
+        cache.settle()
+        world.files.inject(nil)
+        #expect(cache.statistics.failures == 1 && !cache.store.reconciliation.withLock { $0.isDone })
+        try cache.removeValue(forKey: "k")
+        for number in 0..<20 { try cache.setString("v", forKey: "\(number)") }
+        try cache.flush()
+        try cache.close()
+        world.restart()
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == nil && cache.count == 20)
+        cache.checkInvariants(world, settled: true)
+    }
+
     @Test("a clear stays cleared")
     func cleared() throws {
         var world = World()
