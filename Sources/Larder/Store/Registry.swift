@@ -28,9 +28,13 @@ final class Registry: Sendable {
         open: () throws(CacheError) -> Store
     ) throws(CacheError) -> Store {
         let place = enter(identity)
+        // Outlives the gate: were ours the last reference, its lease would ask for the gate again.
+        var living: Store?
+        defer { withExtendedLifetime(living) {} }
         do {
             return try place.gate.withLock { occupant throws(CacheError) in
-                if let store = occupant.store {
+                living = occupant.store
+                if let store = living {
                     try join(store)
                     leave(identity, place)
                     return store

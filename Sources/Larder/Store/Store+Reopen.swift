@@ -42,9 +42,16 @@ extension Store {
             guard let volume, let old = self.lease, !isClosing, !volume.isInPlace else { return nil }
             let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
             let lease = try old.moved(to: identity, root: root, of: self)
-            let loaded = try Opener(
-                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe
-            ).load()
+            let loaded: LoadedStore
+            do throws(CacheError) {
+                loaded = try Opener(
+                    fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
+                    isPowerSafe: isPowerSafe
+                ).load()
+            } catch {
+                lease.release()
+                throw error
+            }
             let fresh = Journal(loaded.journals, fileSystem: fileSystem, durability: settings.durability)
             info.run { journal = fresh }
             raiseNumbers(to: loaded.lastNumber)
