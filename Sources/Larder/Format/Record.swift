@@ -12,7 +12,7 @@ import LarderFiles
 /// | `g`      | in a header: the generation                                                              |
 /// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `closed`; absent in a header and a set |
 /// | `k`      | key                                                                                      |
-/// | `n`      | sequence number: of a set, the name of its file; in a header, the last one taken         |
+/// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
 /// | `f`      | of `life` and `used`: the file they speak of                                             |
 /// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
 /// | `s`      | stored at, milliseconds since 1970, as all times                                         |
@@ -31,8 +31,8 @@ enum Record: Sendable {
     case set(Row)
     case remove(key: String, number: UInt64)
     case life(key: String, file: UInt64, change: UInt64, Life)
-    /// Last use, and for sliding lives the expiry that came of it.
-    case used(key: String, file: UInt64, at: Timestamp, expires: Timestamp)
+    /// Last use, and the expiry that came of it where lives slide; that holds for the life of `change` alone.
+    case used(key: String, file: UInt64, change: UInt64, at: Timestamp, expires: Timestamp)
     case clear(number: UInt64)
     /// The last record of a session that ended in order: the rows and the files agree.
     case closed(number: UInt64)
@@ -54,7 +54,7 @@ enum Record: Sendable {
         case .set(let row): max(row.file, row.change)
         case .remove(_, let number), .clear(let number), .closed(let number): number
         case .life(_, let file, let change, _): max(file, change)
-        case .used(_, let file, _, _): file
+        case .used(_, let file, let change, _, _): max(file, change)
         case .unknown: 0
         }
     }

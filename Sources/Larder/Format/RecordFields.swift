@@ -33,9 +33,9 @@ struct Fields {
             guard let key, let file, let number else { return nil }
             return .life(key: key, file: file, change: number, life)
         case .used:
-            guard let key, let file, let used else { return nil }
+            guard let key, let file, let number, let used else { return nil }
             return .used(
-                key: key, file: file, at: Timestamp(milliseconds: used), expires: life.expires)
+                key: key, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
         case .clear:
             return number.map { .clear(number: $0) }
         case .closed:

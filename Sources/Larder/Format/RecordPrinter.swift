@@ -27,9 +27,10 @@ struct RecordPrinter {
             integer(#","f":"#, file)
             integer(#","n":"#, change)
             self.life(life)
-        case .used(let key, let file, let used, let expires):
+        case .used(let key, let file, let change, let used, let expires):
             operation(.used, key: key)
             integer(#","f":"#, file)
+            integer(#","n":"#, change)
             integer(#","u":"#, used.milliseconds)
             limited(#","e":"#, expires.milliseconds)
         case .clear(let number):

@@ -22,7 +22,7 @@ struct IndexReplay {
         lastNumber = max(lastNumber, record.highestNumber)
         switch record {
         case .set(let row): apply(record, to: row.key)
-        case .remove(let key, _), .life(let key, _, _, _), .used(let key, _, _, _): apply(record, to: key)
+        case .remove(let key, _), .life(let key, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
         case .clear(let number): clear(number)
         case .header, .closed, .unknown: break
         }

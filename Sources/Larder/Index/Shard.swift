@@ -38,9 +38,10 @@ struct Shard: Sendable {
         case .life(_, let file, let change, let life):
             guard let row, row.file == file, row.change < change else { return }
             manifest.setLife(life, change: change, for: key)
-        case .used(_, let file, let time, let expires):
-            guard row?.file == file else { return }
-            manifest.setUse(at: time, expires: expires, for: key)
+        case .used(_, let file, let change, let time, let expires):
+            guard let row, row.file == file else { return }
+            // A life that was set since says itself when it ends.
+            manifest.setUse(at: time, expires: row.change == change ? expires : row.life.expires, for: key)
         case .header, .clear, .closed, .unknown:
             return
         }

@@ -33,7 +33,8 @@ final class Journal {
         self.fileSystem = fileSystem
         isPowerSafe = durability == .powerSafe
         generations = loaded.generations
-        generation = loaded.generations.last ?? 0
+        // Above the manifest's too: a lower one would not be read.
+        generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
         isBroken = loaded.isBroken
         savedGeneration = loaded.savedGeneration
@@ -119,16 +120,8 @@ final class Journal {
     }
 
     private func begin(last: UInt64, in root: SharedDescriptor) throws(Errno) {
+        let (file, next) = try createAbove(in: root)
         let header = JournalFormat.header(generation: generation + 1, last: last)
-        let next = DirectoryLayout.journal(generation + 1).name
-        let file: SharedDescriptor
-        do {
-            file = SharedDescriptor(try fileSystem.open(next, in: root.file, for: .creating))
-        } catch .exists {
-            // Something foreign has the name, or what a failed attempt could not remove: go above it.
-            generation += 1
-            return try begin(last: last, in: root)
-        }
         do {
             try fileSystem.write(header, to: file.file, at: 0)
             if isPowerSafe {
@@ -145,6 +138,18 @@ final class Journal {
         isBroken = false
         endsClosed = false
         use(file)
+    }
+
+    /// Creates the next journal. Where something foreign has its name, or what a failed attempt could not remove: above that.
+    private func createAbove(in root: SharedDescriptor) throws(Errno) -> (file: SharedDescriptor, name: FileName) {
+        while true {
+            let name = DirectoryLayout.journal(generation + 1).name
+            do {
+                return (SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating)), name)
+            } catch .exists {
+                generation += 1
+            }
+        }
     }
 
     private func use(_ file: SharedDescriptor) {

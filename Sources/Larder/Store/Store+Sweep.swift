@@ -26,7 +26,7 @@ extension Store {
     /// Sweeps after each interval, for as long as the store lives.
     func scheduleSweep() {
         guard let interval = settings.sweepInterval else { return }
-        clock.schedule(after: interval) { [weak self] in
+        clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
             guard let self else { return }
             chores.begin(.sweep) { [weak self] in
                 guard let self else { return false }
@@ -50,7 +50,8 @@ extension Store {
         if rows.isEmpty { return }
         var printer = RecordPrinter(reserving: rows.count * 128)
         for row in rows {
-            let record = Record.used(key: row.key, file: row.file, at: row.used, expires: row.life.expires)
+            let record = Record.used(
+                key: row.key, file: row.file, change: row.change, at: row.used, expires: row.life.expires)
             JournalFormat.append(record, to: &printer)
         }
         let lines = printer.bytes

@@ -48,8 +48,10 @@ struct RecordTests {
                 #"{"o":"life","k":"a/b","f":17,"n":19,"e":-5,"c":"c5c555e77f8e1344"}"#
             ),
             (
-                .used(key: "a/b", file: 17, at: Timestamp(milliseconds: 7), expires: Timestamp(milliseconds: 8)),
-                #"{"o":"used","k":"a/b","f":17,"u":7,"e":8,"c":"68eeba81d79ea8f0"}"#
+                .used(
+                    key: "a/b", file: 17, change: 19, at: Timestamp(milliseconds: 7),
+                    expires: Timestamp(milliseconds: 8)),
+                #"{"o":"used","k":"a/b","f":17,"n":19,"u":7,"e":8,"c":"04f3a804fd63d5b6"}"#
             ),
             (.clear(number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
             (.closed(number: 21), #"{"o":"closed","n":21,"c":"a2b15e09e1ffe4e6"}"#),

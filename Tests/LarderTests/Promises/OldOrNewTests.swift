@@ -135,6 +135,25 @@ struct OldOrNewTests {
         #expect(cache.string(forKey: "k") == nil)
     }
 
+    @Test("a use noted before a shorter life does not make it longer again, whichever of the two the manifest has")
+    func useBeforeRenewal() throws {
+        let key = Key("a/b")
+        var saved = RecordTests.row
+        saved.change = 20
+        saved.life = Life(expires: saved.stored.advanced(byMilliseconds: 5), ttl: 5)
+        let journal: [Record] = [
+            .set(RecordTests.row),
+            .used(key: "a/b", file: 17, change: 17, at: saved.stored, expires: RecordTests.row.life.expires),
+            .life(key: "a/b", file: 17, change: 20, saved.life),
+        ]
+        // The manifest was copied after all of them; the journal that goes with it begins with any of them.
+        for first in journal.indices {
+            var shard = Shard()
+            for record in [.set(saved)] + journal[first...] { shard.replay(record, of: key) }
+            #expect(shard.manifest.row(key)?.life == saved.life)
+        }
+    }
+
     @Test("only a fresh entry gets a new life, and a life of nothing removes it")
     func renewalOfNothing() throws {
         let world = World()
