@@ -131,9 +131,13 @@ package struct PosixFileSystem: FileSystem {
     package func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno) {
         let raw = directory.raw
         try Platform.list(raw) { name, kind throws(Errno) in
-            let kind =
-                if let kind { kind } else { try Platform.status(name, in: raw).kind }
-            return body(FileName(name), kind)
+            if let kind { return body(FileName(name), kind) }
+            do throws(Errno) {
+                return body(FileName(name), try Platform.status(name, in: raw).kind)
+            } catch .noEntry {
+                // Gone since, or a name that is no UTF-8 and so not ours.
+                return body(FileName(name), .other)
+            }
         }
     }
 

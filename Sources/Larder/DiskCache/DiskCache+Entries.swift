@@ -52,7 +52,8 @@ extension DiskCache {
     /// Removes an entry; its file is gone when the call returns. O(1).
     ///
     /// - Returns: Whether there was a fresh one.
-    /// - Throws: `.io` when its file cannot be deleted: the value is then still there. `.closed`.
+    /// - Throws: `.io` when its file cannot be deleted: the value is then still there. With `.powerSafe` also when it is gone
+    ///   but that could not be synced: a power cut may bring it back. `.closed`.
     @discardableResult
     public func removeValue(forKey key: String) throws(CacheError) -> Bool {
         try openStore.remove(Key(key), at: now)
@@ -61,7 +62,8 @@ extension DiskCache {
     /// Removes every entry. O(1); the files are deleted behind.
     ///
     /// - Parameter progress: Told, from time to time and on a queue of its own, how many files of how many have been deleted.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there. With `.powerSafe` also when everything is gone
+    ///   but that could not be synced: a power cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         try openStore.removeAll(progress: progress)
     }

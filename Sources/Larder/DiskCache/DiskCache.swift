@@ -53,7 +53,7 @@ public final class DiskCache: Sendable {
     package init(
         directory: URL, configuration: Configuration, fileSystem: any FileSystem, clock: any Clock
     ) throws(CacheError) {
-        guard directory.isFileURL, !directory.path.isEmpty else {
+        guard directory.isFileURL, !directory.path.isEmpty, !directory.path.utf8.contains(0) else {
             throw CacheError(
                 code: .invalidName, message: "A cache needs the URL of a directory.", path: directory.absoluteString)
         }

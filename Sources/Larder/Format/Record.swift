@@ -40,8 +40,8 @@ enum Record: Sendable {
     case unknown
 
     static let version: UInt64 = 1
-    /// A larger number in a record is damage; no cache gets there.
-    static let lastNumber: UInt64 = 1 << 62
+    /// A larger number in a record is damage, a larger name foreign; no cache gets there, and JSON readers cannot tell them.
+    static let lastNumber: UInt64 = 1 << 53
 
     enum Operation: String {
         case remove, life, used, clear, closed

@@ -19,7 +19,7 @@ struct Fields {
     var unknown: [UInt8] = []
 
     /// Bytes; more is damage. It keeps sums of sizes from overflowing.
-    private static let largestSize: Int64 = 1 << 44
+    private static let largestSize: Int64 = 1 << 40
 
     /// The record that the fields make; nil when one is missing or out of bounds.
     var record: Record? {

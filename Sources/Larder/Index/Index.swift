@@ -30,8 +30,11 @@ final class Index: Sendable {
     func replace(with fresh: [Shard]) {
         for (shard, content) in zip(shards, fresh) {
             let old = shard.withLock { state in
-                defer { state = content }
-                return state
+                let old = state
+                state = content
+                state.hits = old.hits
+                state.misses = old.misses
+                return old
             }
             _ = consume old
         }

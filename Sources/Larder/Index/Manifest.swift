@@ -33,7 +33,8 @@ struct Manifest: Sendable {
         if now > rows[slot].used { rows[slot].used = now }
         if sliding { rows[slot].life = rows[slot].life.renewed(at: now) }
         if now.millisecondsSince(savedUses[slot]) >= Self.useTolerance {
-            savedUses[slot] = now
+            // Not again until it has been taken: one note for a slot.
+            savedUses[slot] = Timestamp(milliseconds: .max)
             touched.append(UInt32(slot))
         }
         return rows[slot]
@@ -142,6 +143,7 @@ struct Manifest: Sendable {
     /// Returns the rows whose use the disk does not know within a minute, and counts them as saved. O(their number).
     mutating func takeTouched() -> [Row] {
         defer { touched = [] }
+        for slot in touched { savedUses[Int(slot)] = rows[Int(slot)].used }
         return touched.map { rows[Int($0)] }.filter { $0.file != 0 }
     }
 

@@ -19,9 +19,10 @@ final class Chores: Sendable {
     private let state = Lock(State())
 
     /// Runs `slice` on the queue until it answers false. Other chores may come in between two slices.
-    func begin(_ kind: Kind, _ slice: @escaping @Sendable () -> Bool) {
+    /// Without a kind it is like no other.
+    func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
         let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
-            guard state.waiting.insert(kind).inserted else { return nil }
+            if let kind, !state.waiting.insert(kind).inserted { return nil }
             state.next += 1
             let group = DispatchGroup()
             group.enter()
@@ -30,7 +31,7 @@ final class Chores: Sendable {
         }
         guard let (id, group) = begun else { return }
         queue.async {
-            _ = self.state.withLock { $0.waiting.remove(kind) }
+            if let kind { _ = self.state.withLock { $0.waiting.remove(kind) } }
             self.run(slice, id, group)
         }
     }

@@ -12,7 +12,7 @@ final class GroupSync: @unchecked Sendable {
     private let queue = DispatchQueue(label: "larder.sync")
     private let noted = Lock(0)
     private var done = 0
-    private var failed: (through: Int, error: Errno)?
+    private var failed: [(tickets: ClosedRange<Int>, error: Errno)] = []
 
     init(_ descriptor: SharedDescriptor, of fileSystem: any FileSystem) {
         self.descriptor = descriptor
@@ -30,14 +30,15 @@ final class GroupSync: @unchecked Sendable {
     /// Returns when the change of `ticket` is on stable storage.
     func sync(through ticket: Int) throws(Errno) {
         try queue.run { () throws(Errno) in
+            if let failure = failed.first(where: { $0.tickets.contains(ticket) }) { throw failure.error }
             if done >= ticket { return }
-            if let failed, failed.through >= ticket { throw failed.error }
             let target = noted.withLock { $0 }
             do throws(Errno) {
                 try fileSystem.sync(descriptor.file)
                 done = target
             } catch {
-                failed = (target, error)
+                failed.append((done + 1...target, error))
+                done = target
                 throw error
             }
         }

@@ -40,7 +40,7 @@ struct IndexReader {
         var generation: UInt64?
         var hasEnd = false
         let damagedBefore = replay.damagedLines
-        let outcome = try readLines(of: DirectoryLayout.manifest.name, into: &replay) { line in
+        let outcome = try readLines(of: DirectoryLayout.manifest.name, into: &replay) { line, _ in
             if case .record(.header(_, let found, _)) = line { generation = found }
             if case .end = line { hasEnd = true }
         }
@@ -55,10 +55,13 @@ struct IndexReader {
         var records = 0
         var endsClosed = false
         var hasHeader = false
-        let outcome = try readLines(of: DirectoryLayout.journal(generation).name, into: &replay) { line in
+        var closedLength = 0
+        let outcome = try readLines(of: DirectoryLayout.journal(generation).name, into: &replay) { line, length in
             switch line {
             case .record(.header): hasHeader = true
-            case .record(.closed): endsClosed = true
+            case .record(.closed):
+                endsClosed = true
+                closedLength = length + 1
             case .record:
                 records += 1
                 endsClosed = false
@@ -70,6 +73,7 @@ struct IndexReader {
         replay.journals.records += records
         guard isLast else { return }
         replay.journals.endsClosed = endsClosed
+        replay.journals.closedLength = closedLength
         replay.journals.length = outcome.length
         replay.journals.isBroken = !outcome.isWhole
     }
@@ -77,7 +81,7 @@ struct IndexReader {
     /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, as a lost one does;
     /// one that may be readable the next time (no descriptors left, no permission) is an error.
     private func readLines(
-        of name: FileName, into replay: inout IndexReplay, _ look: (Line) -> Void
+        of name: FileName, into replay: inout IndexReplay, _ look: (Line, _ length: Int) -> Void
     ) throws(CacheError) -> (length: Int, isWhole: Bool) {
         let what = "read \(name)"
         let opened: (file: SharedDescriptor, size: Int)?
@@ -97,7 +101,7 @@ struct IndexReader {
                     if case .header(let version, _, _) = record, version > Record.version { throw newer(version) }
                     replay.apply(record)
                 }
-                look(line)
+                look(line, bytes.count)
             }
             return (length, true)
         } catch {

@@ -4,6 +4,8 @@ import LarderFiles
 final class Journal {
     private let fileSystem: any FileSystem
     private let isPowerSafe: Bool
+    /// The directory that the journals stand in: they stay with it when the store moves on.
+    let root: SharedDescriptor
 
     /// The journal that is open for appending; opened by the first change, so that reading writes nothing.
     private var file: SharedDescriptor?
@@ -25,34 +27,63 @@ final class Journal {
     private(set) var records: Int
     /// True when the last record says that the session ended in order.
     private(set) var endsClosed: Bool
-    /// True when the manifest has to be rewritten however little changed.
-    var mustSave: Bool
+    /// Bytes of the record that says so.
+    private let closedLength: Int
+    /// How often it was found that the journal does not tell what the index knows: the manifest has to be rewritten.
+    private(set) var demands: Int
     var schedule = SaveSchedule()
 
-    init(_ loaded: LoadedJournals, fileSystem: any FileSystem, durability: Durability) {
-        self.fileSystem = fileSystem
+    init(_ loaded: LoadedJournals, of volume: Volume, durability: Durability) {
+        fileSystem = volume.fileSystem
+        root = volume.root
         isPowerSafe = durability == .powerSafe
         generations = loaded.generations
         // Above the manifest's too: a lower one would not be read.
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
+        closedLength = loaded.closedLength
         isBroken = loaded.isBroken
         savedGeneration = loaded.savedGeneration
         records = loaded.records
         endsClosed = loaded.endsClosed
-        mustSave = loaded.isDamaged
+        demands = loaded.isDamaged ? 1 : 0
     }
 
+    /// True when the manifest has to be rewritten however little changed.
+    var mustSave: Bool { demands > 0 }
     /// True when the manifest on disk is missing something.
     var isDirty: Bool { records > 0 || mustSave }
 
+    func demandSave() {
+        demands += 1
+    }
+
+    /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to the directory: were the process killed
+    /// between a file and its record, the next opening would believe it. Truncating needs no room on the disk.
+    func unseal(last: UInt64) throws(Errno) {
+        if generation == 0 {
+            // The first journal before the first file: it is the proof that the directory is ours. On a full disk the change
+            // itself decides.
+            return (try? begin(last: last)) ?? ()
+        }
+        guard endsClosed else { return }
+        if try resume(), let file {
+            try fileSystem.truncate(file.file, to: length - closedLength)
+            if isPowerSafe { try fileSystem.sync(file.file) }
+            length -= closedLength
+        } else {
+            try begin(last: last)
+        }
+        endsClosed = false
+    }
+
     /// Appends lines, each beginning with its line feed. After an error none of them is there.
-    func append(_ lines: UnsafeRawBufferPointer, count: Int, last: UInt64, in root: SharedDescriptor) throws(Errno) {
-        let file = try current(last: last, in: root)
+    func append(_ lines: UnsafeRawBufferPointer, count: Int, last: UInt64) throws(Errno) {
+        let file = try current(last: last)
         do {
             try fileSystem.write(lines, .none, to: file.file, at: length)
         } catch {
-            undo(file, last: last, in: root)
+            undo(file, last: last)
             throw error
         }
         length += lines.count
@@ -60,31 +91,31 @@ final class Journal {
         endsClosed = false
     }
 
-    func append(_ lines: [UInt8], count: Int = 1, last: UInt64, in root: SharedDescriptor) throws(Errno) {
-        try lines.withBytes { bytes throws(Errno) in try append(bytes, count: count, last: last, in: root) }
+    func append(_ lines: [UInt8], count: Int = 1, last: UInt64) throws(Errno) {
+        try lines.withBytes { bytes throws(Errno) in try append(bytes, count: count, last: last) }
     }
 
     /// Appends the record that makes the next opening a quick one.
-    func close(last: UInt64, in root: SharedDescriptor) throws(Errno) {
+    func close(last: UInt64) throws(Errno) {
         if endsClosed { return }
-        try append(JournalFormat.lines(.closed(number: last)), count: 0, last: last, in: root)
+        try append(JournalFormat.lines(.closed(number: last)), count: 0, last: last)
         if isPowerSafe, let file { try fileSystem.sync(file.file) }
         endsClosed = true
     }
 
     /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its generation.
-    func beginSave(last: UInt64, in root: SharedDescriptor) throws(Errno) -> UInt64 {
-        if !isBegunForSave || isBroken { try begin(last: last, in: root) }
+    func beginSave(last: UInt64) throws(Errno) -> UInt64 {
+        if !isBegunForSave || isBroken { try begin(last: last) }
         isBegunForSave = true
         return generation
     }
 
-    /// Notes that the manifest of `generation` is on disk. `unsaved` records have come since it was begun.
-    func saved(_ generation: UInt64, unsaved: Int) {
+    /// Notes that the manifest of `generation` is on disk, which tells `recordsSaved` records and answers `demandsMet` demands.
+    func saved(_ generation: UInt64, recordsSaved: Int, demandsMet: Int) {
         savedGeneration = generation
         isBegunForSave = false
-        records = unsaved
-        mustSave = false
+        records -= recordsSaved
+        demands -= demandsMet
     }
 
     /// Notes that an older journal has been deleted.
@@ -97,15 +128,15 @@ final class Journal {
         isBroken = true
     }
 
-    private func current(last: UInt64, in root: SharedDescriptor) throws(Errno) -> SharedDescriptor {
+    private func current(last: UInt64) throws(Errno) -> SharedDescriptor {
         if let file, !isBroken { return file }
-        if !isBroken, generation > 0, try resume(in: root), let file { return file }
-        try begin(last: last, in: root)
+        if !isBroken, generation > 0, try resume(), let file { return file }
+        try begin(last: last)
         return file!
     }
 
     /// Opens the last session's journal for appending; false when it cannot be continued.
-    private func resume(in root: SharedDescriptor) throws(Errno) -> Bool {
+    private func resume() throws(Errno) -> Bool {
         do {
             let name = DirectoryLayout.journal(generation).name
             guard let (file, size) = try fileSystem.openRegular(name, in: root.file, for: .updating), size == length
@@ -119,8 +150,8 @@ final class Journal {
         }
     }
 
-    private func begin(last: UInt64, in root: SharedDescriptor) throws(Errno) {
-        let (file, next) = try createAbove(in: root)
+    private func begin(last: UInt64) throws(Errno) {
+        let (file, next) = try createAbove()
         let header = JournalFormat.header(generation: generation + 1, last: last)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
@@ -141,7 +172,7 @@ final class Journal {
     }
 
     /// Creates the next journal. Where something foreign has its name, or what a failed attempt could not remove: above that.
-    private func createAbove(in root: SharedDescriptor) throws(Errno) -> (file: SharedDescriptor, name: FileName) {
+    private func createAbove() throws(Errno) -> (file: SharedDescriptor, name: FileName) {
         while true {
             let name = DirectoryLayout.journal(generation + 1).name
             do {
@@ -158,13 +189,13 @@ final class Journal {
     }
 
     /// Takes back what a failed append may have left: a shorter line over a longer torn one would be spoilt by its tail.
-    private func undo(_ file: SharedDescriptor, last: UInt64, in root: SharedDescriptor) {
+    private func undo(_ file: SharedDescriptor, last: UInt64) {
         do {
             try fileSystem.truncate(file.file, to: length)
         } catch {
             isBroken = true
             // Best effort: the next record tries again.
-            try? begin(last: last, in: root)
+            try? begin(last: last)
         }
     }
 }
@@ -180,6 +211,11 @@ struct LoadedJournals {
     var savedGeneration: UInt64 = 0
     var records = 0
     var endsClosed = false
+    /// Bytes of the record that says so, with its line feed.
+    var closedLength = 0
     /// Manifest or journals had lines that could not be read, or were missing.
     var isDamaged = false
+
+    /// True when the first change has to touch the journal before anything else.
+    var isSealed: Bool { endsClosed || generations.isEmpty }
 }

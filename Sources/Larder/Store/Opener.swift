@@ -14,11 +14,12 @@ struct Opener {
         let listing = try RootListing(of: root, in: fileSystem, path: path)
         let entries = try openEntries(listing)
         if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
+        var replay = IndexReplay()
+        if !listing.isEmpty {
+            try IndexReader(fileSystem: fileSystem, root: root, path: path).read(listing, into: &replay)
+        }
         let opened = if let entries { entries } else { try make(listing) }
         let volume = Volume(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
-        var replay = IndexReplay()
-        if listing.isEmpty { return try finish(replay, listing, volume) }
-        try IndexReader(fileSystem: fileSystem, root: root, path: path).read(listing, into: &replay)
         return try finish(replay, listing, volume)
     }
 

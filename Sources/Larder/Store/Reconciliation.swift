@@ -10,6 +10,8 @@ struct Reconciliation: Sendable {
     private(set) var missing: [(key: String, file: UInt64)] = []
     /// Files below this number were removed by `removeAll`.
     let cleared: UInt64
+    /// Files that rows mentioned when the directory was opened.
+    private var mentioned: Set<UInt64> = []
     /// Everything has been looked at.
     private(set) var isFinished = true
     /// Rows and files agree. Until then removes are kept in mind.
@@ -27,9 +29,9 @@ struct Reconciliation: Sendable {
     /// Where the index itself is `damaged`, a renewed life may be known to the files alone.
     init(rows: [(key: String, file: UInt64)], files: [UInt64], cleared: UInt64, isDamaged: Bool) {
         self.cleared = cleared
-        let mentioned = Set(rows.map(\.file))
+        mentioned = Set(rows.map(\.file))
         let present = Set(files)
-        unread = files.filter { isDamaged || !mentioned.contains($0) }.sorted()
+        unread = files.filter { [mentioned] in isDamaged || !mentioned.contains($0) }.sorted()
         missing = rows.filter { !present.contains($0.file) }
         isFinished = false
     }
@@ -49,6 +51,11 @@ struct Reconciliation: Sendable {
         return .finish
     }
 
+    /// The same, unless a row mentions the file: its payload may be whole where its footer is not.
+    mutating func condemnUnmentioned(_ file: UInt64) {
+        if !mentioned.contains(file) { condemn(file) }
+    }
+
     /// Has a file deleted once all have been read. Files come in falling order.
     mutating func condemn(_ file: UInt64) {
         condemned.append(file)
@@ -59,6 +66,7 @@ struct Reconciliation: Sendable {
     }
 
     mutating func finish() {
+        mentioned = []
         isFinished = true
     }
 }

@@ -5,14 +5,27 @@ final class Registry: Sendable {
     static let shared = Registry()
 
     private let places = Lock<[FileIdentity: Place]>([:])
+    private let lastTicket = Lock(0)
 
     /// The place of one directory. Its gate is held while a store is opened or closed there.
     final class Place: Sendable {
         /// The living store, and the descriptor that carries the directory's lock, which nobody else refers to. A store that
         /// is just going leaves the lock to its successor.
+        ///
+        /// Under the gate `store` is read by `Registry.store` alone, which keeps it until the gate is open again: were that the
+        /// last reference, the store's lease would ask for the gate. All else goes by the ticket.
         fileprivate struct Occupant {
             weak var store: Store?
             var lock: SharedDescriptor?
+            var ticket = 0
+
+            init() {}
+
+            init(_ store: Store, lock: SharedDescriptor, ticket: Int) {
+                self.store = store
+                self.lock = lock
+                self.ticket = ticket
+            }
         }
 
         fileprivate let gate = Lock(Occupant())
@@ -42,9 +55,9 @@ final class Registry: Sendable {
                 let lock = if let lock = occupant.lock { lock } else { try lock(root, in: fileSystem, path: path) }
                 let store = try open()
                 try join(store)
-                store.lease = Lease(identity: identity, place: place, registry: self)
-                occupant.store = store
-                occupant.lock = lock
+                let lease = Lease(identity: identity, place: place, registry: self, ticket: takeTicket())
+                store.lease = lease
+                occupant = Place.Occupant(store, lock: lock, ticket: lease.ticket)
                 return store
             }
         } catch {
@@ -59,14 +72,22 @@ final class Registry: Sendable {
         let place = enter(identity)
         do {
             return try place.gate.withLock { occupant throws(CacheError) in
-                guard occupant.store == nil, occupant.lock == nil else { throw .directoryInUse(store.path) }
-                occupant.lock = try lock(root, in: store.fileSystem, path: store.path)
-                occupant.store = store
-                return Lease(identity: identity, place: place, registry: self)
+                guard occupant.lock == nil else { throw .directoryInUse(store.path) }
+                let lock = try lock(root, in: store.fileSystem, path: store.path)
+                let lease = Lease(identity: identity, place: place, registry: self, ticket: takeTicket())
+                occupant = Place.Occupant(store, lock: lock, ticket: lease.ticket)
+                return lease
             }
         } catch {
             leave(identity, place)
             throw error
+        }
+    }
+
+    private func takeTicket() -> Int {
+        lastTicket.withLock { ticket in
+            ticket += 1
+            return ticket
         }
     }
 
@@ -108,8 +129,10 @@ final class Lease: Sendable {
     let identity: FileIdentity
     private let place: Registry.Place
     private let registry: Registry
+    fileprivate let ticket: Int
 
-    fileprivate init(identity: FileIdentity, place: Registry.Place, registry: Registry) {
+    fileprivate init(identity: FileIdentity, place: Registry.Place, registry: Registry, ticket: Int) {
+        self.ticket = ticket
         self.identity = identity
         self.place = place
         self.registry = registry
@@ -124,20 +147,23 @@ final class Lease: Sendable {
     func end(when isLast: () -> Bool, _ close: () throws(CacheError) -> Void) throws(CacheError) {
         try place.gate.withLock { occupant throws(CacheError) in
             guard isLast() else { return }
-            defer { occupant = Registry.Place.Occupant() }
+            defer { vacate(&occupant) }
             try close()
         }
     }
 
     /// Lets go of the directory's lock: the store has moved on.
     func release() {
-        place.gate.withLock { $0 = Registry.Place.Occupant() }
+        place.gate.withLock { vacate(&$0) }
+    }
+
+    /// Empties the place, unless it is another's by now.
+    private func vacate(_ occupant: inout Registry.Place.Occupant) {
+        if occupant.ticket == ticket { occupant = Registry.Place.Occupant() }
     }
 
     deinit {
-        place.gate.withLock { occupant in
-            if occupant.store == nil { occupant.lock = nil }
-        }
+        release()
         registry.leave(identity, place)
     }
 }

@@ -39,40 +39,77 @@ struct RootListing {
         }
     }
 
-    /// True when the directory is ours: by a journal, by the header of a manifest, by an entry file, or because nothing but
-    /// our own directories is in it.
+    /// True when the directory is ours: by a record in a journal or manifest, or by the footer of an entry file; or because it
+    /// holds nothing but our own names with nothing in them yet.
     func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
-        if !journals.isEmpty || !hasForeign && !hasManifest { return true }
-        return try translating("look at the directory", at: path) { () throws(Errno) in
-            if try hasManifestHeader(fileSystem) { return true }
-            guard let entries else { return false }
-            return try hasEntryFile(in: entries, fileSystem)
+        try translating("look at the directory", at: path) { () throws(Errno) in
+            var isBare = !hasForeign
+            let indexes = journals.map(DirectoryLayout.journal) + (hasManifest ? [.manifest] : [])
+            for index in indexes {
+                switch try nature(of: index.name, fileSystem) {
+                case .ours: return true
+                case .foreign: isBare = false
+                }
+            }
+            var directories = entries.map { [$0] } ?? []
+            if hasTrash { directories += try trashed(fileSystem) }
+            for directory in directories {
+                let files = try regularFiles(in: directory, fileSystem)
+                for name in files where try isEntry(name, in: directory, fileSystem) { return true }
+                if !files.isEmpty { isBare = false }
+            }
+            return isBare
         }
     }
 
-    private func hasManifestHeader(_ fileSystem: any FileSystem) throws(Errno) -> Bool {
-        guard hasManifest,
-            let (file, size) = try fileSystem.openRegular(DirectoryLayout.manifest.name, in: root.file)
-        else { return false }
-        let start = Array(#"[{"larder":"#.utf8)
-        var bytes = [UInt8](repeating: 0, count: min(size, start.count))
-        return try fileSystem.read(file.file, at: 0, into: &bytes) == start.count && bytes == start
+    private enum Nature {
+        case ours, foreign
     }
 
-    private func hasEntryFile(in entries: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) -> Bool {
+    /// Looks for a record among the first lines of what has the name of a journal or manifest. One that is empty, cut within
+    /// its first words or all zeros is what a kill or a power cut leaves of a new one.
+    private func nature(of name: FileName, _ fileSystem: any FileSystem) throws(Errno) -> Nature {
+        guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return .foreign }
+        var bytes = [UInt8](repeating: 0, count: min(size, 64 << 10))
+        let count = try fileSystem.read(file.file, at: 0, into: &bytes)
+        for line in bytes.prefix(count).split(separator: UInt8(ascii: "\n")) {
+            if case .record = Array(line).withBytes({ Line($0) }) { return .ours }
+        }
+        let header = Array(#"[{"larder":"#.utf8)
+        let start = bytes.prefix(header.count)
+        let isBegun = header.starts(with: start) || header.dropFirst().starts(with: start) || start.allSatisfy { $0 == 0 }
+        return isBegun ? .ours : .foreign
+    }
+
+    private func trashed(_ fileSystem: any FileSystem) throws(Errno) -> [SharedDescriptor] {
+        let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
         var names: [FileName] = []
-        try fileSystem.list(entries.file) { name, kind in
-            if case .number = name, kind == .regular { names.append(name) }
+        try fileSystem.list(trash) { name, kind in
+            if case .number = name, kind == .directory { names.append(name) }
             return true
         }
-        for name in names {
-            guard let (file, size) = try fileSystem.openRegular(name, in: entries.file),
-                size >= EntryFile.trailerLength
-            else { continue }
-            var trailer = [UInt8](repeating: 0, count: EntryFile.trailerLength)
-            _ = try fileSystem.read(file.file, at: size - trailer.count, into: &trailer)
-            if trailer.withBytes({ EntryFile.recordCheck(inTrailer: $0) }) != nil { return true }
+        var directories = [SharedDescriptor(trash)]
+        for name in names { directories.append(SharedDescriptor(try fileSystem.open(name, in: directories[0].file, for: .directory))) }
+        return directories
+    }
+
+    private func regularFiles(in directory: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) -> [FileName] {
+        var names: [FileName] = []
+        try fileSystem.list(directory.file) { name, kind in
+            if kind != .directory { names.append(name) }
+            return true
         }
-        return false
+        return names
+    }
+
+    private func isEntry(
+        _ name: FileName, in directory: SharedDescriptor, _ fileSystem: any FileSystem
+    ) throws(Errno) -> Bool {
+        guard case .number = name, let (file, size) = try fileSystem.openRegular(name, in: directory.file),
+            size >= EntryFile.trailerLength
+        else { return false }
+        var trailer = [UInt8](repeating: 0, count: EntryFile.trailerLength)
+        _ = try fileSystem.read(file.file, at: size - trailer.count, into: &trailer)
+        return trailer.withBytes { EntryFile.recordCheck(inTrailer: $0) } != nil
     }
 }

@@ -9,7 +9,7 @@ extension Store {
     ) throws(CacheError) -> (result: Result, ticket: Ticket?) {
         try info.run { () throws(CacheError) in
             try translating("write the journal", at: volume.path) { () throws(Errno) in
-                try journal.append(lines, count: count, last: lastTaken, in: volume.root)
+                try journal.append(lines, count: count, last: lastTaken)
             }
             if journal.schedule.changed() { scheduleSave() }
             let ticket = isPowerSafe ? journal.sync.map { Ticket(sync: $0, number: $0.note()) } : nil
@@ -31,10 +31,26 @@ extension Store {
             report(error)
             info.run {
                 publish(index)
-                journal.mustSave = true
+                journal.demandSave()
                 if journal.schedule.changed() { scheduleSave() }
             }
             return nil
+        }
+    }
+
+    /// Waits for a record, if it has to. After a failed sync the journal is given up: what it holds is no longer known.
+    func wait(for ticket: Ticket?) throws(CacheError) {
+        guard let ticket else { return }
+        try translating("sync the journal", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                try ticket.wait()
+            } catch {
+                info.run {
+                    journal.abandon()
+                    journal.demandSave()
+                }
+                throw error
+            }
         }
     }
 

@@ -37,9 +37,7 @@ extension Store {
         }
         do {
             if !isShorter, try !writeSlot(life, number, of: row, in: volume) { return false }
-            if let ticket {
-                try translating("sync the journal", at: volume.path) { () throws(Errno) in try ticket.wait() }
-            }
+            try wait(for: ticket)
         } catch {
             // Back to the old life, in memory whatever happens, and on disk as far as it still listens.
             let number = try takeNumber()

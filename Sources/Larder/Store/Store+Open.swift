@@ -89,7 +89,10 @@ extension Store {
             let saving = Result { () throws(CacheError) in
                 try chores.alone { () throws(CacheError) in try save(always: false) }
             }
-            try disk.run(flags: .barrier) { () throws(CacheError) in try endSession() }
+            // Between two chores: a save that is under way must not outlive the lock of the directory.
+            try chores.alone { () throws(CacheError) in
+                try disk.run(flags: .barrier) { () throws(CacheError) in try endSession() }
+            }
             try saving.get()
         }
     }
@@ -99,9 +102,10 @@ extension Store {
         self.volume = nil
         let isSettled = index.doomedCount == 0 && reconciliation.withLock { $0.isDone }
         try info.run { () throws(CacheError) in
-            guard isSettled else { return }
+            guard isSettled, !journal.mustSave else { return }
             try translating("close the journal", at: path) { () throws(Errno) in
-                try journal.close(last: lastTaken, in: volume.root)
+                if isPowerSafe, !journal.endsClosed { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
+                try journal.close(last: lastTaken)
             }
         }
     }

@@ -54,7 +54,7 @@ extension Store {
         }
         switch footer {
         case .valid(let row): consider(row, in: volume)
-        case .invalid, .longer: reconciliation.withLock { $0.condemn(file) }
+        case .invalid, .longer: reconciliation.withLock { $0.condemnUnmentioned(file) }
         case .newer, nil: break
         }
     }
@@ -74,7 +74,7 @@ extension Store {
             var tail = [UInt8](repeating: 0, count: length)
             if try fileSystem.read(file.file, at: size - length, into: &tail) < length { return .invalid }
             let footer = tail.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: size) }
-            guard case .longer(let needed) = footer, needed > length, needed <= LineReader.longestLine else {
+            guard case .longer(let needed) = footer, needed > length, needed <= LineReader.longestRecord + EntryFile.trailerLength else {
                 return footer
             }
             length = needed

@@ -33,7 +33,6 @@ extension Store {
                 try volume.unlink(file)
             }
         }
-        if isPowerSafe { try syncEntries(in: volume) }
         let number = try takeNumber()
         let record = Record.remove(key: key.text, number: number)
         let publish = { (index: Index) in
@@ -49,9 +48,8 @@ extension Store {
         } else {
             ticket = commitBestEffort(record, in: volume, publish)
         }
-        if let ticket {
-            try translating("sync the journal", at: volume.path) { () throws(Errno) in try ticket.wait() }
-        }
+        if isPowerSafe { try syncEntries(in: volume) }
+        try wait(for: ticket)
         return row
     }
 

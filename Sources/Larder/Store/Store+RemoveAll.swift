@@ -10,21 +10,26 @@ extension Store {
     /// Killed between the two renamings, the next opening finds no `entries` and brings the old one back; killed after them,
     /// it finds the new one and forgets the rows. Like that of a remove, the record is only a help.
     func removeAll(progress: Progress?) throws(CacheError) {
-        let count: Int
+        let removed: (count: Int, failure: CacheError?)
         do {
-            count = try disk.run(flags: .barrier) { () throws(CacheError) in
+            removed = try disk.run(flags: .barrier) { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
+                try unseal()
                 return try removeAll(in: volume)
             }
         } catch {
             report(error)
             throw error
         }
-        report(CacheEvent(.cleared, count: count)) { $0.removals += count }
+        report(CacheEvent(.cleared, count: removed.count)) { $0.removals += removed.count }
         emptyTrash(progress: progress)
+        guard let failure = removed.failure else { return }
+        report(failure)
+        throw failure
     }
 
-    private func removeAll(in old: Volume) throws(CacheError) -> Int {
+    /// Returns the number of entries, and, where all is done but a power cut may undo it, why.
+    private func removeAll(in old: Volume) throws(CacheError) -> (count: Int, failure: CacheError?) {
         let number = try takeNumber()
         // Above the new directory's: the highest number in the trash is what an opening brings back.
         let trashNumber = try takeNumber()
@@ -37,8 +42,21 @@ extension Store {
         let ticket = commitBestEffort(.clear(number: trashNumber), in: fresh) { index in
             index.removeAll()
         }
-        if let ticket { try translating("sync the journal", at: path) { () throws(Errno) in try ticket.wait() } }
-        return count
+        do throws(CacheError) {
+            if isPowerSafe { try syncDirectories(of: fresh) }
+            try wait(for: ticket)
+        } catch {
+            return (count, error)
+        }
+        return (count, nil)
+    }
+
+    private func syncDirectories(of volume: Volume) throws(CacheError) {
+        try translating("sync the directory", at: path) { () throws(Errno) in
+            let trash = try fileSystem.open(DirectoryLayout.trash.name, in: volume.root.file, for: .directory)
+            try fileSystem.sync(trash)
+            try fileSystem.sync(volume.root.file)
+        }
     }
 
     private func replaceEntries(
@@ -55,13 +73,13 @@ extension Store {
         do {
             try fileSystem.rename(.number(number), in: trash, to: entries, in: root.file)
         } catch {
-            // Should this fail too, the files are read and written where they are, and the next opening brings them back.
-            try? fileSystem.rename(.number(trashNumber), in: trash, to: entries, in: root.file)
+            do {
+                try fileSystem.rename(.number(trashNumber), in: trash, to: entries, in: root.file)
+            } catch {
+                // The files are read and written where they are; the next change or opening that can brings them back.
+                isTrashLive = true
+            }
             throw error
-        }
-        if isPowerSafe {
-            try fileSystem.sync(trash)
-            try fileSystem.sync(root.file)
         }
         return old.with(entries: fresh)
     }
@@ -69,11 +87,13 @@ extension Store {
     /// Deletes behind what lies in the trash. In blocks of `disk`: while `removeAll` moves directories about, nothing looks in.
     func emptyTrash(progress: Progress? = nil) {
         let trash = Lock(Trash())
-        chores.begin(.emptyTrash) { [weak self] in
+        // One that has somebody to tell is never taken for another.
+        chores.begin(progress == nil ? .emptyTrash : nil) { [weak self] in
             guard let self else { return false }
             do throws(CacheError) {
                 let more = try onDisk { volume throws(CacheError) in
-                    try translating("empty the trash", at: path) { () throws(Errno) in
+                    if isTrashLive { return false }
+                    return try translating("empty the trash", at: path) { () throws(Errno) in
                         try trash.withLock { trash throws(Errno) in try trash.deleteSome(of: volume) }
                     }
                 }

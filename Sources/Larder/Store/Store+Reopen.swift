@@ -18,48 +18,57 @@ extension Store {
         return try change()
     }
 
-    /// Opens the directory again when its path no longer leads to it; true when it did.
+    /// Opens the directory again when its path no longer leads to it, or its entries are gone; true when it did.
     @discardableResult
     func reopenIfReplaced() -> Bool {
-        guard let volume = disk.sync(execute: { volume }), !volume.isInPlace else { return false }
+        let now = clock.now
+        guard let (volume, old) = disk.sync(execute: { volume.flatMap { volume in lease.map { (volume, $0) } } }),
+            !volume.isInPlace
+        else { return false }
         do throws(CacheError) {
-            guard let old = try reopen() else { return false }
-            old.release()
+            let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
+            // The gate of the new place is asked for before any barrier: a closing holds its gate and waits for barriers.
+            let lease = identity == volume.identity ? old : try old.moved(to: identity, root: root, of: self)
+            do throws(CacheError) {
+                guard try reopen(root, identity, lease, replacing: old, at: now) else {
+                    if lease !== old { lease.release() }
+                    return false
+                }
+            } catch {
+                if lease !== old { lease.release() }
+                throw error
+            }
+            // Elsewhere: a closing may hold the old gate and wait for the chore that runs this.
+            if lease !== old { DispatchQueue.global(qos: .utility).async { old.release() } }
         } catch {
             report(error)
             return false
         }
         report(CacheEvent(.reopened)) { _ in }
+        unlinkAnyBehind()
         reconcileBehind()
         emptyTrash()
         return true
     }
 
-    /// Returns the lease of the old directory; nil when there is nothing to do.
-    private func reopen() throws(CacheError) -> Lease? {
-        let now = clock.now
-        return try disk.run(flags: .barrier) { () throws(CacheError) in
-            guard let volume, let old = self.lease, !isClosing, !volume.isInPlace else { return nil }
-            let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
-            let lease = try old.moved(to: identity, root: root, of: self)
-            let loaded: LoadedStore
-            do throws(CacheError) {
-                loaded = try Opener(
-                    fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
-                    isPowerSafe: isPowerSafe
-                ).load()
-            } catch {
-                lease.release()
-                throw error
-            }
-            let fresh = Journal(loaded.journals, fileSystem: fileSystem, durability: settings.durability)
+    private func reopen(
+        _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: Lease, replacing old: Lease, at now: Timestamp
+    ) throws(CacheError) -> Bool {
+        try disk.run(flags: .barrier) { () throws(CacheError) in
+            guard let volume, self.lease === old, !isClosing, !volume.isInPlace else { return false }
+            let loaded = try Opener(
+                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe
+            ).load()
+            let fresh = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
             info.run { journal = fresh }
+            seal(loaded.journals.isSealed)
             raiseNumbers(to: loaded.lastNumber)
             index.replace(with: loaded.shards)
             reconciliation.withLock { $0 = loaded.reconciliation }
+            isTrashLive = false
             self.volume = loaded.volume
             self.lease = lease
-            return old
+            return true
         }
     }
 }

@@ -28,22 +28,24 @@ extension Store {
     /// Killed anywhere in between, the old manifest and all journals are still there. Nothing is synced: the files are the
     /// truth, and an index lost with the power is made again from them; unless `powerSafe`.
     func save(always: Bool) throws(CacheError) {
-        guard let volume = disk.sync(execute: { volume }) else { return }
+        if disk.sync(execute: { volume == nil }) { return }
         let entries = index.count
         let begun = try translating("begin a journal", at: path) { () throws(Errno) in
             try info.run { () throws(Errno) -> Begun? in
                 let isWorthIt = SaveSchedule.isWorthSaving(records: journal.records, entries: entries)
                 guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
-                let generation = try journal.beginSave(last: lastTaken, in: volume.root)
-                return Begun(generation: generation, records: journal.records, journal: ObjectIdentifier(journal))
+                let generation = try journal.beginSave(last: lastTaken)
+                return Begun(
+                    generation: generation, records: journal.records, demands: journal.demands, root: journal.root,
+                    journal: ObjectIdentifier(journal))
             }
         }
         guard let begun else { return }
         try translating("save the manifest", at: path) { () throws(Errno) in
-            try writeManifest(begun.generation, in: volume)
+            try writeManifest(begun.generation, in: begun.root)
         }
         try translating("delete an old journal", at: path) { () throws(Errno) in
-            try deleteJournals(older: begun, in: volume)
+            try deleteJournals(older: begun)
         }
     }
 
@@ -51,18 +53,19 @@ extension Store {
     private struct Begun {
         let generation: UInt64
         let records: Int
+        let demands: Int
+        let root: SharedDescriptor
         let journal: ObjectIdentifier
     }
 
-    private func writeManifest(_ generation: UInt64, in volume: Volume) throws(Errno) {
-        let root = volume.root
+    private func writeManifest(_ generation: UInt64, in root: SharedDescriptor) throws(Errno) {
         let temporary = DirectoryLayout.temporaryManifest(generation).name
         let manifest = DirectoryLayout.manifest.name
+        guard try isReplaceable(manifest, in: root) else { throw .exists }
         let file = try createAnew(temporary, in: root)
         do throws(Errno) {
             try writeRecords(generation, to: file)
             if isPowerSafe { try fileSystem.sync(file.file) }
-            guard try isReplaceable(manifest, in: root) else { throw .exists }
             try fileSystem.rename(temporary, in: root.file, to: manifest, in: root.file)
             if isPowerSafe { try fileSystem.sync(root.file) }
         } catch {
@@ -137,18 +140,18 @@ extension Store {
         }
     }
 
-    private func deleteJournals(older begun: Begun, in volume: Volume) throws(Errno) {
+    private func deleteJournals(older begun: Begun) throws(Errno) {
         let old = info.run {
             // The directory may have been replaced meanwhile, and the journal with it.
             guard ObjectIdentifier(journal) == begun.journal else { return [UInt64]() }
-            journal.saved(begun.generation, unsaved: journal.records - begun.records)
+            journal.saved(begun.generation, recordsSaved: begun.records, demandsMet: begun.demands)
             return journal.generations.filter { $0 < begun.generation }
         }
         for generation in old {
             do {
-                try fileSystem.remove(DirectoryLayout.journal(generation).name, in: volume.root.file, directory: false)
+                try fileSystem.remove(DirectoryLayout.journal(generation).name, in: begun.root.file, directory: false)
             } catch .noEntry {}
-            info.run { journal.forget(generation) }
+            info.run { if ObjectIdentifier(journal) == begun.journal { journal.forget(generation) } }
         }
     }
 }

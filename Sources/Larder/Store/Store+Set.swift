@@ -63,7 +63,8 @@ extension Store {
             new.row.file = try takeNumber()
             new.row.change = new.row.file
             print(&new)
-            guard new.lineLength <= LineReader.longestRecord else {
+            // A row may grow in the manifest, by the number of a renewal and the time of a use.
+            guard new.lineLength <= LineReader.longestRecord - 128 else {
                 throw CacheError(code: .tooLarge, message: "Key and metadata make a record of more than 1 MiB.")
             }
             do {
@@ -138,10 +139,10 @@ extension Store {
                 old.map { JournalFormat.lines(.remove(key: row.key, number: number), .set($0)) }
                 ?? JournalFormat.lines(.remove(key: row.key, number: number))
             do {
-                try journal.append(lines, last: lastTaken, in: volume.root)
+                try journal.append(lines, last: lastTaken)
                 if let sync = journal.sync { try sync.sync(through: sync.note()) }
             } catch {
-                journal.mustSave = true
+                journal.demandSave()
             }
             index.withShard(of: key) { shard in
                 shard.manifest.remove(key)

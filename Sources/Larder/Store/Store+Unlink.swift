@@ -50,6 +50,13 @@ extension Store {
     func unlinkDoomed(in volume: Volume, shard: Int) -> Int {
         guard reconciliation.withLock({ $0.isFinished }) else { return 0 }
         let waiting = index.withShard(at: shard) { $0.doomed.prefix(Self.slice) }
+        if waiting.isEmpty { return 0 }
+        do {
+            try unseal()
+        } catch {
+            report(error)
+            return 0
+        }
         var gone: Set<Shard.Doomed> = []
         var failure: CacheError?
         var stuck: Set<UInt64> = []

@@ -30,6 +30,8 @@ final class Store: Sendable {
     /// Open handles.
     let handles = Lock(0)
 
+    /// True while the journal still says that the last session ended in order, or is not there.
+    private let isSealed: Lock<Bool>
     /// The last sequence number taken.
     private let lastNumber: Lock<UInt64>
     /// Nil once closed. Read in a block of `disk`, replaced in a barrier of it: the queue makes it safe.
@@ -41,6 +43,8 @@ final class Store: Sendable {
     nonisolated(unsafe) var lease: Lease?
     /// Like `volume`.
     nonisolated(unsafe) var isClosing = false
+    /// The directory of the entries could not be brought back from the trash. Like `volume`.
+    nonisolated(unsafe) var isTrashLive = false
 
     init(_ loaded: consuming LoadedStore, path: String, clock: any Clock, settings: StoreSettings) {
         fileSystem = loaded.volume.fileSystem
@@ -51,8 +55,9 @@ final class Store: Sendable {
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
         reconciliation = Lock(loaded.reconciliation)
         lastNumber = Lock(loaded.lastNumber)
+        isSealed = Lock(loaded.journals.isSealed)
         volume = loaded.volume
-        journal = Journal(loaded.journals, fileSystem: fileSystem, durability: settings.durability)
+        journal = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
         tally.withLock { $0.damagedLines = loaded.damagedLines }
     }
 
@@ -93,8 +98,23 @@ final class Store: Sendable {
         shard: Int, _ body: (Volume) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
         try onDisk { volume throws(CacheError) in
-            try stripes[shard].withLock { _ throws(CacheError) in try body(volume) }
+            try unseal()
+            return try stripes[shard].withLock { _ throws(CacheError) in try body(volume) }
         }
+    }
+
+    /// Sees to it that a kill from here on is noticed. Call it in a block of `disk` before a session's first change.
+    func unseal() throws(CacheError) {
+        guard isSealed.withLock({ $0 }) else { return }
+        try info.run { () throws(CacheError) in
+            try translating("reopen the journal", at: path) { () throws(Errno) in try journal.unseal(last: lastTaken) }
+        }
+        isSealed.withLock { $0 = false }
+    }
+
+    /// Notes whether the journal that has just been read ends in order.
+    func seal(_ isSealed: Bool) {
+        self.isSealed.withLock { $0 = isSealed }
     }
 
     /// Counts and reports something that could not be done.

@@ -8,6 +8,7 @@ struct Trash: Sendable {
     /// The files still to delete, and the directories that are then empty.
     private var files: [(directory: SharedDescriptor, name: FileName)] = []
     private var directories: [FileName] = []
+    private var failure: Errno?
     private(set) var removed = 0
     private(set) var total = 0
 
@@ -29,8 +30,13 @@ struct Trash: Sendable {
             let file = files.removeLast()
             do {
                 try fileSystem.remove(file.name, in: file.directory.file, directory: false)
-            } catch .noEntry {}
-            removed += 1
+                removed += 1
+            } catch .noEntry {
+                removed += 1
+            } catch {
+                // One file that stays must not keep the others.
+                failure = error
+            }
         }
         if !files.isEmpty { return true }
         for name in directories {
@@ -41,6 +47,7 @@ struct Trash: Sendable {
                 continue
             } catch .noEntry {}
         }
+        if let failure { throw failure }
         return false
     }
 

@@ -82,9 +82,13 @@ extension Volume {
         } catch .noEntry {}
     }
 
-    /// True when the directory's path still leads to this directory.
+    /// True when the directory's path still leads to this directory, and its entries are where they belong.
     var isInPlace: Bool {
-        guard let found = try? fileSystem.openDirectory(path: path, creation: .never) else { return false }
-        return (try? fileSystem.status(of: found))?.identity == identity
+        guard let found = try? fileSystem.openDirectory(path: path, creation: .never),
+            let status = try? fileSystem.status(of: found), status.identity == identity,
+            let inside = try? fileSystem.status(of: DirectoryLayout.entries.name, in: found),
+            let open = try? fileSystem.status(of: entries.file)
+        else { return false }
+        return inside.identity == open.identity
     }
 }

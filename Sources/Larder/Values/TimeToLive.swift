@@ -79,11 +79,14 @@ extension Timestamp {
     init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.up)
         if milliseconds.isNaN {
-            self.init(milliseconds: .min)
+            self.init(milliseconds: Self.longPast)
         } else {
-            self.init(milliseconds: Int64(exactly: milliseconds) ?? (milliseconds < 0 ? .min : .max))
+            self.init(milliseconds: Int64(exactly: milliseconds) ?? (milliseconds < 0 ? Self.longPast : .max))
         }
     }
+
+    /// Short of the end of the range, so that it can be printed and read again.
+    private static let longPast = Int64.min / 2
 
     var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }

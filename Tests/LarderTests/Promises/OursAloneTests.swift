@@ -56,7 +56,8 @@ struct OursAloneTests {
         arguments: [
             ["photo.jpg"], ["manifest.json"], ["entries/photo.jpg", "README"], ["trash/x", "y"],
             ["entries/0000000000000001", "notes"],
-            ["manifest.json", "entries/index.html"], ["journal-1.jsonl"],
+            ["manifest.json", "entries/index.html"], ["journal-1.jsonl"], ["entries/00c0ffee00000000"],
+            ["journal-0000000000000001.jsonl"], ["trash/0000000000000001/0000000000000001"],
         ])
     func foreign(paths: [String]) throws {
         for path in paths {
