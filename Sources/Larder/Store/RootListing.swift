@@ -46,10 +46,8 @@ struct RootListing {
             var isBare = !hasForeign
             let indexes = journals.map(DirectoryLayout.journal) + (hasManifest ? [.manifest] : [])
             for index in indexes {
-                switch try nature(of: index.name, fileSystem) {
-                case .ours: return true
-                case .foreign: isBare = false
-                }
+                if try isIndex(index.name, fileSystem) { return true }
+                isBare = false
             }
             var directories = entries.map { [$0] } ?? []
             if hasTrash { directories += try trashed(fileSystem) }
@@ -62,23 +60,19 @@ struct RootListing {
         }
     }
 
-    private enum Nature {
-        case ours, foreign
-    }
-
     /// Looks for a record among the first lines of what has the name of a journal or manifest. One that is empty, cut within
     /// its first words or all zeros is what a kill or a power cut leaves of a new one.
-    private func nature(of name: FileName, _ fileSystem: any FileSystem) throws(Errno) -> Nature {
-        guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return .foreign }
+    private func isIndex(_ name: FileName, _ fileSystem: any FileSystem) throws(Errno) -> Bool {
+        guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return false }
         var bytes = [UInt8](repeating: 0, count: min(size, 64 << 10))
         let count = try fileSystem.read(file.file, at: 0, into: &bytes)
         for line in bytes.prefix(count).split(separator: UInt8(ascii: "\n")) {
-            if case .record = Array(line).withBytes({ Line($0) }) { return .ours }
+            if case .record = Array(line).withBytes({ Line($0) }) { return true }
         }
         let header = Array(#"[{"larder":"#.utf8)
-        let start = bytes.prefix(header.count)
-        let isBegun = header.starts(with: start) || header.dropFirst().starts(with: start) || start.allSatisfy { $0 == 0 }
-        return isBegun ? .ours : .foreign
+        let isManifest = zip(bytes, header).allSatisfy(==)
+        let isJournal = zip(bytes, header.dropFirst()).allSatisfy(==)
+        return isManifest || isJournal || bytes.prefix(header.count).allSatisfy { $0 == 0 }
     }
 
     private func trashed(_ fileSystem: any FileSystem) throws(Errno) -> [SharedDescriptor] {
