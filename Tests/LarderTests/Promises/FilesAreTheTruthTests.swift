@@ -127,6 +127,34 @@ struct FilesAreTheTruthTests {
         #expect(again.keys() == ["k1"])
     }
 
+    @Test("a whole payload is not deleted for its footer, and the longest record is found again")
+    func mentionedFooter() throws {
+        var world = World()
+        var cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        let longest = ["m": String(repeating: "x", count: (1 << 20) - 128 - 140)]
+        try cache.setString("long", forKey: "l", metadata: longest)
+        try cache.flush()
+        try world.damage("entries/0000000000000001") { $0[$0.count - 30] ^= 1 }
+        try world.damage(try world.journal) { $0 += Array("\n{\"k\":\"torn".utf8) }
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == "v" && cache.count == 2)
+        for name in world.names where name != "entries" { world.remove(name) }
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.string(forKey: "l") == "long" && cache.entry(forKey: "l")?.metadata == longest)
+    }
+
+    @Test("a newer format without entries is not given any")
+    func newerWithoutEntries() throws {
+        var world = try Self.filled()
+        try world.damage("manifest.json") { $0 = Array(("[" + RecordTests.checked(#"{"larder":2"#) + "\n").utf8) }
+        world.remove("entries")
+        #expect(code { try world.open() } == .newerFormat)
+        #expect(!world.names.contains("entries"))
+    }
+
     @Test("a file of a newer format among the entries is left alone")
     func newerEntry() throws {
         var world = try Self.filled()

@@ -84,6 +84,19 @@ struct HandlesTests {
         #expect(try DiskCache(directory: directory).count == 10)
     }
 
+    @Test("handles that come and go on several threads find the store that is just going, and survive it")
+    func comingAndGoing() throws {
+        let home = try TemporaryDirectory()
+        let directory = home.appending("cache")
+        let failures = Lock<[String]>([])
+        DispatchQueue.concurrentPerform(iterations: 4) { _ in
+            for _ in 0..<150 {
+                do { _ = try DiskCache(directory: directory) } catch { failures.withLock { $0.append("\(error)") } }
+            }
+        }
+        #expect(failures.withLock { $0 } == [])
+    }
+
     @Test("events tell every removal with its cause, and every failure, to every handle that listens")
     func events() throws {
         let log = EventLog()

@@ -232,6 +232,18 @@ struct OursAloneTests {
         #expect(try DiskCache(directory: directory).string(forKey: "k") == "w")
     }
 
+    @Test("what is in the directory deleted while open is made again too")
+    func emptied() throws {
+        let cache = try DiskCache(directory: directory)
+        try cache.setString("v", forKey: "k")
+        for name in home.names(in: "cache") { try manager.removeItem(at: directory.appendingPathComponent(name)) }
+        #expect(cache.string(forKey: "k") == nil)
+        try cache.setString("w", forKey: "k")
+        #expect(cache.string(forKey: "k") == "w")
+        try cache.close()
+        #expect(try DiskCache(directory: directory).string(forKey: "k") == "w")
+    }
+
     @Test("the directory replaced while open is read anew by the next sweep")
     func replaced() throws {
         let clock = ManualClock()

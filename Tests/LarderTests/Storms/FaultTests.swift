@@ -229,6 +229,75 @@ struct FaultTests {
         #expect(try world.open().string(forKey: "k") == "v")
     }
 
+    /// Lets the n-th call of a kind fail, once.
+    private func fail(_ kind: MemoryFileSystem.Operation, _ number: Int, with error: Errno, in world: World) {
+        let seen = Lock(0)
+        world.files.inject { _, operation in
+            guard operation == kind else { return nil }
+            let count = seen.withLock { count in
+                count += 1
+                return count
+            }
+            return count == number ? .fail(error) : nil
+        }
+    }
+
+    @Test("a remove whose record cannot be written is not undone by a close whose manifest cannot be")
+    func closedWithoutManifest() throws {
+        var world = World()
+        var cache = try world.open()
+        for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
+        try cache.close()
+        world.restart()
+        cache = try world.open()
+        try cache.setString("v", forKey: "new")
+        world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+        #expect(try cache.removeValue(forKey: "1"))
+        world.files.inject { _, operation in operation == .create ? .fail(.noSpace) : nil }
+        #expect(code { try cache.close() } == .noSpace)
+        world.restart()
+        cache = try world.open()
+        #expect(!cache.hasValue(forKey: "1"))
+        try cache.flush()
+        #expect(cache.count == 5)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("a power-safe clear or remove whose sync fails says so, and is done all the same", arguments: 1...6)
+    func unsyncedRemoval(number: Int) throws {
+        for clears in [true, false] {
+            var world = World { $0.durability = .powerSafe }
+            var cache = try world.open()
+            for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
+            cache.settle()
+            fail(.sync, number, with: .io, in: world)
+            let failed = code { if clears { try cache.removeAll() } else { try cache.removeValue(forKey: "1") } } != nil
+            world.files.inject(nil)
+            #expect(failed || number > 1)
+            #expect(cache.count == (clears ? 0 : 4) && !cache.hasValue(forKey: "1"))
+            try cache.setString("w", forKey: "new")
+            try cache.close()
+            world.restart()
+            cache = try world.open()
+            try cache.flush()
+            #expect(cache.string(forKey: "new") == "w" && cache.count == (clears ? 1 : 5))
+            cache.checkInvariants(world, settled: true)
+        }
+    }
+
+    @Test("a group of syncs never calls durable what a failed sync was to make so")
+    func groupSync() throws {
+        let files = MemoryFileSystem()
+        let directory = SharedDescriptor(try files.openDirectory(path: "/d", creation: .plain))
+        let group = GroupSync(directory, of: files)
+        let tickets = (0..<3).map { _ in group.note() }
+        files.inject { call, _ in call == 1 ? .fail(.io) : nil }
+        #expect(throws: Errno.io) { try group.sync(through: tickets[1]) }
+        let later = group.note()
+        try group.sync(through: later)
+        for ticket in tickets { #expect(throws: Errno.io) { try group.sync(through: ticket) } }
+    }
+
     @Test("no descriptor is left open by anything that fails")
     func descriptors() throws {
         let world = World()
