@@ -83,11 +83,14 @@ struct RootListing {
             return true
         }
         var directories = [SharedDescriptor(trash)]
-        for name in names { directories.append(SharedDescriptor(try fileSystem.open(name, in: directories[0].file, for: .directory))) }
+        for name in names {
+            directories.append(SharedDescriptor(try fileSystem.open(name, in: directories[0].file, for: .directory)))
+        }
         return directories
     }
 
-    private func regularFiles(in directory: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) -> [FileName] {
+    private func regularFiles(in directory: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) -> [FileName]
+    {
         var names: [FileName] = []
         try fileSystem.list(directory.file) { name, kind in
             if kind != .directory { names.append(name) }

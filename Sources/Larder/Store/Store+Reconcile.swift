@@ -74,7 +74,9 @@ extension Store {
             var tail = [UInt8](repeating: 0, count: length)
             if try fileSystem.read(file.file, at: size - length, into: &tail) < length { return .invalid }
             let footer = tail.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: size) }
-            guard case .longer(let needed) = footer, needed > length, needed <= LineReader.longestRecord + EntryFile.trailerLength else {
+            guard case .longer(let needed) = footer, needed > length,
+                needed <= LineReader.longestRecord + EntryFile.trailerLength
+            else {
                 return footer
             }
             length = needed
