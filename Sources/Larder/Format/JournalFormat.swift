@@ -6,6 +6,7 @@
 ///     {"o":"closed","n":2,"c":"…"}
 ///
 /// A record *begins* with its line feed, so that a torn line cannot swallow the next one; the last line has none.
+/// `closed` is cut off again before the next session's first change: it is only ever the last record.
 enum JournalFormat {
     /// Prints the first line of a journal.
     static func header(generation: UInt64, last: UInt64) -> [UInt8] {
