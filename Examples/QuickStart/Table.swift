@@ -22,11 +22,12 @@ struct Table {
             let cells = row.indices.map { column in
                 let padding = String(repeating: " ", count: widths[column] - row[column].count)
                 let isNumber = Int(row[column]) != nil
+                if column == row.indices.last { return row[column] }
                 return isNumber ? padding + row[column] : row[column] + padding
             }
             let line = cells.joined(separator: "  ")
             let cut = line.count > Self.width ? line.prefix(Self.width - 1) + "…" : line.prefix(Self.width)
-            Swift.print(String(cut.reversed().drop { $0 == " " }.reversed()))
+            Swift.print(cut)
         }
     }
 }

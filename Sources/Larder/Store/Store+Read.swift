@@ -11,12 +11,12 @@ extension Store {
             case .payload(let payload):
                 return payload
             case .gone where isCurrent(row, key):
-                drop(row, key, as: .lost)
+                forget(row, key, as: .lost)
             case .gone:
                 takeBackHit(key, asMiss: false)
                 continue
             case .damaged:
-                drop(row, key, as: .corrupt)
+                forget(row, key, as: .corrupt)
             case .failed(let error):
                 report(error, keys: [key.text])
             case nil:
@@ -77,8 +77,16 @@ extension Store {
     }
 
     /// Forgets an entry whose file is gone or proven damaged, unless a newer value has come.
-    func drop(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) {
-        let dropped = try? changing(shard: key.shard) { volume throws(CacheError) in
+    private func forget(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) {
+        let dropped = attempting { () throws(CacheError) in try drop(row, key, as: cause) }
+        guard dropped == true else { return }
+        report(CacheEvent(cause, keys: [row.key])) { statistics in
+            if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
+        }
+    }
+
+    private func drop(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) throws(CacheError) -> Bool {
+        try changing(shard: key.shard) { volume throws(CacheError) in
             guard isCurrent(row, key) else { return false }
             let number = try takeNumber()
             _ = commitBestEffort(.remove(key: row.key, number: number), in: volume) { index in
@@ -89,10 +97,6 @@ extension Store {
             }
             if cause != .lost { unlinkDoomed(in: volume, shard: key.shard) }
             return true
-        }
-        guard dropped == true else { return }
-        report(CacheEvent(cause, keys: [row.key])) { statistics in
-            if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
         }
     }
 }

@@ -17,8 +17,10 @@ extension Store {
     }
 
     private func purge(_ shard: Int, at now: Timestamp) -> [Row] {
-        let victims = try? changing(shard: shard) { _ throws(CacheError) in
-            index.withShard(at: shard) { $0.purge(at: now, limit: Self.slice) }
+        let victims = attempting { () throws(CacheError) in
+            try changing(shard: shard) { _ throws(CacheError) in
+                index.withShard(at: shard) { $0.purge(at: now, limit: Self.slice) }
+            }
         }
         return victims ?? []
     }

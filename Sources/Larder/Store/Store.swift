@@ -123,6 +123,16 @@ final class Store: Sendable {
         events.post(CacheEvent(.failed, keys: keys, error: error))
     }
 
+    /// Runs what has no caller to throw to; what fails is counted and reported.
+    func attempting<Result>(_ body: () throws(CacheError) -> Result) -> Result? {
+        do {
+            return try body()
+        } catch {
+            if error.code != .closed { report(error) }
+            return nil
+        }
+    }
+
     /// Counts what has been done and tells the listeners.
     func report(_ event: @autoclosure () -> CacheEvent, _ count: (inout CacheStatistics) -> Void) {
         tally.withLock(count)
