@@ -82,6 +82,16 @@ extension FileSystem {
         return status.kind == .regular ? (SharedDescriptor(file), status.size) : nil
     }
 
+    /// Returns the numbers that are names of this kind in a directory, in no order.
+    package func numbers(_ kind: FileKind, in directory: borrowing FileDescriptor) throws(Errno) -> [UInt64] {
+        var numbers: [UInt64] = []
+        try list(directory) { name, found in
+            if case .number(let number) = name, found == kind { numbers.append(number) }
+            return true
+        }
+        return numbers
+    }
+
     package func read(
         _ file: borrowing FileDescriptor, at offset: Int, into bytes: inout [UInt8], from start: Int = 0
     ) throws(Errno) -> Int {

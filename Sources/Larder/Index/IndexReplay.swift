@@ -35,7 +35,7 @@ struct IndexReplay {
 
     private mutating func clear(_ number: UInt64) {
         cleared = max(cleared, number)
-        for position in shards.indices { _ = shards[position].manifest.clear(below: number) }
+        for position in shards.indices { shards[position].manifest.clear(below: number) }
     }
 
     /// Purges what has expired at `now`; its files go behind. Returns how many rows went.

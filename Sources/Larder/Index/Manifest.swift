@@ -106,8 +106,11 @@ struct Manifest: Sendable {
     }
 
     /// Takes out every row whose file number is below `number`. O(n).
-    mutating func clear(below number: UInt64) -> [Row] {
-        vacateAll { $0.file < number }
+    mutating func clear(below number: UInt64) {
+        for slot in rows.indices where rows[slot].file != 0 && rows[slot].file < number {
+            table.remove(tag: Key(rows[slot].key).tag, slot: slot)
+            _ = vacate(slot)
+        }
     }
 
     mutating func beginLoading() {
@@ -129,15 +132,6 @@ struct Manifest: Sendable {
         }
         rebuildReminders()
         return expired
-    }
-
-    private mutating func vacateAll(where isVictim: (Row) -> Bool) -> [Row] {
-        var victims: [Row] = []
-        for slot in rows.indices where rows[slot].file != 0 && isVictim(rows[slot]) {
-            table.remove(tag: Key(rows[slot].key).tag, slot: slot)
-            victims.append(vacate(slot))
-        }
-        return victims
     }
 
     /// Returns the rows whose use the disk does not know within a minute, and counts them as saved. O(their number).

@@ -58,8 +58,9 @@ final class Journal {
         demands += 1
     }
 
-    /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to the directory: were the process killed
-    /// between a file and its record, the next opening would believe it. Truncating needs no room on the disk.
+    /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to the
+    /// directory: were the process killed between a file and its record, the next opening would believe it. Truncating needs
+    /// no room on the disk.
     func unseal(last: UInt64) throws(Errno) {
         if generation == 0 {
             // The first journal before the first file: it is the proof that the directory is ours. On a full disk the change

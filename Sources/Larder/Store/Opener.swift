@@ -83,24 +83,13 @@ struct Opener {
     private func lastInTrash(_ listing: RootListing) throws(Errno) -> UInt64? {
         guard listing.hasTrash else { return nil }
         let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
-        var last: UInt64?
-        try fileSystem.list(trash) { name, kind in
-            if case .number(let number) = name, kind == .directory { last = max(last ?? 0, number) }
-            return true
-        }
-        return last
+        return try fileSystem.numbers(.directory, in: trash).max()
     }
 
     private func numbers(in volume: Volume) throws(CacheError) -> [UInt64] {
-        var numbers: [UInt64] = []
-        try translating("list the entries", at: path) { () throws(Errno) in
-            try fileSystem.list(volume.entries.file) { name, kind in
-                if case .number(let number) = name, kind == .regular, number <= Record.lastNumber, number > 0 {
-                    numbers.append(number)
-                }
-                return true
-            }
+        let numbers = try translating("list the entries", at: path) { () throws(Errno) in
+            try fileSystem.numbers(.regular, in: volume.entries.file)
         }
-        return numbers
+        return numbers.filter { $0 > 0 && $0 <= Record.lastNumber }
     }
 }

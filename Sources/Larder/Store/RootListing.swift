@@ -52,7 +52,7 @@ struct RootListing {
             var directories = entries.map { [$0] } ?? []
             if hasTrash { directories += try trashed(fileSystem) }
             for directory in directories {
-                let files = try regularFiles(in: directory, fileSystem)
+                let files = try files(in: directory, fileSystem)
                 for name in files where try isEntry(name, in: directory, fileSystem) { return true }
                 if !files.isEmpty { isBare = false }
             }
@@ -66,7 +66,7 @@ struct RootListing {
         guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return false }
         var bytes = [UInt8](repeating: 0, count: min(size, 64 << 10))
         let count = try fileSystem.read(file.file, at: 0, into: &bytes)
-        for line in bytes.prefix(count).split(separator: UInt8(ascii: "\n")) {
+        for line in bytes.prefix(count).split(separator: UInt8(ascii: "\n"), maxSplits: 16) {
             if case .record = Array(line).withBytes({ Line($0) }) { return true }
         }
         let header = Array(#"[{"larder":"#.utf8)
@@ -77,20 +77,16 @@ struct RootListing {
 
     private func trashed(_ fileSystem: any FileSystem) throws(Errno) -> [SharedDescriptor] {
         let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
-        var names: [FileName] = []
-        try fileSystem.list(trash) { name, kind in
-            if case .number = name, kind == .directory { names.append(name) }
-            return true
-        }
         var directories = [SharedDescriptor(trash)]
-        for name in names {
-            directories.append(SharedDescriptor(try fileSystem.open(name, in: directories[0].file, for: .directory)))
+        for number in try fileSystem.numbers(.directory, in: directories[0].file) {
+            let directory = try fileSystem.open(.number(number), in: directories[0].file, for: .directory)
+            directories.append(SharedDescriptor(directory))
         }
         return directories
     }
 
-    private func regularFiles(in directory: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) -> [FileName]
-    {
+    /// The names of all but directories.
+    private func files(in directory: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) -> [FileName] {
         var names: [FileName] = []
         try fileSystem.list(directory.file) { name, kind in
             if kind != .directory { names.append(name) }

@@ -18,6 +18,7 @@ extension Store {
 
     private func setLife(_ life: Life, of key: Key, at now: Timestamp, in volume: Volume) throws(CacheError) -> Bool {
         guard let row = index.withShard(of: key, { $0.manifest.row(key) }), row.isFresh(at: now) else { return false }
+        try unseal()
         let number = try takeNumber()
         let isShorter = life.expires < row.life.expires
         if isShorter {

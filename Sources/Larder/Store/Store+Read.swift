@@ -30,8 +30,10 @@ extension Store {
 
     /// The same with writers of the key kept out: for a key that is overwritten again and again.
     private func readHoldingStripe(_ key: Key, at now: Timestamp) -> Data? {
-        let reading = try? changing(shard: key.shard) { volume throws(CacheError) in
-            use(key, at: now).map { volume.payload(of: $0) }
+        let reading = attempting { () throws(CacheError) in
+            try changing(shard: key.shard) { volume throws(CacheError) in
+                use(key, at: now).map { volume.payload(of: $0) }
+            }
         }
         guard let reading = reading ?? nil else { return nil }
         if case .payload(let payload) = reading { return payload }
@@ -88,6 +90,7 @@ extension Store {
     private func drop(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) throws(CacheError) -> Bool {
         try changing(shard: key.shard) { volume throws(CacheError) in
             guard isCurrent(row, key) else { return false }
+            try unseal()
             let number = try takeNumber()
             _ = commitBestEffort(.remove(key: row.key, number: number), in: volume) { index in
                 index.withShard(of: key) { shard in

@@ -28,6 +28,7 @@ extension Store {
             (shard.manifest.row(key), shard.doomed.filter { $0.hash == key.hash })
         }
         if row == nil, waiting.isEmpty, isReconciled { return nil }
+        try unseal()
         for file in waiting.map(\.file) + (row.map { [$0.file] } ?? []) {
             try translating("remove an entry", at: volume.path(of: file)) { () throws(Errno) in
                 try volume.unlink(file)

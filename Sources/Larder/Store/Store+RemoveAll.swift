@@ -90,20 +90,18 @@ extension Store {
         // One that has somebody to tell is never taken for another.
         chores.begin(progress == nil ? .emptyTrash : nil) { [weak self] in
             guard let self else { return false }
-            do throws(CacheError) {
-                let more = try onDisk { volume throws(CacheError) in
+            let more = attempting { () throws(CacheError) in
+                try onDisk { volume throws(CacheError) in
                     if isTrashLive { return false }
                     return try translating("empty the trash", at: path) { () throws(Errno) in
                         try trash.withLock { trash throws(Errno) in try trash.deleteSome(of: volume) }
                     }
                 }
-                let (removed, total) = trash.withLock { ($0.removed, $0.total) }
-                if let progress { events.run { progress(removed, total) } }
-                return more
-            } catch {
-                if error.code != .closed { report(error) }
-                return false
             }
+            guard let more else { return false }
+            let (removed, total) = trash.withLock { ($0.removed, $0.total) }
+            if let progress { events.run { progress(removed, total) } }
+            return more
         }
     }
 }

@@ -25,6 +25,7 @@ extension Store {
     private func store(
         _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, in volume: Volume
     ) throws(CacheError) -> Row? {
+        try unseal()
         let new = try create(payload, row, key, in: volume)
         let committed: (result: Row?, ticket: Ticket?)
         do {

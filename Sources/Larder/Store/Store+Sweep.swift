@@ -59,7 +59,8 @@ extension Store {
         let lines = printer.bytes
         do {
             _ = try onDisk { volume throws(CacheError) in
-                try commit(lines, count: rows.count, in: volume) { _ in }
+                try unseal()
+                return try commit(lines, count: rows.count, in: volume) { _ in }
             }
         } catch {
             report(error)

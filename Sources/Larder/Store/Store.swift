@@ -93,13 +93,13 @@ final class Store: Sendable {
         }
     }
 
-    /// Runs `body` in a block of `disk` while no other change of a key in this shard is under way.
+    /// Runs `body` in a block of `disk` while no other change of a key in this shard is under way. What touches the disk then
+    /// calls `unseal` first; dropping a row in memory does not.
     func changing<Result>(
         shard: Int, _ body: (Volume) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
         try onDisk { volume throws(CacheError) in
-            try unseal()
-            return try stripes[shard].withLock { _ throws(CacheError) in try body(volume) }
+            try stripes[shard].withLock { _ throws(CacheError) in try body(volume) }
         }
     }
 

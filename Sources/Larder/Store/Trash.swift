@@ -52,16 +52,10 @@ struct Trash: Sendable {
     }
 
     private mutating func listAll(in trash: borrowing FileDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
-        try fileSystem.list(trash) { name, kind in
-            if case .number = name, kind == .directory { directories.append(name) }
-            return true
-        }
+        directories = try fileSystem.numbers(.directory, in: trash).map(FileName.number)
         for name in directories {
             let directory = SharedDescriptor(try fileSystem.open(name, in: trash, for: .directory))
-            try fileSystem.list(directory.file) { name, kind in
-                if case .number = name, kind == .regular { files.append((directory, name)) }
-                return true
-            }
+            files += try fileSystem.numbers(.regular, in: directory.file).map { (directory, .number($0)) }
         }
         total = files.count
     }

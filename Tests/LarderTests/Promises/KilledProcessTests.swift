@@ -71,8 +71,13 @@ struct KilledProcessTests {
         #expect(lists.number(of: .list) == 1, "the directory itself, not the entries")
         #expect(again.count == 10)
         _ = again.data(forKey: "1")
+        #expect(try !again.removeValue(forKey: "none") && !again.setTimeToLive(.days(2), forKey: "none"))
+        world.clock.advance(by: .seconds(60))
+        again.settle()
         try again.close()
-        #expect(lists.number(of: .write) == 0, "a session that only reads writes nothing")
+        #expect(
+            lists.number(of: .write) == 0 && lists.number(of: .truncate) == 0,
+            "a session that changes nothing writes nothing, not even in its sweeps")
     }
 
     @Test("last uses are saved by the sweep when they are a minute newer")
