@@ -9,11 +9,7 @@ extension Store {
                 guard let self else { return false }
                 info.run { journal.schedule.due() }
                 unlinkAnyBehind()
-                do throws(CacheError) {
-                    try save(always: false)
-                } catch {
-                    report(error)
-                }
+                _ = attempting { () throws(CacheError) in try save(always: false) }
                 return false
             }
         }

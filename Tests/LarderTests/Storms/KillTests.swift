@@ -90,14 +90,19 @@ struct KillTests {
         return seen
     }
 
-    /// Runs a child until it has said so many bytes, kills it wherever it then is, and returns all that it said.
-    private func killedChild(_ directory: URL, seed: UInt64, afterBytes limit: Int) throws -> Data {
+    private func startedChild(_ directory: URL, seed: UInt64) throws -> (Process, Pipe) {
         let process = Process()
         process.executableURL = try Executables.url(of: "KillChild")
         process.arguments = [directory.path, "\(seed)"]
         let pipe = Pipe()
         process.standardOutput = pipe
         try process.run()
+        return (process, pipe)
+    }
+
+    /// Runs a child until it has said so many bytes, kills it wherever it then is, and returns all that it said.
+    private func killedChild(_ directory: URL, seed: UInt64, afterBytes limit: Int) throws -> Data {
+        let (process, pipe) = try startedChild(directory, seed: seed)
         var output = Data()
         while output.count < limit {
             let part = pipe.fileHandleForReading.availableData
@@ -115,12 +120,7 @@ struct KillTests {
     func directoryInUse() throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
-        let process = Process()
-        process.executableURL = try Executables.url(of: "KillChild")
-        process.arguments = [directory.path, "1"]
-        let pipe = Pipe()
-        process.standardOutput = pipe
-        try process.run()
+        let (process, pipe) = try startedChild(directory, seed: 1)
         _ = pipe.fileHandleForReading.availableData
         let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory) }
         #expect(error?.code == .directoryInUse && error?.path == directory.path)
