@@ -46,6 +46,9 @@ package protocol FileSystem: Sendable {
     /// Calls `body` with each name but `.` and `..`, in no order, until it answers `false`.
     func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno)
 
+    /// Bytes that the disk of an open directory has left for this user.
+    func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int
+
     /// Takes the exclusive advisory lock of an open directory; false when somebody else has it.
     func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
 }

@@ -146,6 +146,13 @@ enum Platform {
         _ = try retrying { Int(unlinkat(directory, name, isDirectory ? AT_REMOVEDIR : 0)) }
     }
 
+    static func freeSpace(_ raw: Int32) throws(Errno) -> Int {
+        var status = statvfs()
+        _ = try retrying { Int(fstatvfs(raw, &status)) }
+        let (bytes, overflow) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
+        return overflow ? .max : Int(clamping: bytes)
+    }
+
     static func lock(_ raw: Int32) throws(Errno) -> Bool {
         do {
             _ = try retrying { Int(flock(raw, LOCK_EX | LOCK_NB)) }

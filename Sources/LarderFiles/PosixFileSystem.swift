@@ -141,6 +141,10 @@ package struct PosixFileSystem: FileSystem {
         }
     }
 
+    package func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int {
+        try Platform.freeSpace(directory.raw)
+    }
+
     package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
         try Platform.lock(directory.raw)
     }

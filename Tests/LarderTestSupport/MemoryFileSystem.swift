@@ -23,6 +23,8 @@ package final class MemoryFileSystem: Sendable {
         var calls = 0
         var fault: (@Sendable (Int, Operation) -> Fault?)?
         var isDead = false
+        /// Bytes that fit on the disk.
+        var capacity = Int.max
         /// The killed write has left its part.
         var hasTorn = false
     }
@@ -44,6 +46,13 @@ package final class MemoryFileSystem: Sendable {
     package var calls: Int { state.withLock { $0.calls } }
 
     package var image: MemoryImage { state.withLock { $0.image } }
+
+    /// Makes the disk larger or smaller; all that is kept of it is what `freeSpace` says. A file takes whole blocks.
+    package func setCapacity(_ bytes: Int) {
+        state.withLock { $0.capacity = bytes }
+    }
+
+    package var freeSpace: Int { state.withLock { $0.capacity - $0.image.usedSpace } }
 
     /// Open descriptors: none may be left when a cache has gone.
     package var openCount: Int { state.withLock { $0.open.count } }
@@ -282,6 +291,13 @@ extension MemoryFileSystem: FileSystem {
             }
         }
         for (name, kind) in names where !body(name, kind) { return }
+    }
+
+    package func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int {
+        try call(.status) { state throws(Errno) in
+            _ = try state.node(directory)
+            return max(0, state.capacity - state.image.usedSpace)
+        }
     }
 
     package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {

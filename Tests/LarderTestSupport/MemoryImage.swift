@@ -59,6 +59,13 @@ package struct MemoryImage: Sendable {
         }
     }
 
+    /// Bytes that the files with a name take, in blocks.
+    package var usedSpace: Int {
+        Set(nodes.values.flatMap(\.children.values)).reduce(0) { sum, node in
+            sum + ((nodes[node]?.content.count ?? 0) + 4095) / 4096 * 4096
+        }
+    }
+
     /// Returns the node at a path; nil when there is none.
     package func node(at path: String) -> UInt64? {
         path.split(separator: "/").reduce(Self.root) { node, name in

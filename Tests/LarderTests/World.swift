@@ -74,6 +74,12 @@ extension DiskCache {
         }
         guard settled, let world else { return }
         #expect(store.index.doomedCount == 0, sourceLocation: sourceLocation)
+        var totals = Index.Totals()
+        store.index.forEachShard { shard in
+            totals.count += shard.manifest.count
+            totals.size += shard.manifest.size
+        }
+        #expect(store.index.totals == totals, sourceLocation: sourceLocation)
         let expected = files.map { FileName.number($0).description }.sorted()
         #expect(world.entryFiles == expected, "rows and files agree", sourceLocation: sourceLocation)
         let strange = world.names.filter { $0.hasSuffix(".tmp") }

@@ -14,6 +14,18 @@ extension DiskCache {
         public var saveDelay: Duration = .milliseconds(500)
         /// How often expired entries are dropped; nil: only when the directory is opened and by `removeExpired()`. A minute.
         public var sweepInterval: Duration? = .seconds(60)
+        /// How many entries there may be. The least recently used go when one more is stored, and some more with them, so
+        /// that not every write evicts: down to 5 % below. Enforced behind the write. None.
+        public var countLimit: Int?
+        /// How many payload bytes there may be; as `countLimit`. A larger value cannot be stored at all. None.
+        public var sizeLimit: Int?
+        /// For how long an entry may go unused, stored or read being a use. Enforced by the sweep. None: lives end by their
+        /// expiry alone.
+        public var ageLimit: Duration?
+        /// How many bytes are to be left free on the disk. When there are fewer, the least recently used entries go that make
+        /// up for what is lacking, once: another program that fills the disk does not empty the cache. Looked at behind writes
+        /// and by the sweep. None.
+        public var minimumFreeSpace: Int?
         /// What a stored value survives. `.killSafe`.
         public var durability: Durability = .killSafe
         /// Tells the time. The first opener's counts. It must be quick and must not call the cache. The system's clock.
@@ -26,8 +38,14 @@ extension DiskCache {
 
         var settings: StoreSettings {
             StoreSettings(
-                slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval, durability: durability
-            )
+                slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
+                durability: durability, limits: limits)
+        }
+
+        private var limits: StoreSettings.Limits {
+            StoreSettings.Limits(
+                count: countLimit.map { max(0, $0) }, size: sizeLimit.map { max(0, $0) },
+                age: ageLimit.map { max(0, $0.milliseconds) }, minimumFreeSpace: minimumFreeSpace)
         }
     }
 }

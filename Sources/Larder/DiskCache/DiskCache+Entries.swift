@@ -26,10 +26,10 @@ extension DiskCache {
     }
 
     /// The number of entries; expired ones that have not been swept yet included. O(1).
-    public var count: Int { readableStore?.index.count ?? 0 }
+    public var count: Int { readableStore?.index.totals.count ?? 0 }
 
     /// Payload bytes of all entries; expired ones that have not been swept yet included. O(1).
-    public var size: Int { readableStore?.index.size ?? 0 }
+    public var size: Int { readableStore?.index.totals.size ?? 0 }
 
     /// Gives a fresh entry a new life, from now on, without rewriting its value. O(1).
     ///

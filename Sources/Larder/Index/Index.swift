@@ -7,57 +7,82 @@ import LarderFiles
 final class Index: Sendable {
     static let shardCount = 1 << Key.shardBits
 
-    private let shards: [Lock<Shard>]
+    /// How many entries there are, and their payload bytes.
+    struct Totals: Hashable, Sendable {
+        var count = 0
+        var size = 0
+    }
 
-    init(_ shards: [Shard]) {
-        self.shards = shards.map { Lock($0) }
+    private let shards: [Lock<Shard>]
+    /// The sums over the shards; the lock is taken inside that of a shard.
+    private let sums = Lock(Totals())
+    private let uses = UseCounter()
+    private let keepsOrder: Lock<Bool>
+
+    /// With `keepsOrder` the order of use is known from the beginning.
+    init(_ content: [Shard], keepsOrder: Bool) {
+        self.keepsOrder = Lock(keepsOrder)
+        shards = content.map { _ in Lock(Shard()) }
+        replace(with: content)
     }
 
     func withShard<Result>(of key: Key, _ body: (inout Shard) -> Result) -> Result {
-        shards[key.shard].withLock(body)
+        withShard(at: key.shard, body)
     }
 
     func withShard<Result>(at position: Int, _ body: (inout Shard) -> Result) -> Result {
-        shards[position].withLock(body)
+        shards[position].withLock { shard in
+            let (count, size) = (shard.manifest.count, shard.manifest.size)
+            let result = body(&shard)
+            if shard.manifest.count != count || shard.manifest.size != size {
+                sums.withLock { sums in
+                    sums.count += shard.manifest.count - count
+                    sums.size += shard.manifest.size - size
+                }
+            }
+            return result
+        }
     }
 
     /// Calls `body` with one shard after the other, never with two at once.
     func forEachShard(_ body: (inout Shard) -> Void) {
-        for shard in shards { shard.withLock(body) }
+        for position in shards.indices { withShard(at: position, body) }
     }
 
     /// Puts the content of another index in the place of this one's.
     func replace(with fresh: [Shard]) {
-        for (shard, content) in zip(shards, fresh) {
-            let old = shard.withLock { state in
-                let old = state
-                state = content
-                state.hits = old.hits
-                state.misses = old.misses
-                return old
-            }
-            _ = consume old
-        }
+        for (position, content) in fresh.enumerated() { replace(position, with: content) }
     }
 
     /// Empties every shard but for its counters.
     func removeAll() {
-        for shard in shards {
-            let old = shard.withLock { state in
-                let old = state
-                state = Shard(hits: state.hits, misses: state.misses)
-                state.forgetGraves()
-                return old
-            }
-            _ = consume old
+        var empty = Shard()
+        empty.forgetGraves()
+        for position in shards.indices { replace(position, with: empty) }
+    }
+
+    private func replace(_ position: Int, with content: Shard) {
+        var content = content
+        if keepsOrder.withLock({ $0 }) { content.manifest.keepOrder(counting: uses) }
+        let old = withShard(at: position) { shard in
+            let old = shard
+            shard = content
+            shard.hits = old.hits
+            shard.misses = old.misses
+            return old
         }
+        _ = consume old
     }
 
-    var count: Int { total { $0.manifest.count } }
-    var size: Int { total { $0.manifest.size } }
-    var doomedCount: Int { total { $0.doomed.count } }
-
-    private func total(_ part: (Shard) -> Int) -> Int {
-        shards.reduce(0) { sum, shard in sum + shard.withLock { part($0) } }
+    /// From now on knows the order of use. O(n log n) the first time.
+    func keepOrder() {
+        let isKept = keepsOrder.withLock { isKept in
+            defer { isKept = true }
+            return isKept
+        }
+        if !isKept { forEachShard { $0.manifest.keepOrder(counting: uses) } }
     }
+
+    var totals: Totals { sums.withLock { $0 } }
+    var doomedCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.doomed.count } } }
 }

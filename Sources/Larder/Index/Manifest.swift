@@ -12,6 +12,8 @@ struct Manifest: Sendable {
     private var free: [UInt32] = []
     private var table = KeyTable()
     private var expiries = ExpiryQueue()
+    /// The slots by last use; kept from the first time that somebody has to know.
+    private var uses: LRUList?
     /// While the index is read from disk nothing is due; the reminders are made in one go at the end.
     private var isLoading = false
 
@@ -31,6 +33,7 @@ struct Manifest: Sendable {
     mutating func use(_ key: Key, at now: Timestamp, sliding: Bool) -> Row? {
         guard let slot = slot(key), rows[slot].isFresh(at: now) else { return nil }
         if now > rows[slot].used { rows[slot].used = now }
+        uses?.touch(slot, at: now)
         if sliding { rows[slot].life = rows[slot].life.renewed(at: now) }
         if now.millisecondsSince(savedUses[slot]) >= Self.useTolerance {
             // Not again until it has been taken: one note for a slot.
@@ -48,6 +51,7 @@ struct Manifest: Sendable {
             rows[slot] = row
             savedUses[slot] = row.used
             size += row.size - old.size
+            uses?.touch(slot, at: row.used)
             if row.life.expires < old.life.expires { remind(slot) }
             return old
         }
@@ -62,6 +66,7 @@ struct Manifest: Sendable {
         table.insert(tag: key.tag, slot: slot)
         count += 1
         size += row.size
+        uses?.append(slot, at: row.used)
         return slot
     }
 
@@ -103,6 +108,35 @@ struct Manifest: Sendable {
             }
         }
         return victims
+    }
+
+    /// True when a look at what has expired may find something. O(1).
+    func mayHaveExpired(at now: Timestamp) -> Bool {
+        expiries.reminders.first.map { $0.at <= now } ?? false
+    }
+
+    /// From now on keeps the rows in the order of their last use. O(n log n) the first time.
+    mutating func keepOrder(counting counter: UseCounter) {
+        if uses != nil { return }
+        var list = LRUList(counting: counter)
+        let slots = rows.indices.filter { rows[$0].file != 0 }.sorted {
+            (rows[$0].used, rows[$0].file) < (rows[$1].used, rows[$1].file)
+        }
+        for slot in slots { list.load(slot, usedAt: rows[slot].used) }
+        uses = list
+    }
+
+    /// Returns the rows whose last use is longest ago, at most `limit`, none used after `stamp`; with their stamps, the oldest
+    /// first. O(their number).
+    func leastRecentlyUsed(_ limit: Int, through stamp: UInt64 = .max) -> [(row: Row, stamp: UInt64)] {
+        guard let uses else { return [] }
+        var found: [(Row, UInt64)] = []
+        var next = uses.oldest
+        while let slot = next, found.count < limit, uses.stamp(of: slot) <= stamp {
+            found.append((rows[slot], uses.stamp(of: slot)))
+            next = uses.newer(than: slot)
+        }
+        return found
     }
 
     /// Takes out every row whose file number is below `number`. O(n).
@@ -167,6 +201,7 @@ struct Manifest: Sendable {
         free.append(UInt32(slot))
         count -= 1
         size -= row.size
+        uses?.remove(slot)
         return row
     }
 
@@ -213,6 +248,14 @@ extension Manifest {
                 found.append("\(row.key) has no reminder of its expiry")
                 continue
             }
+        }
+        guard uses != nil else { return found }
+        let order = leastRecentlyUsed(.max)
+        if order.count != count || Set(order.map(\.row.file)) != Set(live.map { rows[$0].file }) {
+            found.append("the order of use has \(order.count) rows")
+        }
+        if zip(order, order.dropFirst()).contains(where: { $0.stamp > $1.stamp }) {
+            found.append("the order of use is none")
         }
         return found
     }

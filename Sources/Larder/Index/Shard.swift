@@ -17,11 +17,6 @@ struct Shard: Sendable {
     var hits = 0
     var misses = 0
 
-    init(hits: Int = 0, misses: Int = 0) {
-        self.hits = hits
-        self.misses = misses
-    }
-
     /// Does again what a record says was done, as far as the row does not say more. Idempotent. Clears go to all shards.
     ///
     /// Files that are thereby superseded are none of its business: after a clean close there are none, after another the

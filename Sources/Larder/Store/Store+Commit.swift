@@ -25,8 +25,14 @@ extension Store {
 
     /// Publishes a change whose record is only a help to the next opening, and writes the record if that can be done.
     func commitBestEffort(_ record: Record, in volume: Volume, _ publish: (Index) -> Void) -> Ticket? {
+        commitBestEffort(JournalFormat.lines(record), count: 1, in: volume, publish)
+    }
+
+    func commitBestEffort(
+        _ lines: [UInt8], count: Int, in volume: Volume, _ publish: (Index) -> Void
+    ) -> Ticket? {
         do {
-            return try commit(JournalFormat.lines(record), in: volume, publish).ticket
+            return try commit(lines, count: count, in: volume, publish).ticket
         } catch {
             report(error)
             info.run {

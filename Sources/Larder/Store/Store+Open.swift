@@ -59,6 +59,7 @@ extension Store {
         reconcileBehind()
         if hasTrash { emptyTrash() }
         deleteBehind(leftovers)
+        enforceBehind()
         scheduleSweep()
     }
 
@@ -86,6 +87,7 @@ extension Store {
             chores.wait()
             unlinkAnyBehind()
             chores.wait()
+            saveUses()
             let saving = Result { () throws(CacheError) in
                 try chores.alone { () throws(CacheError) in try save(always: false) }
             }

@@ -36,6 +36,7 @@ extension Store {
             return reconciliation.isDone
         }
         unlinkAnyBehind()
+        enforceBehind()
         if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {
             if journal.isDirty, journal.schedule.changed() { scheduleSave() }

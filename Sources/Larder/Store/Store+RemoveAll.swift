@@ -36,7 +36,7 @@ extension Store {
         let fresh = try translating("remove all entries", at: path) { () throws(Errno) in
             try replaceEntries(of: old, with: number, trashedAs: trashNumber)
         }
-        let count = index.count
+        let count = index.totals.count
         volume = fresh
         reconciliation.withLock { $0 = Reconciliation(cleared: trashNumber) }
         let ticket = commitBestEffort(.clear(number: trashNumber), in: fresh) { index in

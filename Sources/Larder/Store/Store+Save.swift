@@ -25,7 +25,7 @@ extension Store {
     /// truth, and an index lost with the power is made again from them; unless `powerSafe`.
     func save(always: Bool) throws(CacheError) {
         if disk.sync(execute: { volume == nil }) { return }
-        let entries = index.count
+        let entries = index.totals.count
         let begun = try translating("begin a journal", at: path) { () throws(Errno) in
             try info.run { () throws(Errno) -> Begun? in
                 let isWorthIt = SaveSchedule.isWorthSaving(records: journal.records, entries: entries)

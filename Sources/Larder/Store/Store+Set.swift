@@ -8,6 +8,7 @@ extension Store {
     func set(
         _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp
     ) throws(CacheError) {
+        try checkSize(payload.count, of: key)
         let row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
             checksum: XXH64.hash(payload), attachments: attachments)
@@ -17,9 +18,20 @@ extension Store {
             }
         }
         tally.withLock { $0.stores += 1 }
+        enforceBehind(stored: row)
         guard let replaced else { return }
         unlinkSomeBehind(shard: key.shard)
         events.post(CacheEvent(.replaced, keys: [replaced.key]))
+    }
+
+    /// Refuses a value that would have to push out all others, and then itself.
+    func checkSize(_ size: Int, of key: Key) throws(CacheError) {
+        guard let limit = settings.limits.size, size > limit else { return }
+        let error = CacheError(
+            code: .tooLarge, message: "A value of \(size) bytes is larger than the cache may be, \(limit) bytes.",
+            path: path)
+        report(error, keys: [key.text])
+        throw error
     }
 
     private func store(

@@ -17,6 +17,7 @@ extension Store {
     }
 
     private func purge(_ shard: Int, at now: Timestamp) -> [Row] {
+        guard index.withShard(at: shard, { $0.manifest.mayHaveExpired(at: now) }) else { return [] }
         let victims = attempting { () throws(CacheError) in
             try changing(shard: shard) { _ throws(CacheError) in
                 index.withShard(at: shard) { $0.purge(at: now, limit: Self.slice) }
@@ -42,11 +43,16 @@ extension Store {
     private func sweep() {
         if reopenIfReplaced() { return }
         _ = removeExpired(at: clock.now)
-        for shard in 0..<Index.shardCount { saveUses(shard) }
+        saveUses()
         unlinkAnyBehind()
+        enforceBehind()
     }
 
     /// Writes down the last uses, and the lives that slid with them, that are a minute newer than the disk knows.
+    func saveUses() {
+        for shard in 0..<Index.shardCount { saveUses(shard) }
+    }
+
     private func saveUses(_ shard: Int) {
         let rows = index.withShard(at: shard) { $0.manifest.takeTouched() }
         if rows.isEmpty { return }

@@ -27,6 +27,10 @@ final class Store: Sendable {
     let stripes: [Lock<Void>]
     let tally = Lock(CacheStatistics())
     let reconciliation: Lock<Reconciliation>
+    /// Held while entries are chosen and evicted, so that two that do so do not evict twice as many. Outermost: taken before
+    /// `disk`.
+    let evicting = Lock(())
+    let freeSpace = Lock(FreeSpaceWatch())
     /// Open handles.
     let handles = Lock(0)
 
@@ -51,7 +55,7 @@ final class Store: Sendable {
         self.clock = clock
         self.settings = settings
         self.path = path
-        index = Index(loaded.shards)
+        index = Index(loaded.shards, keepsOrder: !settings.limits.areNone)
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
         reconciliation = Lock(loaded.reconciliation)
         lastNumber = Lock(loaded.lastNumber)

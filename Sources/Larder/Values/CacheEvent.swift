@@ -9,13 +9,18 @@ public struct CacheEvent: Sendable {
     public let keys: [String]
     /// The number of entries concerned.
     public let count: Int
+    /// Of `evicted`: the limit that was obeyed.
+    public let limit: CacheLimit?
     /// Of a failure: what, where and why.
     public let error: CacheError?
 
-    init(_ kind: Kind, keys: [String] = [], count: Int? = nil, error: CacheError? = nil) {
+    init(
+        _ kind: Kind, keys: [String] = [], count: Int? = nil, limit: CacheLimit? = nil, error: CacheError? = nil
+    ) {
         self.kind = kind
         self.keys = keys
         self.count = count ?? keys.count
+        self.limit = limit
         self.error = error
     }
 

@@ -10,6 +10,8 @@ public struct CacheStatistics: Hashable, Sendable {
     public var removals = 0
     /// Entries dropped because they had expired.
     public var expirations = 0
+    /// Entries dropped to obey a limit or a trim.
+    public var evictions = Evictions()
     /// Entries dropped because what was on disk was proven damaged.
     public var corruptions = 0
     /// Entries dropped because their file was gone.
@@ -24,4 +26,28 @@ public struct CacheStatistics: Hashable, Sendable {
     public var failures = 0
     /// Events that were not delivered because the handler was too slow.
     public var eventsDropped = 0
+
+    /// Entries dropped to obey a limit or a trim, by its kind.
+    public struct Evictions: Hashable, Sendable {
+        /// For `countLimit` and `trim(toCount:)`.
+        public var count = 0
+        /// For `sizeLimit` and `trim(toSize:)`.
+        public var size = 0
+        /// For `ageLimit` and `trim(toAge:)`.
+        public var age = 0
+        /// For `minimumFreeSpace` and `trim(toFreeSpace:)`.
+        public var freeSpace = 0
+
+        /// All of them.
+        public var total: Int { count + size + age + freeSpace }
+
+        mutating func add(_ number: Int, for limit: CacheLimit) {
+            switch limit {
+            case .size: size += number
+            case .age: age += number
+            case .freeSpace: freeSpace += number
+            default: count += number
+            }
+        }
+    }
 }

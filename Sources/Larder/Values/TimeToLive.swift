@@ -20,11 +20,7 @@ public struct TimeToLive: Hashable, Sendable {
 
     /// Creates a life of a given duration.
     public init(_ duration: Duration) {
-        let (seconds, attoseconds) = duration.components
-        let part = (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
-        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-        let (sum, overflow2) = whole.addingReportingOverflow(part)
-        self.init(.span(overflow || overflow2 ? (seconds < 0 ? 0 : Life.unlimited) : sum))
+        self.init(.span(duration.milliseconds))
     }
 
     /// The life that the cache is configured with: one day, unless changed.
@@ -71,6 +67,17 @@ public struct TimeToLive: Hashable, Sendable {
         case .until(let date):
             return date <= now ? nil : Life(expires: date, ttl: Life.unlimited)
         }
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded up; too many saturate, too few are none.
+    var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let part = (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        let (sum, overflow2) = whole.addingReportingOverflow(part)
+        return overflow || overflow2 ? (seconds < 0 ? 0 : Life.unlimited) : sum
     }
 }
 

@@ -1,0 +1,31 @@
+import LarderFiles
+
+/// Eviction by hand. The limits of the configuration do the same behind every write that crosses one.
+///
+/// Each call evicts the least recently used entries, deletes their files before it returns, and costs O(1) for each, besides
+/// O(n log n) for the first in a cache without limits, which has to find out the order of use. Failures are reported as events.
+extension DiskCache {
+    /// Evicts entries until there are at most `count`.
+    public func trim(toCount count: Int) {
+        guard let store = readableStore else { return }
+        store.trim(.count) { .entries(store.index.totals.count - max(0, count)) }
+    }
+
+    /// Evicts entries until their payloads have at most `size` bytes.
+    public func trim(toSize size: Int) {
+        guard let store = readableStore else { return }
+        store.trim(.size) { .overSize(max(0, size), lowWaterMark: max(0, size), of: store.index.totals) }
+    }
+
+    /// Evicts the entries that have not been used, read or stored, for longer than `age`.
+    public func trim(toAge age: Duration) {
+        let time = now.advanced(byMilliseconds: -max(0, age.milliseconds))
+        readableStore?.trim(.age) { .unusedSince(time) }
+    }
+
+    /// Evicts entries until `bytes` are free on the disk, as far as this cache can give: at most what is lacking when the call
+    /// begins.
+    public func trim(toFreeSpace bytes: Int) {
+        readableStore?.trim(toFreeSpace: bytes)
+    }
+}

@@ -1,0 +1,93 @@
+import LarderFiles
+
+/// Decides which entries go to obey a limit: those whose last use is longest ago, across all shards.
+struct EvictionPlan {
+    /// What has to go.
+    enum Need: Equatable {
+        case entries(Int)
+        /// Payload bytes: at least so many, and further entries as long as it is no more than `upTo`.
+        case bytes(Int, upTo: Int)
+        /// Bytes on disk, where a file takes whole blocks.
+        case space(Int)
+        case unusedSince(Timestamp)
+
+        /// What is too much for a limit on the size: down to the limit, and on to the mark but not below it.
+        static func overSize(_ limit: Int, lowWaterMark: Int, of totals: Index.Totals) -> Need {
+            .bytes(totals.size - limit, upTo: totals.size - lowWaterMark)
+        }
+    }
+
+    /// One entry that a shard would give up.
+    struct Offer {
+        let stamp: UInt64
+        /// Decides between uses of the same millisecond that come from an earlier session.
+        let file: UInt64
+        let size: Int
+        let space: Int
+        let used: Timestamp
+
+        init(_ row: Row, stamp: UInt64) {
+            self.stamp = stamp
+            file = row.file
+            size = row.size
+            space = EvictionPlan.space(of: row)
+            used = row.used
+        }
+    }
+
+    /// Disks hand out space in blocks, most of them of this size; bytes.
+    private static let block = 4096
+    /// What a footer takes at least, besides the key; bytes.
+    private static let footer = 160
+
+    /// What the file of an entry takes on disk, nearly, and not more; bytes.
+    static func space(of row: Row) -> Int {
+        (row.size + row.key.utf8.count + footer + block - 1) / block * block
+    }
+
+    /// What goes of a shard: so many, and of them what was not used since.
+    struct Part {
+        let shard: Int
+        var count = 0
+        var stamp: UInt64 = 0
+    }
+
+    let parts: [Part]
+
+    /// Plans for what the shards offer, each its oldest first. O(offers, times shards).
+    ///
+    /// Where a shard's offer is used up and the shard `hasMore`, the plan ends: what it would give next is not known.
+    init(_ offers: [[Offer]], hasMore: [Bool], need: Need, limit: Int) {
+        var parts = offers.indices.map { Part(shard: $0) }
+        var (entries, bytes, space) = (0, 0, 0)
+        while entries < limit {
+            guard let shard = Self.shardOfOldest(offers, parts) else { break }
+            let offer = offers[shard][parts[shard].count]
+            let isNeeded =
+                switch need {
+                case .entries(let count): entries < count
+                case .bytes(let count, let most): bytes < count || bytes + offer.size <= most
+                case .space(let count): space < count
+                case .unusedSince(let time): offer.used < time
+                }
+            if !isNeeded { break }
+            entries += 1
+            bytes += offer.size
+            space += offer.space
+            parts[shard].count += 1
+            parts[shard].stamp = offer.stamp
+            if parts[shard].count == offers[shard].count, hasMore[shard] { break }
+        }
+        self.parts = parts.filter { $0.count > 0 }
+    }
+
+    private static func shardOfOldest(_ offers: [[Offer]], _ parts: [Part]) -> Int? {
+        var oldest: (shard: Int, offer: Offer)?
+        for shard in offers.indices where parts[shard].count < offers[shard].count {
+            let offer = offers[shard][parts[shard].count]
+            if let oldest, (oldest.offer.stamp, oldest.offer.file) < (offer.stamp, offer.file) { continue }
+            oldest = (shard, offer)
+        }
+        return oldest?.shard
+    }
+}
