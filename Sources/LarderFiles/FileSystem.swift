@@ -8,6 +8,16 @@ package protocol FileSystem: Sendable {
     /// Makes it and its missing parents (mode 0700) as `creation` says.
     func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor
 
+    /// Opens a caller's file for reading, by a path that may lead through symbolic links.
+    func openFile(path: String) throws(Errno) -> FileDescriptor
+
+    /// Makes a file with the first `size` bytes of another, sharing them where the file system can, and returns it open for
+    /// reading and writing. It inherits nothing else: neither mode, flags nor attributes. After an error there is no such file.
+    func copy(
+        _ source: borrowing FileDescriptor, size: Int, as name: FileName, in directory: borrowing FileDescriptor,
+        access: FileAccess
+    ) throws(Errno) -> FileDescriptor
+
     /// Opens a file or directory inside `directory`.
     func open(
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
@@ -58,6 +68,14 @@ package enum DirectoryCreation: Sendable {
     case never, plain
     /// Made, and its name synced in its parent: it survives a power cut.
     case durable
+}
+
+/// Who may read a new file.
+package enum FileAccess: Sendable {
+    /// Its owner alone: mode 0600.
+    case owner
+    /// Whom the user's umask lets, as any program's file: mode 0666 less the umask.
+    case everybody
 }
 
 /// What a file is opened for. Always without following links, without blocking, closed on exec.

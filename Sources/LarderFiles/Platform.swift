@@ -26,6 +26,7 @@ extension Errno {
     package static let directoryNotEmpty = Errno(rawValue: ENOTEMPTY)
     /// What O_NOFOLLOW answers to a symbolic link.
     package static let tooManySymbolicLinks = Errno(rawValue: ELOOP)
+    package static let nameTooLong = Errno(rawValue: ENAMETOOLONG)
     package static let badDescriptor = Errno(rawValue: EBADF)
     package static let invalid = Errno(rawValue: EINVAL)
 }
@@ -62,6 +63,58 @@ enum Platform {
 
     static func openDirectory(path: UnsafePointer<CChar>) throws(Errno) -> Int32 {
         try open(path, in: workingDirectory, flags: O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    }
+
+    static func openFile(path: UnsafePointer<CChar>) throws(Errno) -> Int32 {
+        try open(path, in: workingDirectory, flags: O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    }
+
+    /// Makes a file, with the content of another where the file system can share it.
+    static func cloneOrCreate(
+        _ source: Int32, as name: UnsafePointer<CChar>, in directory: Int32, _ access: FileAccess
+    ) throws(Errno) -> (raw: Int32, isCloned: Bool) {
+        #if canImport(Darwin)
+            if access == .owner, let raw = clone(source, as: name, in: directory) { return (raw, true) }
+        #endif
+        let flags = O_RDWR | O_CREAT | O_EXCL | always
+        let mode = mode_t(access == .owner ? 0o600 : 0o666)
+        let target = Int32(try retrying { Int(openat(directory, name, flags, mode)) })
+        return (target, shareBlocks(of: source, with: target))
+    }
+
+    #if canImport(Darwin)
+        /// Clones, and takes away what a clone inherits. Nil when that cannot be done; then there is no such file.
+        private static func clone(_ source: Int32, as name: UnsafePointer<CChar>, in directory: Int32) -> Int32? {
+            guard fclonefileat(source, directory, name, UInt32(CLONE_NOFOLLOW | CLONE_NOOWNERCOPY)) == 0 else {
+                return nil
+            }
+            let plain = openat(directory, name, O_RDONLY | always)
+            defer { if plain >= 0 { close(plain) } }
+            if plain >= 0, fchflags(plain, 0) == 0, fchmod(plain, mode_t(0o600)) == 0, removeAttributes(plain) {
+                let raw = openat(directory, name, O_RDWR | always)
+                if raw >= 0 { return raw }
+            }
+            unlinkat(directory, name, 0)
+            return nil
+        }
+
+        private static func removeAttributes(_ raw: Int32) -> Bool {
+            let length = flistxattr(raw, nil, 0, 0)
+            if length <= 0 { return length == 0 }
+            var names = [CChar](repeating: 0, count: length)
+            guard flistxattr(raw, &names, length, 0) == length else { return false }
+            return names.split(separator: 0).allSatisfy { fremovexattr(raw, Array($0) + [0], 0) == 0 }
+        }
+    #endif
+
+    /// Lets a new file share the blocks of another, whole, on file systems that can (btrfs, xfs, bcachefs). False: nothing done.
+    static func shareBlocks(of source: Int32, with target: Int32) -> Bool {
+        #if canImport(Glibc)
+            // FICLONE of linux/fs.h, a macro that Swift does not import.
+            return ioctl(target, 0x4004_9409, source) == 0
+        #else
+            return false
+        #endif
     }
 
     /// Never retried: after EINTR the descriptor is closed all the same.

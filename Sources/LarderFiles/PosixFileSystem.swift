@@ -43,6 +43,44 @@ package struct PosixFileSystem: FileSystem {
         return FileDescriptor(raw: try opened.get(), of: self)
     }
 
+    package func openFile(path: String) throws(Errno) -> FileDescriptor {
+        FileDescriptor(raw: try Platform.openFile(path: path), of: self)
+    }
+
+    package func copy(
+        _ source: borrowing FileDescriptor, size: Int, as name: FileName, in directory: borrowing FileDescriptor,
+        access: FileAccess
+    ) throws(Errno) -> FileDescriptor {
+        let (from, to) = (source.raw, directory.raw)
+        let opened = name.withCString { name in
+            Result { () throws(Errno) in try Platform.cloneOrCreate(from, as: name, in: to, access) }
+        }
+        let (raw, isCloned) = try opened.get()
+        let file = FileDescriptor(raw: raw, of: self)
+        do {
+            if isCloned { try truncate(file, to: size) } else { try fill(file, from: source, size) }
+        } catch {
+            try? remove(name, in: directory, directory: false)
+            throw error
+        }
+        return file
+    }
+
+    private func fill(
+        _ file: borrowing FileDescriptor, from source: borrowing FileDescriptor, _ size: Int
+    ) throws(Errno) {
+        var buffer = [UInt8](repeating: 0, count: min(size, 1 << 20))
+        var done = 0
+        while done < size {
+            let count = min(try read(source, at: done, into: &buffer), size - done)
+            if count == 0 { return }
+            try buffer.withBytes { bytes throws(Errno) in
+                try write(bytes.part(0..<count), .none, to: file, at: done)
+            }
+            done += count
+        }
+    }
+
     package func close(_ raw: Int32) {
         Platform.close(raw)
     }

@@ -170,6 +170,30 @@ extension MemoryFileSystem: FileSystem {
         return FileDescriptor(raw: raw, of: self)
     }
 
+    package func openFile(path: String) throws(Errno) -> FileDescriptor {
+        let raw = try call(.open) { state throws(Errno) in
+            guard let node = state.image.node(at: path) else { throw .noEntry }
+            return state.descriptor(node)
+        }
+        return FileDescriptor(raw: raw, of: self)
+    }
+
+    package func copy(
+        _ source: borrowing FileDescriptor, size: Int, as name: FileName, in directory: borrowing FileDescriptor,
+        access: FileAccess
+    ) throws(Errno) -> FileDescriptor {
+        let file = try open(name, in: directory, for: .creating)
+        do {
+            var bytes = [UInt8](repeating: 0, count: size)
+            let count = try read(source, at: 0, into: &bytes)
+            try write(Array(bytes.prefix(count)), to: file, at: 0)
+        } catch {
+            try? remove(name, in: directory, directory: false)
+            throw error
+        }
+        return file
+    }
+
     package func open(
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
     ) throws(Errno) -> FileDescriptor {

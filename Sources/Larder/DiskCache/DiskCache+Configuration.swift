@@ -28,6 +28,8 @@ extension DiskCache {
         public var minimumFreeSpace: Int?
         /// What a stored value survives. `.killSafe`.
         public var durability: Durability = .killSafe
+        /// How the index is saved. `.json`.
+        public var manifestFormat: ManifestFormat = .json
         /// Tells the time. The first opener's counts. It must be quick and must not call the cache. The system's clock.
         public var now: @Sendable () -> Date = { Date() }
         /// Is told of every failure and every removal with its cause. The handle's own. None.
@@ -39,7 +41,7 @@ extension DiskCache {
         var settings: StoreSettings {
             StoreSettings(
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
-                durability: durability, limits: limits)
+                durability: durability, manifestFormat: manifestFormat, limits: limits)
         }
 
         private var limits: StoreSettings.Limits {

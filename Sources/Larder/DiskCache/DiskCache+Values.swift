@@ -36,7 +36,7 @@ extension DiskCache {
         try setData(data, forKey: key, ttl: ttl, metadata: metadata)
     }
 
-    private func decoded<Value>(_ key: String, _ what: String, _ decode: (Data) throws -> Value?) -> Value? {
+    func decoded<Value>(_ key: String, _ what: String, _ decode: (Data) throws -> Value?) -> Value? {
         guard let data = data(forKey: key) else { return nil }
         if let value = try? decode(data) { return value }
         let message = "What is stored for the key is not \(what)."

@@ -98,6 +98,20 @@ public final class DiskCache: Sendable {
     /// What the cache has done since its directory was opened in this process. O(1).
     public var statistics: CacheStatistics { store.statistics }
 
+    /// Reads every entry, and removes what is proven damaged. O(n and bytes); for tools and tests.
+    ///
+    /// Others may go on using the cache meanwhile. No use is counted.
+    ///
+    /// - Parameter progress: Told, from time to time and on the caller's thread, how many entries of how many have been read.
+    /// - Returns: What was found; print it.
+    /// - Throws: `.closed`, `.io` when the directory cannot be listed.
+    @discardableResult
+    public func verify(
+        progress: (@Sendable (_ checked: Int, _ total: Int) -> Void)? = nil
+    ) throws(CacheError) -> VerificationReport {
+        try openStore.verify(progress: progress)
+    }
+
     var isClosed: Bool { session.isClosed.withLock { $0 } }
 
     /// The machine, for a write.

@@ -2,7 +2,7 @@ import LarderFiles
 
 /// Every file name in a cache's directory.
 ///
-///     manifest.json                     the last saved index
+///     manifest.json, manifest.plist     the last saved index, in the one format or the other
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
 ///     entries/<sequence number>         one file per entry
@@ -10,7 +10,7 @@ import LarderFiles
 ///
 /// Generations and sequence numbers are 16 lower-case hex digits.
 enum DirectoryLayout: Hashable {
-    case manifest
+    case manifest(ManifestFormat)
     case temporaryManifest(UInt64)
     case journal(UInt64)
     case entries
@@ -21,6 +21,7 @@ enum DirectoryLayout: Hashable {
 
     var name: FileName {
         switch self {
+        case .manifest(.propertyList): .text("manifest.plist")
         case .manifest: .text("manifest.json")
         case .temporaryManifest(let generation): .text("manifest-\(FileName.number(generation)).tmp")
         case .journal(let generation): .text("journal-\(FileName.number(generation)).jsonl")
@@ -32,7 +33,8 @@ enum DirectoryLayout: Hashable {
     init?(_ name: FileName) {
         guard case .text(let text) = name else { return nil }
         switch text {
-        case "manifest.json": self = .manifest
+        case "manifest.json": self = .manifest(.json)
+        case "manifest.plist": self = .manifest(.propertyList)
         case "entries": self = .entries
         case "trash": self = .trash
         default:

@@ -10,31 +10,76 @@ enum XXH64 {
 
     /// Returns the hash of `bytes`. O(n).
     static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
-        guard let start = bytes.baseAddress else { return avalanche(seed &+ prime5) }
-        let end = start + bytes.count
-        var position = start
-        var hash: UInt64
-        if bytes.count >= 32 {
-            var lane1 = seed &+ prime1 &+ prime2
-            var lane2 = seed &+ prime2
-            var lane3 = seed
-            var lane4 = seed &- prime1
-            repeat {
-                lane1 = round(lane1, word(position))
-                lane2 = round(lane2, word(position + 8))
-                lane3 = round(lane3, word(position + 16))
-                lane4 = round(lane4, word(position + 24))
-                position += 32
-            } while end - position >= 32
-            hash = rotated(lane1, 1) &+ rotated(lane2, 7) &+ rotated(lane3, 12) &+ rotated(lane4, 18)
-            hash = merged(hash, lane1)
-            hash = merged(hash, lane2)
-            hash = merged(hash, lane3)
-            hash = merged(hash, lane4)
-        } else {
-            hash = seed &+ prime5
+        if bytes.count < 32 { return finished(seed &+ prime5, bytes, length: bytes.count) }
+        var lanes = Lanes(seed: seed)
+        let rest = lanes.mix(bytes)
+        return finished(lanes.merged, rest, length: bytes.count)
+    }
+
+    /// The hash of bytes that come in pieces, the seed being 0. All pieces but the last are multiples of 32 bytes long.
+    struct Stream {
+        private var lanes = Lanes(seed: 0)
+        private var length = 0
+
+        /// Adds a piece that is not the last. O(its length).
+        mutating func add(_ piece: UnsafeRawBufferPointer) {
+            precondition(piece.count.isMultiple(of: 32), "the bytes in between would be lost")
+            length += piece.count
+            _ = lanes.mix(piece)
         }
-        hash &+= UInt64(bytes.count)
+
+        /// Returns the hash with the last piece added, which may be empty. O(its length).
+        consuming func finish(_ piece: UnsafeRawBufferPointer) -> UInt64 {
+            length += piece.count
+            if length < 32 { return XXH64.finished(prime5, piece, length: length) }
+            let rest = lanes.mix(piece)
+            return XXH64.finished(lanes.merged, rest, length: length)
+        }
+    }
+
+    /// What goes on for every 32 bytes.
+    private struct Lanes {
+        private var lane1: UInt64
+        private var lane2: UInt64
+        private var lane3: UInt64
+        private var lane4: UInt64
+
+        init(seed: UInt64) {
+            lane1 = seed &+ prime1 &+ prime2
+            lane2 = seed &+ prime2
+            lane3 = seed
+            lane4 = seed &- prime1
+        }
+
+        /// Mixes in all whole 32 bytes, and returns the rest.
+        @inline(__always)
+        mutating func mix(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+            guard let start = bytes.baseAddress else { return bytes }
+            let end = start + bytes.count
+            var position = start
+            while end - position >= 32 {
+                lane1 = XXH64.round(lane1, word(position))
+                lane2 = XXH64.round(lane2, word(position + 8))
+                lane3 = XXH64.round(lane3, word(position + 16))
+                lane4 = XXH64.round(lane4, word(position + 24))
+                position += 32
+            }
+            return UnsafeRawBufferPointer(start: position, count: end - position)
+        }
+
+        var merged: UInt64 {
+            let hash = rotated(lane1, 1) &+ rotated(lane2, 7) &+ rotated(lane3, 12) &+ rotated(lane4, 18)
+            return XXH64.merged(XXH64.merged(XXH64.merged(XXH64.merged(hash, lane1), lane2), lane3), lane4)
+        }
+    }
+
+    /// Mixes in the last bytes, fewer than 32.
+    @inline(__always)
+    private static func finished(_ mixed: UInt64, _ rest: UnsafeRawBufferPointer, length: Int) -> UInt64 {
+        var hash = mixed &+ UInt64(length)
+        guard let start = rest.baseAddress else { return avalanche(hash) }
+        let end = start + rest.count
+        var position = start
         while end - position >= 8 {
             hash = rotated(hash ^ round(0, word(position)), 27) &* prime1 &+ prime4
             position += 8

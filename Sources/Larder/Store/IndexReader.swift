@@ -1,3 +1,4 @@
+import Foundation
 import LarderFiles
 
 /// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.
@@ -7,7 +8,7 @@ struct IndexReader {
     let path: String
 
     func read(_ listing: RootListing, into replay: inout IndexReplay) throws(CacheError) {
-        let manifest = listing.hasManifest ? try readManifest(into: &replay) : .absent
+        let manifest = try readManifests(listing, into: &replay)
         var journals = listing.journals
         replay.journals.generations = journals
         if case .intact(let generation) = manifest {
@@ -25,6 +26,62 @@ struct IndexReader {
         case intact(generation: UInt64)
     }
 
+    /// Reads the manifest. Where there are two, the format has been changed: the higher generation wins.
+    private func readManifests(
+        _ listing: RootListing, into replay: inout IndexReplay
+    ) throws(CacheError) -> Manifest {
+        replay.journals.manifests = listing.manifests
+        guard listing.manifests.contains(.propertyList) else {
+            return listing.manifests.isEmpty ? .absent : try readManifest(into: &replay)
+        }
+        let content = try readPropertyList()
+        if listing.manifests.contains(.json) {
+            guard let content else {
+                replay.damagedLines += 1
+                _ = try readManifest(into: &replay)
+                return .damaged
+            }
+            if try savedGeneration() > content.generation { return try readManifest(into: &replay) }
+        }
+        guard let content else {
+            replay.damagedLines += 1
+            return .damaged
+        }
+        for record in content.records { replay.apply(record) }
+        replay.damagedLines += content.damagedRecords
+        return content.damagedRecords == 0 ? .intact(generation: content.generation) : .damaged
+    }
+
+    /// Nil when it is damaged.
+    private func readPropertyList() throws(CacheError) -> PropertyListManifest.Content? {
+        let name = DirectoryLayout.manifest(.propertyList).name
+        var bytes: [UInt8] = []
+        do {
+            guard let (file, size) = try fileSystem.openRegular(name, in: root.file),
+                size <= PropertyListManifest.longest
+            else { return nil }
+            bytes = [UInt8](repeating: 0, count: size)
+            guard try fileSystem.read(file.file, at: 0, into: &bytes) == size else { return nil }
+        } catch .io {
+            return nil
+        } catch {
+            throw CacheError(error, doing: "read \(name)", path: path)
+        }
+        let content = PropertyListManifest.content(of: Data(bytes))
+        if let content, content.version > Record.version { throw newer(content.version) }
+        return content
+    }
+
+    /// The generation that `manifest.json` tells in its first line; 0 when it does not.
+    private func savedGeneration() throws(CacheError) -> UInt64 {
+        var scratch = IndexReplay()
+        var generation: UInt64 = 0
+        _ = try readLines(of: DirectoryLayout.manifest(.json).name, into: &scratch) { line, _ in
+            if case .record(.header(_, let found, _)) = line { generation = found }
+        }
+        return generation
+    }
+
     /// True when the journals that go with the manifest are there without a gap.
     private func isComplete(_ journals: [UInt64], _ manifest: Manifest) -> Bool {
         let first: UInt64 =
@@ -40,7 +97,7 @@ struct IndexReader {
         var generation: UInt64?
         var hasEnd = false
         let damagedBefore = replay.damagedLines
-        let outcome = try readLines(of: DirectoryLayout.manifest.name, into: &replay) { line, _ in
+        let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, into: &replay) { line, _ in
             if case .record(.header(_, let found, _)) = line { generation = found }
             if case .end = line { hasEnd = true }
         }

@@ -31,6 +31,8 @@ final class Journal {
     private let closedLength: Int
     /// How often it was found that the journal does not tell what the index knows: the manifest has to be rewritten.
     private(set) var demands: Int
+    /// The formats in which there is a manifest on disk.
+    private(set) var manifests: [ManifestFormat]
     var schedule = SaveSchedule()
 
     init(_ loaded: LoadedJournals, of volume: Volume, durability: Durability) {
@@ -45,6 +47,7 @@ final class Journal {
         isBroken = loaded.isBroken
         savedGeneration = loaded.savedGeneration
         records = loaded.records
+        manifests = loaded.manifests
         endsClosed = loaded.endsClosed
         demands = loaded.isDamaged ? 1 : 0
     }
@@ -117,6 +120,12 @@ final class Journal {
         isBegunForSave = false
         records -= recordsSaved
         demands -= demandsMet
+    }
+
+    /// Notes that there is a manifest in a format; returns the others, which are older.
+    func wrote(_ format: ManifestFormat) -> [ManifestFormat] {
+        defer { manifests = [format] }
+        return manifests.filter { $0 != format }
     }
 
     /// Notes that an older journal has been deleted.
@@ -210,6 +219,7 @@ struct LoadedJournals {
     /// The last journal could not be read to its end.
     var isBroken = false
     var savedGeneration: UInt64 = 0
+    var manifests: [ManifestFormat] = []
     var records = 0
     var endsClosed = false
     /// Bytes of the record that says so, with its line feed.

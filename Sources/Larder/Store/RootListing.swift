@@ -1,3 +1,4 @@
+import Foundation
 import LarderFiles
 
 /// The names in a cache's directory, sorted by what they are.
@@ -6,7 +7,7 @@ struct RootListing {
     private(set) var hasForeign = false
     private(set) var hasEntries = false
     private(set) var hasTrash = false
-    private(set) var hasManifest = false
+    private(set) var manifests: [ManifestFormat] = []
     private(set) var journals: [UInt64] = []
     private(set) var temporaries: [UInt64] = []
 
@@ -30,7 +31,7 @@ struct RootListing {
     private mutating func add(_ name: FileName, _ kind: FileKind) {
         isEmpty = false
         switch (DirectoryLayout(name), kind) {
-        case (.manifest, .regular): hasManifest = true
+        case (.manifest(let format), .regular): manifests.append(format)
         case (.journal(let generation), .regular): journals.append(generation)
         case (.temporaryManifest(let generation), .regular): temporaries.append(generation)
         case (.entries, .directory): hasEntries = true
@@ -44,8 +45,7 @@ struct RootListing {
     func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
         try translating("look at the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
-            let indexes = journals.map(DirectoryLayout.journal) + (hasManifest ? [.manifest] : [])
-            for index in indexes {
+            for index in journals.map(DirectoryLayout.journal) + manifests.map(DirectoryLayout.manifest) {
                 if try isIndex(index.name, fileSystem) { return true }
                 isBare = false
             }
@@ -68,6 +68,11 @@ struct RootListing {
         let count = try fileSystem.read(file.file, at: 0, into: &bytes)
         for line in bytes.prefix(count).split(separator: UInt8(ascii: "\n"), maxSplits: 16) {
             if case .record = Array(line).withBytes({ Line($0) }) { return true }
+        }
+        if name == DirectoryLayout.manifest(.propertyList).name, size <= PropertyListManifest.longest {
+            bytes = [UInt8](repeating: 0, count: size)
+            let count = try fileSystem.read(file.file, at: 0, into: &bytes)
+            if PropertyListManifest.content(of: Data(bytes.prefix(count))) != nil { return true }
         }
         let header = Array(#"[{"larder":"#.utf8)
         let isManifest = zip(bytes, header).allSatisfy(==)

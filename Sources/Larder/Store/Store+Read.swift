@@ -4,12 +4,19 @@ import LarderFiles
 extension Store {
     /// Returns the payload of a fresh entry, verified; nil for a miss. What cannot be read is a miss, counted and reported.
     func read(_ key: Key, at now: Timestamp) -> Data? {
+        read(key, at: now) { volume, row in volume.payload(of: row) }
+    }
+
+    /// Does something with the file of a fresh entry; nil for a miss.
+    func read<Value>(
+        _ key: Key, at now: Timestamp, _ body: (Volume, Row) -> Volume.Reading<Value>
+    ) -> Value? {
         // A writer may replace the file between the look-up and the opening; each time it does, it has made progress.
         for _ in 0..<3 {
             guard let row = use(key, at: now) else { return nil }
-            switch try? onDisk({ volume throws(CacheError) in volume.payload(of: row) }) {
-            case .payload(let payload):
-                return payload
+            switch try? onDisk({ volume throws(CacheError) in body(volume, row) }) {
+            case .value(let value):
+                return value
             case .gone where isCurrent(row, key):
                 forget(row, key, as: .lost)
             case .gone:
@@ -25,18 +32,20 @@ extension Store {
             takeBackHit(key, asMiss: true)
             return nil
         }
-        return readHoldingStripe(key, at: now)
+        return readHoldingStripe(key, at: now, body)
     }
 
     /// The same with writers of the key kept out: for a key that is overwritten again and again.
-    private func readHoldingStripe(_ key: Key, at now: Timestamp) -> Data? {
+    private func readHoldingStripe<Value>(
+        _ key: Key, at now: Timestamp, _ body: (Volume, Row) -> Volume.Reading<Value>
+    ) -> Value? {
         let reading = attempting { () throws(CacheError) in
             try changing(shard: key.shard) { volume throws(CacheError) in
-                use(key, at: now).map { volume.payload(of: $0) }
+                use(key, at: now).map { body(volume, $0) }
             }
         }
         guard let reading = reading ?? nil else { return nil }
-        if case .payload(let payload) = reading { return payload }
+        if case .value(let value) = reading { return value }
         if case .failed(let error) = reading { report(error, keys: [key.text]) }
         takeBackHit(key, asMiss: true)
         return nil
@@ -78,13 +87,15 @@ extension Store {
         return isThere == true ? row : nil
     }
 
-    /// Forgets an entry whose file is gone or proven damaged, unless a newer value has come.
-    private func forget(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) {
+    /// Forgets an entry whose file is gone or proven damaged, unless a newer value has come. Returns whether it did.
+    @discardableResult
+    func forget(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) -> Bool {
         let dropped = attempting { () throws(CacheError) in try drop(row, key, as: cause) }
-        guard dropped == true else { return }
+        guard dropped == true else { return false }
         report(CacheEvent(cause, keys: [row.key])) { statistics in
             if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
         }
+        return true
     }
 
     private func drop(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) throws(CacheError) -> Bool {

@@ -41,7 +41,7 @@ extension Store {
             try writeManifest(begun.generation, in: begun.root)
         }
         try translating("delete an old journal", at: path) { () throws(Errno) in
-            try deleteJournals(older: begun)
+            try deleteOlder(than: begun)
         }
     }
 
@@ -56,7 +56,7 @@ extension Store {
 
     private func writeManifest(_ generation: UInt64, in root: SharedDescriptor) throws(Errno) {
         let temporary = DirectoryLayout.temporaryManifest(generation).name
-        let manifest = DirectoryLayout.manifest.name
+        let manifest = DirectoryLayout.manifest(settings.manifestFormat).name
         guard try isReplaceable(manifest, in: root) else { throw .exists }
         let file = try createAnew(temporary, in: root)
         do throws(Errno) {
@@ -91,6 +91,7 @@ extension Store {
     }
 
     private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
+        if settings.manifestFormat == .propertyList { return try writePropertyList(generation, to: file) }
         var printer = RecordPrinter(reserving: 64 << 10)
         var offset = 0
         func flush() throws(Errno) {
@@ -98,19 +99,31 @@ extension Store {
             offset += printer.bytes.count
             printer.removeAll()
         }
-        ManifestFormat.begin(&printer, generation: generation, last: lastTaken)
+        JSONManifest.begin(&printer, generation: generation, last: lastTaken)
+        try forEachRecord { record throws(Errno) in
+            JSONManifest.append(record, to: &printer)
+            if printer.bytes.count >= 60 << 10 { try flush() }
+        }
+        JSONManifest.end(&printer)
+        try flush()
+    }
+
+    private func writePropertyList(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
+        var manifest = PropertyListManifest(generation: generation, last: lastTaken)
+        try forEachRecord { record throws(Errno) in manifest.append(record) }
+        guard let data = try? manifest.encoded() else { throw .invalid }
+        try fileSystem.write(Array(data), to: file.file, at: 0)
+    }
+
+    /// Calls `body` with all that a manifest tells, a shard at a time.
+    private func forEachRecord(_ body: (Record) throws(Errno) -> Void) throws(Errno) {
         let cleared = reconciliation.withLock { $0.cleared }
-        if cleared > 0 { ManifestFormat.append(.clear(number: cleared), to: &printer) }
+        if cleared > 0 { try body(.clear(number: cleared)) }
         for shard in 0..<Index.shardCount {
             let (rows, graves) = snapshot(shard)
-            for (key, number) in graves { ManifestFormat.append(.remove(key: key.text, number: number), to: &printer) }
-            for row in rows where row.file != 0 {
-                ManifestFormat.append(.set(row), to: &printer)
-                if printer.bytes.count >= 60 << 10 { try flush() }
-            }
+            for (key, number) in graves { try body(.remove(key: key.text, number: number)) }
+            for row in rows where row.file != 0 { try body(.set(row)) }
         }
-        ManifestFormat.end(&printer)
-        try flush()
     }
 
     /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here.
@@ -136,14 +149,21 @@ extension Store {
         }
     }
 
-    private func deleteJournals(older begun: Begun) throws(Errno) {
-        let old = info.run {
+    /// Deletes what the new manifest has made superfluous.
+    private func deleteOlder(than begun: Begun) throws(Errno) {
+        let old = info.run { () -> (journals: [UInt64], manifests: [ManifestFormat]) in
             // The directory may have been replaced meanwhile, and the journal with it.
-            guard ObjectIdentifier(journal) == begun.journal else { return [UInt64]() }
+            guard ObjectIdentifier(journal) == begun.journal else { return ([], []) }
             journal.saved(begun.generation, recordsSaved: begun.records, demandsMet: begun.demands)
-            return journal.generations.filter { $0 < begun.generation }
+            let journals = journal.generations.filter { $0 < begun.generation }
+            return (journals, journal.wrote(settings.manifestFormat))
         }
-        for generation in old {
+        for format in old.manifests {
+            do {
+                try fileSystem.remove(DirectoryLayout.manifest(format).name, in: begun.root.file, directory: false)
+            } catch .noEntry {}
+        }
+        for generation in old.journals {
             do {
                 try fileSystem.remove(DirectoryLayout.journal(generation).name, in: begun.root.file, directory: false)
             } catch .noEntry {}

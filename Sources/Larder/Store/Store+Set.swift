@@ -12,16 +12,62 @@ extension Store {
         let row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
             checksum: XXH64.hash(payload), attachments: attachments)
-        let replaced = try retryingReopened(key) { () throws(CacheError) in
-            try changing(shard: key.shard) { volume throws(CacheError) in
-                try store(payload, row, key, in: volume)
+        _ = try set(.bytes(payload), row, key, mayReplace: true)
+    }
+
+    /// Where a payload comes from.
+    enum Source {
+        case bytes(UnsafeRawBufferPointer)
+        /// Size and checksum are taken from the copy.
+        case copy(of: SharedDescriptor)
+    }
+
+    /// Stores a row whose file is still to be made. Unless `mayReplace`, a fresh entry is left alone; false then.
+    func set(_ source: Source, _ row: Row, _ key: Key, mayReplace: Bool) throws(CacheError) -> Bool {
+        let stored = try retryingReopened(key) { () throws(CacheError) in
+            try onDisk { volume throws(CacheError) in
+                try unseal()
+                var row = row
+                let content = try content(of: source, for: &row, in: volume)
+                return try stripes[key.shard].withLock { _ throws(CacheError) in
+                    if !mayReplace, index.withShard(of: key, { $0.manifest.row(key) })?.isFresh(at: row.stored) == true {
+                        takeBack(content, of: key, in: volume)
+                        return StoredRow?.none
+                    }
+                    return StoredRow(row: row, replaced: try store(content, row, key, in: volume))
+                }
             }
         }
+        guard let stored else { return false }
         tally.withLock { $0.stores += 1 }
-        enforceBehind(stored: row)
-        guard let replaced else { return }
+        enforceBehind(stored: stored.row)
+        guard let replaced = stored.replaced else { return true }
         unlinkSomeBehind(shard: key.shard)
         events.post(CacheEvent(.replaced, keys: [replaced.key]))
+        return true
+    }
+
+    private struct StoredRow {
+        let row: Row
+        let replaced: Row?
+    }
+
+    /// A payload that is ready to get its name and its footer.
+    private enum Content {
+        case bytes(UnsafeRawBufferPointer)
+        case staged(StagedFile)
+    }
+
+    /// Deletes what has been staged for nothing.
+    private func takeBack(_ content: Content, of key: Key, in volume: Volume) {
+        if case .staged(let staged) = content { discard(staged.number, of: key, in: volume) }
+    }
+
+    private func content(of source: Source, for row: inout Row, in volume: Volume) throws(CacheError) -> Content {
+        switch source {
+        case .bytes(let bytes): .bytes(bytes)
+        case .copy(let file): .staged(try stage(file, as: &row, in: volume))
+        }
     }
 
     /// Refuses a value that would have to push out all others, and then itself.
@@ -35,10 +81,15 @@ extension Store {
     }
 
     private func store(
-        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, in volume: Volume
+        _ content: Content, _ row: Row, _ key: Key, in volume: Volume
     ) throws(CacheError) -> Row? {
-        try unseal()
-        let new = try create(payload, row, key, in: volume)
+        let new: NewFile
+        do {
+            new = try create(content, row, key, in: volume)
+        } catch {
+            takeBack(content, of: key, in: volume)
+            throw error
+        }
         let committed: (result: Row?, ticket: Ticket?)
         do {
             committed = try new.text.withBytes { bytes throws(CacheError) in
@@ -68,10 +119,11 @@ extension Store {
     }
 
     private func create(
-        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, in volume: Volume
+        _ content: Content, _ row: Row, _ key: Key, in volume: Volume
     ) throws(CacheError) -> NewFile {
         var new = NewFile(row: row, text: [], lineLength: 0)
-        var mayRetry = true
+        // What has been staged was tried again then.
+        var mayRetry = if case .bytes = content { true } else { false }
         while true {
             new.row.file = try takeNumber()
             new.row.change = new.row.file
@@ -81,7 +133,7 @@ extension Store {
                 throw CacheError(code: .tooLarge, message: "Key and metadata make a record of more than 1 MiB.")
             }
             do {
-                try write(payload, new, key, in: volume)
+                try write(content, new, key, in: volume)
                 return new
             } catch .exists {
                 continue
@@ -106,16 +158,19 @@ extension Store {
     }
 
     private func write(
-        _ payload: UnsafeRawBufferPointer, _ new: NewFile, _ key: Key, in volume: Volume
+        _ content: Content, _ new: NewFile, _ key: Key, in volume: Volume
     ) throws(Errno) {
-        let file = try fileSystem.open(.number(new.row.file), in: volume.entries.file, for: .creating)
+        let file = try open(content, as: .number(new.row.file), in: volume)
         do {
             try new.text.withBytes { text throws(Errno) in
                 let footer = UnsafeRawBufferPointer(rebasing: text.dropFirst())
-                try fileSystem.write(payload, footer, to: file, at: 0)
+                switch content {
+                case .bytes(let payload): try fileSystem.write(payload, footer, to: file.file, at: 0)
+                case .staged: try fileSystem.write(footer, .none, to: file.file, at: new.row.size)
+                }
             }
             guard isPowerSafe else { return }
-            try fileSystem.sync(file)
+            try fileSystem.sync(file.file)
             try volume.entriesSync.sync(through: volume.entriesSync.note())
         } catch {
             discard(new.row.file, of: key, in: volume)
@@ -123,8 +178,23 @@ extension Store {
         }
     }
 
+    /// Creates the file of an entry, or gives a staged one its name. Numbers are new, so what has the name is not ours.
+    private func open(_ content: Content, as name: FileName, in volume: Volume) throws(Errno) -> SharedDescriptor {
+        let entries = volume.entries
+        guard case .staged(let staged) = content else {
+            return SharedDescriptor(try fileSystem.open(name, in: entries.file, for: .creating))
+        }
+        do {
+            _ = try fileSystem.status(of: name, in: entries.file)
+        } catch .noEntry {
+            try fileSystem.rename(.number(staged.number), in: entries.file, to: name, in: entries.file)
+            return staged.file
+        }
+        throw .exists
+    }
+
     /// Undoes the file of a value that could not be stored. Emptied first: without its footer nothing adopts it.
-    private func discard(_ file: UInt64, of key: Key, in volume: Volume) {
+    func discard(_ file: UInt64, of key: Key, in volume: Volume) {
         if let open = try? fileSystem.open(.number(file), in: volume.entries.file, for: .updating) {
             try? fileSystem.truncate(open, to: 0)
         }

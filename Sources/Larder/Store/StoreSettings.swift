@@ -6,6 +6,7 @@ struct StoreSettings: Hashable, Sendable {
     var saveDelay: Duration
     var sweepInterval: Duration?
     var durability: Durability
+    var manifestFormat: ManifestFormat
     var limits: Limits
 
     /// What the cache may take; nil: as much as there is.

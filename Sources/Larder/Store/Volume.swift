@@ -33,9 +33,9 @@ struct Volume: Sendable {
 }
 
 extension Volume {
-    /// What came of reading a payload.
-    enum Reading {
-        case payload(Data)
+    /// What came of reading an entry.
+    enum Reading<Value> {
+        case value(Value)
         /// The file does not exist.
         case gone
         /// All bytes were read, and they are not those that were stored.
@@ -43,30 +43,45 @@ extension Volume {
         case failed(CacheError)
     }
 
-    /// Reads the payload of a row and verifies it against the row.
-    func payload(of row: Row) -> Reading {
+    /// Opens the file of a row.
+    func open(_ row: Row) -> Reading<SharedDescriptor> {
         do {
             guard let (file, size) = try fileSystem.openRegular(.number(row.file), in: entries.file) else {
                 return .failed(notOurs(row.file))
             }
-            guard size >= row.size else { return .damaged }
-            // Not `Data(count:)`, which would fill the memory with zeros first.
-            guard let start = malloc(max(row.size, 1)) else {
-                return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))
-            }
-            var isHandedOver = false
-            defer { if !isHandedOver { free(start) } }
-            let bytes = UnsafeMutableRawBufferPointer(start: start, count: row.size)
-            let count = try fileSystem.read(file.file, at: 0, into: bytes)
-            guard count == row.size, XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum else { return .damaged }
-            isHandedOver = true
-            // Made last: `Data` copies few bytes into itself and frees the memory at once.
-            return .payload(Data(bytesNoCopy: start, count: row.size, deallocator: .free))
+            return size >= row.size ? .value(file) : .damaged
         } catch .noEntry {
             return .gone
         } catch {
             return .failed(CacheError(error, doing: "read an entry", path: path(of: row.file)))
         }
+    }
+
+    /// Reads the payload of a row and verifies it against the row.
+    func payload(of row: Row) -> Reading<Data> {
+        let file: SharedDescriptor
+        switch open(row) {
+        case .value(let opened): file = opened
+        case .gone: return .gone
+        case .damaged: return .damaged
+        case .failed(let error): return .failed(error)
+        }
+        // Not `Data(count:)`, which would fill the memory with zeros first.
+        guard let start = malloc(max(row.size, 1)) else {
+            return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))
+        }
+        var isHandedOver = false
+        defer { if !isHandedOver { free(start) } }
+        let bytes = UnsafeMutableRawBufferPointer(start: start, count: row.size)
+        do {
+            let count = try fileSystem.read(file.file, at: 0, into: bytes)
+            guard count == row.size, XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum else { return .damaged }
+        } catch {
+            return .failed(CacheError(error, doing: "read an entry", path: path(of: row.file)))
+        }
+        isHandedOver = true
+        // Made last: `Data` copies few bytes into itself and frees the memory at once.
+        return .value(Data(bytesNoCopy: start, count: row.size, deallocator: .free))
     }
 
     func notOurs(_ file: UInt64) -> CacheError {

@@ -7,7 +7,7 @@
 ///
 /// It is read and written a line at a time, and a bad line costs that line alone. Without the last line it is damaged.
 /// After an unclean close it also keeps the `remove` and `clear` records that reconciling still needs.
-enum ManifestFormat {
+enum JSONManifest {
     static func begin(_ printer: inout RecordPrinter, generation: UInt64, last: UInt64) {
         printer.append("[")
         printer.append(.header(version: Record.version, generation: generation, last: last))

@@ -1,0 +1,73 @@
+public import Foundation
+import LarderFiles
+
+extension DiskCache {
+    /// Stores the content of a file. O(size); where the file system can share blocks (APFS, btrfs, xfs), no byte of a large file
+    /// is copied, only read once for its checksum.
+    ///
+    /// Only the content is taken: mode, flags and attributes of the file are not. The checksum is that of the copy, so a file
+    /// that changes meanwhile is stored as it was copied. The file itself is left alone.
+    ///
+    /// - Parameters:
+    ///   - url: A regular file, or a symbolic link to one.
+    ///   - key: Any string of at most 64 KiB.
+    ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
+    ///   - metadata: Kept beside the value and readable without it. None by default.
+    /// - Throws: `.notFound` when there is no such file; and what `setData(_:forKey:ttl:metadata:)` throws. The old value is
+    ///   then still there.
+    public func copyFile(
+        at url: URL, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+    ) throws(CacheError) {
+        let store = try openStore
+        let key = try checked(key)
+        let now = now
+        let (file, size) = try openSource(url)
+        guard let life = ttl.life(from: now, default: configuration.defaultTTL) else {
+            _ = try store.remove(key, at: now)
+            return
+        }
+        _ = try store.setCopy(
+            of: file, size: size, for: key, life: life, attachments: Attachments(metadata: metadata), mayReplace: true,
+            at: now)
+    }
+
+    /// Writes the value of a key to a file, verified against its checksum before the file appears. O(size).
+    ///
+    /// A file that is there is replaced in one step; a half-written one is never seen, though a killed process may leave a
+    /// hidden `.larder-` file beside it. The new file has the mode of any new file.
+    ///
+    /// - Parameters:
+    ///   - key: Any string.
+    ///   - url: The file to write, in a directory that exists.
+    /// - Returns: False for a miss; nothing is written then.
+    /// - Throws: `.noSpace`, `.io`, `.closed`, `.invalidName`. What was there before is then still there.
+    public func exportFile(forKey key: String, to url: URL) throws(CacheError) -> Bool {
+        let store = try openStore
+        let name = url.lastPathComponent
+        guard url.isFileURL, !name.isEmpty, !["/", ".", ".."].contains(name), !url.path.utf8.contains(0) else {
+            throw CacheError(code: .invalidName, message: "A value is exported to a file.", path: url.absoluteString)
+        }
+        let parent = url.deletingLastPathComponent().path
+        let directory = try translating("open the directory", at: parent) { () throws(Errno) in
+            SharedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
+        }
+        return try store.export(Key(key), as: .text(name), in: directory, at: now)
+    }
+
+    private func openSource(_ url: URL) throws(CacheError) -> (file: SharedDescriptor, size: Int) {
+        guard url.isFileURL, !url.path.utf8.contains(0) else {
+            throw CacheError(code: .invalidName, message: "A value is copied from a file.", path: url.absoluteString)
+        }
+        do {
+            let file = SharedDescriptor(try store.fileSystem.openFile(path: url.path))
+            let status = try store.fileSystem.status(of: file.file)
+            if status.kind == .regular { return (file, status.size) }
+        } catch .noEntry {
+            throw CacheError(
+                code: .notFound, message: "There is no such file.", path: url.path, errno: Errno.noEntry.rawValue)
+        } catch {
+            throw CacheError(error, doing: "open the file", path: url.path)
+        }
+        throw CacheError(code: .io, message: "Only a regular file can be copied in.", path: url.path)
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import LarderFiles
+
+/// Reads the binary format: objects, a table of their offsets, and a trailer of 32 bytes that tells where the table is.
+///
+/// Source: the comment at the head of https://github.com/apple-oss-distributions/CF/blob/main/CFBinaryPList.c.
+/// Every offset and length is checked; lists that contain themselves, or one another many times over, are refused.
+struct BinaryPropertyListReader {
+    private static let headerLength = 8
+    private static let trailerLength = 32
+
+    private let bytes: UnsafeRawBufferPointer
+    /// Where the objects end and the table begins.
+    private let table: Int
+    private let offsetWidth: Int
+    private let referenceWidth: Int
+    private let count: Int
+    /// Objects that may still be read. Each mention of one takes a byte at least, so an honest list has no more than bytes.
+    private var budget: Int
+    /// What is long is read once, however often it is mentioned.
+    private var strings: [Int: PropertyList] = [:]
+
+    static func read(_ bytes: UnsafeRawBufferPointer) -> PropertyList? {
+        guard bytes.count >= headerLength + trailerLength else { return nil }
+        let trailer = bytes.count - trailerLength
+        guard let count = integer(bytes, at: trailer + 8, width: 8),
+            let top = integer(bytes, at: trailer + 16, width: 8), let table = integer(bytes, at: trailer + 24, width: 8)
+        else { return nil }
+        let offsetWidth = Int(bytes[trailer + 6])
+        let referenceWidth = Int(bytes[trailer + 7])
+        guard (1...8).contains(offsetWidth), (1...8).contains(referenceWidth), table >= headerLength, table <= trailer,
+            count <= (trailer - table) / offsetWidth
+        else { return nil }
+        var reader = BinaryPropertyListReader(
+            bytes: bytes, table: table, offsetWidth: offsetWidth, referenceWidth: referenceWidth, count: count)
+        return reader.object(top, depth: 0)
+    }
+
+    private init(
+        bytes: UnsafeRawBufferPointer, table: Int, offsetWidth: Int, referenceWidth: Int, count: Int
+    ) {
+        self.bytes = bytes
+        self.table = table
+        self.offsetWidth = offsetWidth
+        self.referenceWidth = referenceWidth
+        self.count = count
+        budget = bytes.count
+    }
+
+    private mutating func object(_ number: Int, depth: Int) -> PropertyList? {
+        guard number < count, depth < PropertyList.deepest, budget > 0,
+            let offset = Self.integer(bytes, at: table + number * offsetWidth, width: offsetWidth),
+            offset >= Self.headerLength, offset < table
+        else { return nil }
+        budget -= 1
+        let marker = bytes[offset]
+        switch marker >> 4 {
+        case 0x0: return marker == 0x08 || marker == 0x09 ? .boolean(marker == 0x09) : nil
+        case 0x1: return integer(at: offset + 1, width: 1 << Int(marker & 15))
+        case 0x2: return real(at: offset + 1, width: 1 << Int(marker & 15)).map(PropertyList.real)
+        case 0x3: return marker == 0x33 ? date(at: offset + 1) : nil
+        case 0x4, 0x5, 0x6: return text(number, marker, at: offset)
+        case 0x8: return reference(at: offset + 1, width: Int(marker & 15) + 1)
+        case 0xA: return array(marker, at: offset, depth)
+        case 0xD: return dictionary(marker, at: offset, depth)
+        default: return nil
+        }
+    }
+
+    /// A big-endian number of up to eight bytes; nil when it does not fit into an `Int` or lies outside.
+    private static func integer(_ bytes: UnsafeRawBufferPointer, at offset: Int, width: Int) -> Int? {
+        guard offset >= 0, offset <= bytes.count - width else { return nil }
+        let value = bytes.part(offset..<offset + width).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        return Int(exactly: value)
+    }
+
+    private func word(at offset: Int, width: Int) -> UInt64? {
+        guard offset <= table - width else { return nil }
+        return bytes.part(offset..<offset + width).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// One, two and four bytes are unsigned, eight are signed; sixteen hold what is too large for that.
+    private func integer(at offset: Int, width: Int) -> PropertyList? {
+        switch width {
+        case 1, 2, 4:
+            return word(at: offset, width: width).flatMap { Int(exactly: $0) }.map(PropertyList.integer)
+        case 8:
+            return word(at: offset, width: 8).map { .integer(Int(truncatingIfNeeded: Int64(bitPattern: $0))) }
+        case 16:
+            guard let high = word(at: offset, width: 8), let low = word(at: offset + 8, width: 8) else { return nil }
+            if high == 0 { return Int(exactly: low).map(PropertyList.integer) ?? .large(low) }
+            let signed = Int64(bitPattern: low)
+            return high == .max && signed < 0 ? .integer(Int(truncatingIfNeeded: signed)) : nil
+        default:
+            return nil
+        }
+    }
+
+    private func real(at offset: Int, width: Int) -> Double? {
+        switch width {
+        case 4: word(at: offset, width: 4).map { Double(Float(bitPattern: UInt32(truncatingIfNeeded: $0))) }
+        case 8: word(at: offset, width: 8).map { Double(bitPattern: $0) }
+        default: nil
+        }
+    }
+
+    private func date(at offset: Int) -> PropertyList? {
+        real(at: offset, width: 8).map { .date(Date(timeIntervalSinceReferenceDate: $0)) }
+    }
+
+    private func reference(at offset: Int, width: Int) -> PropertyList? {
+        guard width <= 8 else { return nil }
+        return word(at: offset, width: width).flatMap { Int(exactly: $0) }.map(PropertyList.reference)
+    }
+
+    /// The length in the marker, or, when there is no room for it, in the integer behind; and where the content begins.
+    private func extent(_ marker: UInt8, at offset: Int) -> (start: Int, count: Int)? {
+        if marker & 15 != 15 { return (offset + 1, Int(marker & 15)) }
+        guard offset + 1 < table, bytes[offset + 1] >> 4 == 1 else { return nil }
+        let width = 1 << Int(bytes[offset + 1] & 15)
+        guard width <= 8, let count = word(at: offset + 2, width: width).flatMap({ Int(exactly: $0) }) else {
+            return nil
+        }
+        return (offset + 2 + width, count)
+    }
+
+    private mutating func text(_ number: Int, _ marker: UInt8, at offset: Int) -> PropertyList? {
+        if let known = strings[number] { return known }
+        let unit = marker >> 4 == 6 ? 2 : 1
+        guard let (start, count) = extent(marker, at: offset), start <= table, count <= (table - start) / unit else {
+            return nil
+        }
+        let content = bytes.part(start..<start + count * unit)
+        let list: PropertyList =
+            switch marker >> 4 {
+            case 4: .data(Data(content))
+            case 5: .string(String(decoding: content, as: UTF8.self))
+            default:
+                .string(
+                    String(
+                        decoding: (0..<count).map { UInt16(content[2 * $0]) << 8 | UInt16(content[2 * $0 + 1]) },
+                        as: UTF16.self))
+            }
+        if count > 15 { strings[number] = list }
+        return list
+    }
+
+    private func references(_ count: Int, at start: Int) -> [Int]? {
+        guard start <= table, count <= (table - start) / referenceWidth else { return nil }
+        var references: [Int] = []
+        references.reserveCapacity(count)
+        for position in 0..<count {
+            guard let number = Self.integer(bytes, at: start + position * referenceWidth, width: referenceWidth) else {
+                return nil
+            }
+            references.append(number)
+        }
+        return references
+    }
+
+    private mutating func array(_ marker: UInt8, at offset: Int, _ depth: Int) -> PropertyList? {
+        guard let (start, count) = extent(marker, at: offset), let numbers = references(count, at: start) else {
+            return nil
+        }
+        var elements: [PropertyList] = []
+        for number in numbers {
+            guard let element = object(number, depth: depth + 1) else { return nil }
+            elements.append(element)
+        }
+        return .array(elements)
+    }
+
+    private mutating func dictionary(_ marker: UInt8, at offset: Int, _ depth: Int) -> PropertyList? {
+        guard let (start, count) = extent(marker, at: offset), let keys = references(count, at: start),
+            let values = references(count, at: start + count * referenceWidth)
+        else { return nil }
+        var pairs: [PropertyList.Pair] = []
+        for (key, value) in zip(keys, values) {
+            guard case .string(let key)? = object(key, depth: depth + 1), let value = object(value, depth: depth + 1)
+            else { return nil }
+            pairs.append(PropertyList.Pair(key: key, value: value))
+        }
+        return .dictionary(pairs)
+    }
+}

@@ -1,0 +1,66 @@
+import Foundation
+
+/// Looks into a keyed archive before Foundation does.
+///
+/// On Linux `NSKeyedUnarchiver` ends the process where it throws elsewhere: over an archive of another class, of classes that are
+/// not known, or with references to nowhere (swift-corelibs-foundation 6.2). What has been forged with care still can do that.
+struct KeyedArchive {
+    private let objects: [PropertyList]
+    private let root: Int
+
+    /// Nil when the bytes are no keyed archive with an object at its root.
+    init?(_ data: Data) {
+        guard let list = PropertyList(data), list["$archiver"]?.string == "NSKeyedArchiver",
+            let objects = list["$objects"]?.array, case .reference(let root)? = list["$top"]?[NSKeyedArchiveRootObjectKey],
+            objects.indices.contains(root), objects.allSatisfy({ Self.referencesAreInside($0, objects.count) })
+        else { return nil }
+        self.objects = objects
+        self.root = root
+    }
+
+    /// Foundation's own values, which may always stand inside of an object.
+    static let plainClasses: [AnyClass] = [
+        NSArray.self, NSDictionary.self, NSSet.self, NSString.self, NSNumber.self, NSData.self, NSDate.self, NSURL.self,
+        NSUUID.self, NSNull.self,
+    ]
+
+    /// True when Foundation can be trusted with it: the root is of this type; all classes are known and code securely; and a
+    /// collection holds plain values, for it asks for nothing else.
+    func isReadable<Object: NSObject>(as type: Object.Type) -> Bool {
+        guard let rootClass = classOfObject(root), rootClass is Object.Type else { return false }
+        let isCollection = [NSArray.self, NSDictionary.self, NSSet.self].contains { Self.isKind(rootClass, of: $0) }
+        return objects.indices.allSatisfy { position in
+            guard objects[position]["$class"] != nil else { return true }
+            guard let found = classOfObject(position), found is any NSSecureCoding.Type else { return false }
+            return !isCollection || Self.plainClasses.contains { Self.isKind(found, of: $0) }
+        }
+    }
+
+    private static func isKind(_ found: AnyClass, of wanted: AnyClass) -> Bool {
+        func isKind<Wanted>(_ wanted: Wanted.Type) -> Bool { found is Wanted.Type }
+        return _openExistential(wanted, do: isKind)
+    }
+
+    private func classOfObject(_ position: Int) -> AnyClass? {
+        switch objects[position] {
+        case .string(let string): return string == "$null" ? nil : NSString.self
+        case .integer, .large, .real, .boolean: return NSNumber.self
+        case .data: return NSData.self
+        case .dictionary:
+            guard case .reference(let number)? = objects[position]["$class"],
+                let name = objects[number]["$classname"]?.string
+            else { return nil }
+            return NSClassFromString(name)
+        case .array, .date, .reference: return nil
+        }
+    }
+
+    private static func referencesAreInside(_ list: PropertyList, _ count: Int) -> Bool {
+        switch list {
+        case .reference(let number): number < count
+        case .array(let elements): elements.allSatisfy { referencesAreInside($0, count) }
+        case .dictionary(let pairs): pairs.allSatisfy { referencesAreInside($0.value, count) }
+        default: true
+        }
+    }
+}

@@ -1,0 +1,213 @@
+import Foundation
+import LarderFiles
+
+/// Reads the XML format, in UTF-8: what property lists need of XML, and nothing that reaches outside of the file.
+struct XMLPropertyListReader {
+    private let bytes: UnsafeRawBufferPointer
+    private var position = 0
+
+    static func read(_ bytes: UnsafeRawBufferPointer) -> PropertyList? {
+        var reader = XMLPropertyListReader(bytes: bytes)
+        if bytes.has("\u{FEFF}", at: 0) { reader.position = 3 }
+        guard let outer = reader.openingTag() else { return nil }
+        guard outer.name == "plist" else { return reader.element(outer, depth: 0) }
+        guard !outer.isEmpty, let tag = reader.openingTag(), let list = reader.element(tag, depth: 0),
+            reader.closingTag("plist")
+        else { return nil }
+        return list
+    }
+
+    private init(bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+    }
+
+    private struct Tag {
+        let name: String
+        /// `<name/>`
+        let isEmpty: Bool
+    }
+
+    private mutating func element(_ tag: Tag, depth: Int) -> PropertyList? {
+        guard depth < PropertyList.deepest else { return nil }
+        switch tag.name {
+        case "dict": return tag.isEmpty ? .dictionary([]) : dictionary(depth)
+        case "array": return tag.isEmpty ? .array([]) : array(depth)
+        case "true", "false":
+            guard tag.isEmpty || closingTag(tag.name) else { return nil }
+            return .boolean(tag.name == "true")
+        default:
+            guard let text = tag.isEmpty ? "" : text(until: tag.name) else { return nil }
+            return Self.scalar(tag.name, text)
+        }
+    }
+
+    private static func scalar(_ name: String, _ text: String) -> PropertyList? {
+        let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        switch name {
+        case "string": return .string(text)
+        case "integer":
+            return integer(trimmed)
+        case "real": return Double(trimmed).map(PropertyList.real)
+        case "date": return date(trimmed).map(PropertyList.date)
+        case "data":
+            return Data(base64Encoded: trimmed, options: .ignoreUnknownCharacters).map(PropertyList.data)
+        default: return nil
+        }
+    }
+
+    private static func integer(_ text: String) -> PropertyList? {
+        let isNegative = text.hasPrefix("-")
+        let digits = isNegative || text.hasPrefix("+") ? text.dropFirst() : text[...]
+        let isHex = digits.hasPrefix("0x") || digits.hasPrefix("0X")
+        let magnitude = isHex ? UInt64(digits.dropFirst(2), radix: 16) : UInt64(digits)
+        guard let magnitude else { return nil }
+        if isNegative {
+            return magnitude <= UInt64(Int.max) + 1 ? .integer(Int(truncatingIfNeeded: 0 &- magnitude)) : nil
+        }
+        return Int(exactly: magnitude).map(PropertyList.integer) ?? .large(magnitude)
+    }
+
+    /// Reads `2013-05-01T12:00:00Z`; also with a fraction of the second.
+    static func date(_ text: String) -> Date? {
+        guard let parts = text.wholeMatch(of: /(-?\d{4,9})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d(?:\.\d{1,9})?)Z/)?.output,
+            let year = Int(parts.1), let month = Int(parts.2), let day = Int(parts.3), let hour = Int(parts.4),
+            let minute = Int(parts.5), let second = Double(parts.6),
+            (1...12).contains(month), (1...31).contains(day), hour < 24, minute < 60, second < 61
+        else { return nil }
+        let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60
+        return Date(timeIntervalSince1970: Double(seconds) + second)
+    }
+
+    /// Days since 1970 in the Gregorian calendar, counted in years that begin in March.
+    private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
+        let shifted = month > 2 ? year : year - 1
+        let era = (shifted >= 0 ? shifted : shifted - 399) / 400
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+
+    private mutating func array(_ depth: Int) -> PropertyList? {
+        var elements: [PropertyList] = []
+        while !closingTag("array") {
+            guard let tag = openingTag(), let element = element(tag, depth: depth + 1) else { return nil }
+            elements.append(element)
+        }
+        return .array(elements)
+    }
+
+    private mutating func dictionary(_ depth: Int) -> PropertyList? {
+        var pairs: [PropertyList.Pair] = []
+        while !closingTag("dict") {
+            guard let keyTag = openingTag(), keyTag.name == "key", let key = keyTag.isEmpty ? "" : text(until: "key"),
+                let tag = openingTag(), let value = element(tag, depth: depth + 1)
+            else { return nil }
+            pairs.append(PropertyList.Pair(key: key, value: value))
+        }
+        return .dictionary(pairs)
+    }
+
+    /// Reads the next opening tag; its attributes say nothing.
+    private mutating func openingTag() -> Tag? {
+        skipMisc()
+        guard bytes.has("<", at: position), !bytes.has("</", at: position) else { return nil }
+        let start = position + 1
+        guard skip(past: ">") else { return nil }
+        let isEmpty = bytes[position - 2] == UInt8(ascii: "/")
+        let content = bytes.part(start..<max(start, position - (isEmpty ? 2 : 1)))
+        let name = content.prefix { $0 > UInt8(ascii: " ") }
+        return Tag(name: String(decoding: name, as: UTF8.self), isEmpty: isEmpty)
+    }
+
+    /// Skips a closing tag of this name, if it is next.
+    private mutating func closingTag(_ name: String) -> Bool {
+        skipMisc()
+        guard bytes.has("</", at: position) else { return false }
+        let rest = UnsafeRawBufferPointer(rebasing: bytes[(position + 2)...])
+        guard rest.starts(with: name.utf8), rest.dropFirst(name.utf8.count).first == UInt8(ascii: ">") else {
+            return false
+        }
+        position += name.utf8.count + 3
+        return true
+    }
+
+    /// Skips white space, comments, processing instructions, and a document type that declares nothing by itself.
+    private mutating func skipMisc() {
+        while position < bytes.count {
+            if bytes[position] <= UInt8(ascii: " ") {
+                position += 1
+            } else if bytes.has("<!--", at: position) {
+                guard skip(past: "-->") else { return }
+            } else if bytes.has("<?", at: position) {
+                guard skip(past: "?>") else { return }
+            } else if bytes.has("<!DOCTYPE", at: position) {
+                let start = position
+                guard skip(past: ">") else { return }
+                if bytes.part(start..<position).contains(UInt8(ascii: "[")) {
+                    position = bytes.count
+                    return
+                }
+            } else {
+                return
+            }
+        }
+    }
+
+    /// Moves behind the next occurrence; to the end when there is none.
+    private mutating func skip(past end: StaticString) -> Bool {
+        while position < bytes.count {
+            if bytes.has(end, at: position) {
+                position += end.utf8CodeUnitCount
+                return true
+            }
+            position += 1
+        }
+        return false
+    }
+
+    /// Reads text up to the closing tag; nil when it is not UTF-8 or has anything but text in it.
+    private mutating func text(until name: String) -> String? {
+        var text: [UInt8] = []
+        while position < bytes.count {
+            switch bytes[position] {
+            case UInt8(ascii: "<"):
+                if bytes.has("<![CDATA[", at: position) {
+                    let start = position + 9
+                    guard skip(past: "]]>"), position - 3 >= start else { return nil }
+                    text.append(contentsOf: bytes[start..<position - 3])
+                } else if bytes.has("<!--", at: position) {
+                    guard skip(past: "-->") else { return nil }
+                } else {
+                    guard closingTag(name) else { return nil }
+                    return String(bytes: text, encoding: .utf8)
+                }
+            case UInt8(ascii: "&"):
+                guard let character = entity() else { return nil }
+                text.append(contentsOf: String(character).utf8)
+            default:
+                text.append(bytes[position])
+                position += 1
+            }
+        }
+        return nil
+    }
+
+    private mutating func entity() -> Character? {
+        let rest = bytes[position...].prefix(12)
+        guard let end = rest.firstIndex(of: UInt8(ascii: ";")) else { return nil }
+        let name = String(decoding: bytes[position + 1..<end], as: UTF8.self)
+        position = end + 1
+        switch name {
+        case "lt": return "<"
+        case "gt": return ">"
+        case "amp": return "&"
+        case "quot": return "\""
+        case "apos": return "'"
+        default:
+            let code =
+                name.hasPrefix("#x")
+                ? UInt32(name.dropFirst(2), radix: 16) : name.hasPrefix("#") ? UInt32(name.dropFirst()) : nil
+            return code.flatMap(Unicode.Scalar.init).map(Character.init)
+        }
+    }
+}

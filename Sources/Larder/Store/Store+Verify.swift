@@ -1,0 +1,75 @@
+import Dispatch
+import LarderFiles
+
+extension Store {
+    /// Entries between two calls of the progress.
+    private static let slice = 64
+
+    /// Reads every entry. What is proven damaged or gone is removed, as by a read. Changes go on meanwhile.
+    func verify(progress: Progress?) throws(CacheError) -> VerificationReport {
+        if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
+        let last = lastTaken
+        var report = VerificationReport()
+        var done = 0
+        let total = index.totals.count
+        for shard in 0..<Index.shardCount {
+            for row in snapshot(shard).rows where row.file != 0 {
+                try verify(row, &report)
+                done += 1
+                if done.isMultiple(of: Self.slice) { progress?(min(done, total), total) }
+            }
+        }
+        report.orphans = try countOrphans(through: last)
+        progress?(total, total)
+        return report
+    }
+
+    private func verify(_ row: Row, _ report: inout VerificationReport) throws(CacheError) {
+        let key = Key(row.key)
+        switch try onDisk({ volume throws(CacheError) in check(row, in: volume) }) {
+        case .value:
+            report.checked += 1
+            report.bytes += row.size
+        case .gone:
+            if forget(row, key, as: .lost) { report.missing.append(row.key) }
+        case .damaged:
+            if forget(row, key, as: .corrupt) { report.damaged.append(row.key) }
+        case .failed(let error):
+            self.report(error, keys: [row.key])
+            report.unreadable.append(row.key)
+        }
+    }
+
+    private func check(_ row: Row, in volume: Volume) -> Volume.Reading<Void> {
+        switch volume.open(row) {
+        case .value(let file):
+            do {
+                return try fileSystem.checksum(of: file.file, size: row.size) == row.checksum ? .value(()) : .damaged
+            } catch {
+                return .failed(CacheError(error, doing: "read an entry", path: volume.path(of: row.file)))
+            }
+        case .gone: return .gone
+        case .damaged: return .damaged
+        case .failed(let error): return .failed(error)
+        }
+    }
+
+    /// Counts the files that nothing mentions. Those of this moment's writers are waited for.
+    private func countOrphans(through last: UInt64) throws(CacheError) -> Int {
+        let names = try onDisk { volume throws(CacheError) in
+            try translating("list the entries", at: path) { () throws(Errno) in
+                try fileSystem.numbers(.regular, in: volume.entries.file)
+            }
+        }
+        disk.sync(flags: .barrier) {}
+        var strangers = Set(names.lazy.filter { $0 <= last })
+        index.forEachShard { shard in
+            for row in shard.manifest.rows { strangers.remove(row.file) }
+            for file in shard.doomed { strangers.remove(file.file) }
+        }
+        return try onDisk { volume throws(CacheError) in
+            // What was still there when it was listed may have gone since, and its row with it.
+            strangers.count { (try? fileSystem.status(of: .number($0), in: volume.entries.file)) != nil }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+/// What an import took over, what it did not, and why.
+public struct ImportReport: Sendable {
+    /// The keys that were imported, in the order of their UTF-8 bytes.
+    public internal(set) var imported: [String] = []
+    /// Payload bytes of all that was imported.
+    public internal(set) var importedBytes = 0
+    /// What was not, in the same order.
+    public internal(set) var skipped: [Skipped] = []
+
+    /// A key that was not imported.
+    public struct Skipped: Sendable {
+        /// The key.
+        public let key: String
+        /// Why it was not.
+        public let reason: Reason
+        /// What there is to say besides.
+        public let detail: String?
+
+        init(_ key: String, _ reason: Reason, detail: String? = nil) {
+            self.key = key
+            self.reason = reason
+            self.detail = detail
+        }
+    }
+
+    /// Why a key was not imported. More may come.
+    public struct Reason: Hashable, Sendable, CustomStringConvertible {
+        /// The reason in words.
+        public let description: String
+
+        private init(_ description: String) {
+            self.description = description
+        }
+
+        /// Its life is over.
+        public static let expired = Reason("expired")
+        /// What stands for the key in the list is no date.
+        public static let notADate = Reason("its expiry is no date")
+        /// The key's file name is empty, `.`, `..`, has a zero byte or is that of the list itself.
+        public static let invalidName = Reason("its file name is not usable")
+        /// There is no such file.
+        public static let missingFile = Reason("its file is missing")
+        /// What has the file's name is a directory, a symbolic link or something else.
+        public static let notAFile = Reason("its file is no regular file")
+        /// Another key with a later expiry has the same file.
+        public static let sharedFile = Reason("its file is another key's")
+        /// The cache has a fresh value for the key, which is newer than any import.
+        public static let alreadyStored = Reason("the cache has a value for it")
+        /// It could not be read or stored.
+        public static let failed = Reason("failed")
+    }
+}
+
+extension ImportReport: CustomStringConvertible {
+    /// A line about the whole, and one for each key that was skipped.
+    public var description: String {
+        var lines = ["imported \(imported.count) entries, \(importedBytes) bytes; skipped \(skipped.count)"]
+        for entry in skipped {
+            lines.append("  \(entry.key.debugDescription): \(entry.reason)\(entry.detail.map { " (\($0))" } ?? "")")
+        }
+        return lines.joined(separator: "\n")
+    }
+}
