@@ -88,6 +88,20 @@ package struct MemoryImage: Sendable {
         nodes[node]?.content = content
     }
 
+    /// Puts a file into a directory that is there.
+    package mutating func add(_ content: [UInt8], at path: String) {
+        let parts = path.split(separator: "/")
+        guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }
+        let node = (nodes.keys.max() ?? Self.root) + 1
+        apply(.link(directory: parent, name: String(name), node: node, isDirectory: false))
+        nodes[node]?.content = content
+    }
+
+    /// Copies a file.
+    package mutating func copy(_ path: String, to target: String) {
+        add(content(at: path) ?? [], at: target)
+    }
+
     package mutating func remove(at path: String) {
         let parts = path.split(separator: "/")
         guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }

@@ -11,7 +11,8 @@ struct KeyedArchive {
     /// Nil when the bytes are no keyed archive with an object at its root.
     init?(_ data: Data) {
         guard let list = PropertyList(data), list["$archiver"]?.string == "NSKeyedArchiver",
-            let objects = list["$objects"]?.array, case .reference(let root)? = list["$top"]?[NSKeyedArchiveRootObjectKey],
+            let objects = list["$objects"]?.array,
+            case .reference(let root)? = list["$top"]?[NSKeyedArchiveRootObjectKey],
             objects.indices.contains(root), objects.allSatisfy({ Self.referencesAreInside($0, objects.count) })
         else { return nil }
         self.objects = objects

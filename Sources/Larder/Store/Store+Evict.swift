@@ -18,7 +18,7 @@ extension Store {
         enforceBehind()
         // One that writes faster than the chore deletes helps, so that no limit is overrun by more than a little.
         if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice) {
-            _ = evictDown(limits.crossed(by: totals))
+            _ = evictDown(crossedWithoutExpired())
         }
     }
 
@@ -34,12 +34,16 @@ extension Store {
         }
     }
 
-    /// Drops what has expired, if that may help, and finds out which limits are exceeded after that.
+    /// Finds out which limits are exceeded; on the whole, once what has expired is gone.
     private func lookAtLimits() -> StoreSettings.Limits.Crossed {
-        if settings.limits.crossed(by: index.totals).isAny { _ = removeExpired(at: clock.now) }
         if let minimum = settings.limits.minimumFreeSpace, let free = measureFreeSpace() {
             freeSpace.withLock { $0.looked(free: free, minimum: minimum) }
         }
+        return crossedWithoutExpired()
+    }
+
+    private func crossedWithoutExpired() -> StoreSettings.Limits.Crossed {
+        if settings.limits.crossed(by: index.totals).isAny { _ = removeExpired(at: clock.now) }
         return settings.limits.crossed(by: index.totals)
     }
 

@@ -30,7 +30,8 @@ extension Store {
                 var row = row
                 let content = try content(of: source, for: &row, in: volume)
                 return try stripes[key.shard].withLock { _ throws(CacheError) in
-                    if !mayReplace, index.withShard(of: key, { $0.manifest.row(key) })?.isFresh(at: row.stored) == true {
+                    if !mayReplace, index.withShard(of: key, { $0.manifest.row(key) })?.isFresh(at: row.stored) == true
+                    {
                         takeBack(content, of: key, in: volume)
                         return StoredRow?.none
                     }

@@ -8,7 +8,8 @@ struct DirectoryLayoutTests {
     @Test(
         "and is read as it is written",
         arguments: [
-            DirectoryLayout.manifest(.json), .manifest(.propertyList), .entries, .trash, .journal(1), .journal(Record.lastNumber),
+            DirectoryLayout.manifest(.json), .manifest(.propertyList), .entries, .trash, .journal(1),
+            .journal(Record.lastNumber),
             .temporaryManifest(42),
         ])
     func roundTrip(layout: DirectoryLayout) {

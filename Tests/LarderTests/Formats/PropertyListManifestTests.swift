@@ -1,0 +1,199 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("The manifest as a property list")
+struct PropertyListManifestTests {
+    private func filled(_ format: ManifestFormat = .propertyList) throws -> (World, DiskCache) {
+        let world = World { $0.manifestFormat = format }
+        let cache = try world.open()
+        try cache.setString("hello", forKey: "a/b", ttl: .hours(1), metadata: ["etag": "x"])
+        try cache.setString("for ever", forKey: "e\u{301}", ttl: .forever)
+        try cache.setString("other spelling", forKey: "\u{e9}")
+        try cache.setString("odd", forKey: "\u{e9} (file 3)")
+        try cache.setString("zero", forKey: "\u{0}\"")
+        return (world, cache)
+    }
+
+    private func expectAll(_ cache: DiskCache, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(cache.string(forKey: "a/b") == "hello", sourceLocation: sourceLocation)
+        #expect(cache.entry(forKey: "a/b")?.metadata == ["etag": "x"], sourceLocation: sourceLocation)
+        #expect(cache.string(forKey: "e\u{301}") == "for ever", sourceLocation: sourceLocation)
+        #expect(cache.entry(forKey: "e\u{301}")?.expiresAt == nil, sourceLocation: sourceLocation)
+        #expect(cache.string(forKey: "\u{e9}") == "other spelling", sourceLocation: sourceLocation)
+        #expect(cache.string(forKey: "\u{e9} (file 3)") == "odd", sourceLocation: sourceLocation)
+        #expect(cache.string(forKey: "\u{0}\"") == "zero" && cache.count == 5, sourceLocation: sourceLocation)
+    }
+
+    @Test("is a dictionary that people can read, and all that the next opening needs")
+    func readable() throws {
+        var (world, cache) = try filled()
+        try cache.close()
+        #expect(world.names.contains("manifest.plist") && !world.names.contains("manifest.json"))
+        let bytes = Data(try #require(world.files.image.content(at: "/cache/manifest.plist")))
+        let list = try #require(
+            try PropertyListSerialization.propertyList(from: bytes, format: nil) as? [String: Any])
+        #expect(list["count"] as? Int == 5)
+        let entries = try #require(list["entries"] as? [String: [String: Any]])
+        let entry = try #require(entries["a/b"])
+        #expect(entry["size"] as? Int == 5 && entry["stored"] as? Date == world.clock.date)
+        #expect(entry["expires"] as? Date == world.clock.date.addingTimeInterval(3600))
+        #expect(entry["metadata"] as? [String: String] == ["etag": "x"])
+        #expect((entry["record"] as? String)?.hasPrefix(#"{"k":"a/b","n":1,"#) == true)
+        world.restart()
+        cache = try world.open()
+        expectAll(cache)
+        #expect(cache.statistics.damagedLines == 0 && cache.statistics.adoptions == 0)
+        cache.checkInvariants(world)
+    }
+
+    @Test("formats may change from one opening to the next, and back", arguments: [true, false])
+    func switching(clean: Bool) throws {
+        var (world, cache) = try filled(.json)
+        for format in [ManifestFormat.propertyList, .json, .propertyList] {
+            if clean { try cache.close() } else { try cache.flush() }
+            world.restart()
+            world.configuration.manifestFormat = format
+            cache = try world.open()
+            expectAll(cache)
+            try cache.setString("hello", forKey: "a/b", ttl: .hours(1), metadata: ["etag": "x"])
+            try cache.flush()
+            let name = format == .json ? "manifest.json" : "manifest.plist"
+            #expect(world.names.filter { $0.hasPrefix("manifest") } == [name])
+            #expect(cache.statistics.damagedLines == 0)
+        }
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("where there are two, the one of the higher generation wins", arguments: [true, false])
+    func generations(newerIsJSON: Bool) throws {
+        var (world, cache) = try filled(newerIsJSON ? .propertyList : .json)
+        try cache.close()
+        let older = newerIsJSON ? "/cache/manifest.plist" : "/cache/manifest.json"
+        let image = world.files.image
+        world.restart()
+        world.configuration.manifestFormat = newerIsJSON ? .json : .propertyList
+        cache = try world.open()
+        try cache.removeValue(forKey: "e\u{301}")
+        try cache.setTimeToLive(.seconds(7), forKey: "a/b")
+        try cache.close()
+        var both = world.files.image
+        both.add(try #require(image.content(at: older)), at: older)
+        world.restart(with: both)
+        cache = try world.open()
+        #expect(cache.count == 4 && !cache.hasValue(forKey: "e\u{301}") && cache.statistics.losses == 0)
+        #expect(cache.entry(forKey: "a/b")?.expiresAt == world.clock.date.addingTimeInterval(7))
+        try cache.setString("v", forKey: "new")
+        try cache.flush()
+        #expect(!world.names.contains(older.split(separator: "/").last.map(String.init) ?? ""))
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("killed anywhere between the two formats, the next opening has everything")
+    func killedWhileSwitching() throws {
+        for number in 1... {
+            var (world, cache) = try filled(.json)
+            try cache.close()
+            world.restart()
+            world.configuration.manifestFormat = .propertyList
+            let isReached = Lock(false)
+            world.files.inject { call, _ in
+                guard call == number else { return nil }
+                isReached.withLock { $0 = true }
+                return .kill
+            }
+            do {
+                cache = try world.open()
+                try cache.setString("other spelling", forKey: "\u{e9}")
+                try cache.flush()
+            } catch {}
+            world.restart()
+            cache = try world.open()
+            expectAll(cache)
+            try cache.flush()
+            expectAll(cache)
+            cache.checkInvariants(world, settled: true)
+            if !isReached.withLock({ $0 }) { break }
+        }
+    }
+
+    @Test("every flipped byte and every truncation costs time, not entries, and never a wrong one")
+    func damage() throws {
+        var (world, cache) = try filled()
+        try cache.close()
+        let image = world.files.image
+        let bytes = try #require(image.content(at: "/cache/manifest.plist"))
+        func expectWhole(_ changed: [UInt8], _ context: Comment) throws {
+            var damaged = image
+            damaged.setContent(changed, at: "/cache/manifest.plist")
+            world.restart(with: damaged)
+            cache = try world.open()
+            try cache.flush()
+            expectAll(cache)
+            cache.checkInvariants(world, settled: true)
+        }
+        for position in bytes.indices {
+            var flipped = bytes
+            flipped[position] ^= 1 << UInt8(position % 8)
+            try expectWhole(flipped, "byte \(position)")
+        }
+        for length in stride(from: 0, to: bytes.count, by: 37) {
+            try expectWhole(Array(bytes.prefix(length)), "\(length)")
+        }
+    }
+
+    @Test("one of a newer version is refused, untouched")
+    func newer() throws {
+        var printer = RecordPrinter()
+        printer.append(.header(version: 2, generation: 9, last: 1))
+        let header = String(decoding: printer.bytes, as: UTF8.self)
+        let list = try PropertyListSerialization.data(
+            fromPropertyList: ["header": header, "new": [1, 2]] as [String: Any], format: .binary, options: 0)
+        var (world, cache) = try filled()
+        try cache.close()
+        var image = world.files.image
+        image.setContent(Array(list), at: "/cache/manifest.plist")
+        world.restart(with: image)
+        #expect(code { try world.open() } == .newerFormat)
+        #expect(world.files.image.content(at: "/cache/manifest.plist") == Array(list))
+    }
+
+    @Test("a directory with nothing but such a manifest is a cache")
+    func recognised() throws {
+        var (world, cache) = try filled()
+        try cache.close()
+        let kept = try #require(world.files.image.content(at: "/cache/manifest.plist"))
+        world.restart(with: MemoryImage())
+        _ = try world.files.openDirectory(path: "/cache", creation: .plain)
+        var image = world.files.image
+        image.add(kept, at: "/cache/manifest.plist")
+        image.add([1], at: "/cache/photo.jpg")
+        world.restart(with: image)
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.count == 0 && world.names.contains("photo.jpg"))
+        image.setContent([1, 2, 3], at: "/cache/manifest.plist")
+        world.restart(with: image)
+        #expect(code { try world.open() } == .notACache)
+    }
+
+    @Test("is read again when it holds fields of another version that are no text")
+    func unknownFields() throws {
+        var row = RecordTests.row
+        row.attachments = Attachments(metadata: [:], unknown: Array(#","zz":""#.utf8) + [0xFF] + Array(#"""#.utf8))
+        var manifest = PropertyListManifest(generation: 3, last: 20)
+        manifest.append(.set(row))
+        manifest.append(.remove(key: "gone", number: 4))
+        manifest.append(.clear(number: 2))
+        let content = try #require(PropertyListManifest.content(of: try manifest.encoded()))
+        #expect(content.generation == 3 && content.damagedRecords == 0 && content.records.count == 4)
+        guard case .set(let read) = content.records[3] else {
+            Issue.record("the row is missing")
+            return
+        }
+        #expect(read.attachments?.unknown == row.attachments?.unknown && read.key == row.key)
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Files, copied in and exported")
+struct FilesTests {
+    private let home: TemporaryDirectory
+    private let cache: DiskCache
+    private let manager = FileManager.default
+
+    init() throws {
+        home = try TemporaryDirectory()
+        cache = try DiskCache(directory: home.appending("cache"))
+    }
+
+    private func write(_ bytes: Data, to name: String) throws -> URL {
+        let url = home.appending(name)
+        try bytes.write(to: url)
+        return url
+    }
+
+    private func random(_ count: Int) -> Data {
+        var generator = SeededGenerator(seed: UInt64(count))
+        return Data(generator.bytes(count))
+    }
+
+    @Test(
+        "come back as they went in, small and large, after a restart too",
+        arguments: [0, 1, 4096, 256 << 10, (256 << 10) + 1, (1 << 20) + 7, (5 << 20) + 31])
+    func roundTrip(count: Int) throws {
+        let bytes = random(count)
+        let source = try write(bytes, to: "source")
+        try cache.copyFile(at: source, forKey: "k", ttl: .hours(1), metadata: ["type": "x"])
+        #expect(cache.data(forKey: "k") == bytes)
+        #expect(cache.entry(forKey: "k")?.metadata == ["type": "x"] && cache.size == count)
+        #expect(try Data(contentsOf: source) == bytes, "the source is left alone")
+        try cache.close()
+        let again = try DiskCache(directory: home.appending("cache"))
+        #expect(try again.verify().isClean && again.data(forKey: "k") == bytes)
+        let target = home.appending("target")
+        #expect(try again.exportFile(forKey: "k", to: target))
+        #expect(try Data(contentsOf: target) == bytes)
+        #expect(home.names() == ["cache", "source", "target"], "nothing is left beside")
+    }
+
+    @Test("the content is taken, mode and links are not", arguments: [10, 300 << 10])
+    func mode(count: Int) throws {
+        let source = try write(random(count), to: "source")
+        try manager.setAttributes([.posixPermissions: 0o444], ofItemAtPath: source.path)
+        try manager.createSymbolicLink(at: home.appending("link"), withDestinationURL: source)
+        try cache.copyFile(at: home.appending("link"), forKey: "k")
+        let name = try #require(home.names(in: "cache/entries").first)
+        let attributes = try manager.attributesOfItem(atPath: home.appending("cache/entries/" + name).path)
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        #expect(attributes[.type] as? FileAttributeType == .typeRegular)
+        #expect(try cache.exportFile(forKey: "k", to: home.appending("target")))
+        let exported = try manager.attributesOfItem(atPath: home.appending("target").path)
+        #expect(exported[.posixPermissions] as? Int != 0o600, "a file like any other, not a secret")
+    }
+
+    @Test("a copy replaces what the key had, and zero life removes it")
+    func replacing() throws {
+        try cache.setString("old", forKey: "k")
+        try cache.copyFile(at: write(data("new"), to: "new"), forKey: "k")
+        #expect(cache.string(forKey: "k") == "new" && cache.count == 1)
+        try cache.copyFile(at: home.appending("new"), forKey: "k", ttl: .seconds(0))
+        #expect(cache.string(forKey: "k") == nil && cache.count == 0)
+    }
+
+    @Test("what cannot be copied in is refused by name, and the old value stays")
+    func refusals() throws {
+        try cache.setString("old", forKey: "k")
+        #expect(code { try cache.copyFile(at: home.appending("none"), forKey: "k") } == .notFound)
+        #expect(code { try cache.copyFile(at: home.url, forKey: "k") } == .io)
+        #expect(code { try cache.copyFile(at: URL(fileURLWithPath: "/dev/null"), forKey: "k") } == .io)
+        let web = try #require(URL(string: "https://example.com/file"))
+        #expect(code { try cache.copyFile(at: web, forKey: "k") } == .invalidName)
+        #expect(code { try cache.exportFile(forKey: "k", to: web) } == .invalidName)
+        let long = String(repeating: "k", count: Key.longest + 1)
+        #expect(code { try cache.copyFile(at: home.url, forKey: long) } == .tooLarge)
+        #expect(cache.string(forKey: "k") == "old")
+    }
+
+    @Test("a file larger than the cache may be is refused before it is copied")
+    func tooLarge() throws {
+        var configuration = DiskCache.Configuration()
+        configuration.sizeLimit = 400 << 10
+        let small = try DiskCache(directory: home.appending("small"), configuration: configuration)
+        try small.copyFile(at: write(random(300 << 10), to: "fits"), forKey: "k")
+        #expect(code { try small.copyFile(at: write(random(500 << 10), to: "large"), forKey: "k") } == .tooLarge)
+        #expect(small.size == 300 << 10 && home.names(in: "small/entries").count == 1)
+    }
+
+    @Test("an export replaces a file in one step, and a miss writes nothing")
+    func exporting() throws {
+        let target = try write(data("before"), to: "target")
+        #expect(try !cache.exportFile(forKey: "none", to: target))
+        #expect(try Data(contentsOf: target) == data("before"))
+        try cache.setString("after", forKey: "k")
+        #expect(try cache.exportFile(forKey: "k", to: target))
+        #expect(try Data(contentsOf: target) == data("after"))
+        #expect(cache.statistics.hits == 1 && cache.statistics.misses == 1)
+    }
+
+    @Test("an export that cannot be done says so, and leaves what was there", arguments: ["none/target", "folder"])
+    func unwritable(path: String) throws {
+        try manager.createDirectory(at: home.appending("folder/inside"), withIntermediateDirectories: true)
+        try cache.setString("v", forKey: "k")
+        let error = #expect(throws: CacheError.self) {
+            try cache.exportFile(forKey: "k", to: home.appending(path))
+        }
+        #expect(error?.code == .io && error?.errno != nil)
+        #expect(home.names() == ["cache", "folder"] && home.names(in: "folder") == ["inside"])
+        #expect(cache.string(forKey: "k") == "v")
+    }
+
+    @Test("a damaged entry is never exported: it is a miss, and the target stays", arguments: [20, 300 << 10])
+    func damaged(count: Int) throws {
+        let target = try write(data("before"), to: "target")
+        try cache.setData(random(count), forKey: "k")
+        let name = try #require(home.names(in: "cache/entries").first)
+        let file = home.appending("cache/entries/" + name)
+        var bytes = try Data(contentsOf: file)
+        bytes[count / 2] ^= 1
+        try bytes.write(to: file)
+        #expect(try !cache.exportFile(forKey: "k", to: target))
+        #expect(try Data(contentsOf: target) == data("before"))
+        #expect(cache.statistics.corruptions == 1 && cache.count == 0)
+        #expect(home.names() == ["cache", "target"])
+    }
+
+    @Test("a link where the target was is replaced, not followed")
+    func linkAsTarget() throws {
+        let secret = try write(data("secret"), to: "secret")
+        let target = home.appending("target")
+        try manager.createSymbolicLink(at: target, withDestinationURL: secret)
+        try cache.setString("v", forKey: "k")
+        #expect(try cache.exportFile(forKey: "k", to: target))
+        #expect(try Data(contentsOf: secret) == data("secret") && Data(contentsOf: target) == data("v"))
+    }
+}

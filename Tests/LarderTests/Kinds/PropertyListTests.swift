@@ -1,0 +1,209 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Property lists, and readers that hostile bytes cannot crash")
+struct PropertyListTests {
+    private let sample: [String: Any] = [
+        "string": "é\u{0}🍎", "e\u{301}": "decomposed", "data": Data([1, 2, 3]), "integer": -7, "large": UInt64.max,
+        "real": 2.5, "yes": true, "no": false, "date": Date(timeIntervalSince1970: 1_763_632_800.123),
+        "array": [1, ["nested": "x"], [Any]()] as [Any], "empty": [String: Any](),
+        "long": String(repeating: "word ", count: 60),
+    ]
+
+    private func encoded(
+        _ list: Any, _ format: PropertyListSerialization.PropertyListFormat = .binary
+    ) throws -> Data {
+        try PropertyListSerialization.data(fromPropertyList: list, format: format, options: 0)
+    }
+
+    private func expectSample(_ value: Any?, text: String = "é\u{0}🍎") throws {
+        let list = try #require(value as? [String: Any])
+        #expect(list.count == sample.count)
+        #expect(list["string"] as? String == text && list["data"] as? Data == Data([1, 2, 3]))
+        #expect(list["e\u{301}"] as? String == "decomposed")
+        #expect(list["integer"] as? Int == -7 && list["large"] as? UInt64 == .max && list["real"] as? Double == 2.5)
+        #expect(list["yes"] as? Bool == true && list["no"] as? Bool == false)
+        let array = try #require(list["array"] as? [Any])
+        #expect(array[0] as? Int == 1 && (array[1] as? [String: String])?["nested"] == "x")
+        #expect((array[2] as? [Any])?.isEmpty == true && (list["empty"] as? [String: Any])?.isEmpty == true)
+        #expect((list["long"] as? String)?.count == 300)
+    }
+
+    @Test("are stored in the binary format and come back with their types")
+    func roundTrip() throws {
+        let cache = try World().open()
+        try cache.setPropertyList(sample, forKey: "k")
+        #expect(cache.data(forKey: "k")?.prefix(8) == data("bplist00"))
+        let value = cache.propertyList(forKey: "k")
+        try expectSample(value)
+        let date = (value as? [String: Any])?["date"] as? Date
+        #expect(date == Date(timeIntervalSince1970: 1_763_632_800.123))
+        for bare in ["text", 5, 2.5, true, Data([0])] as [any Hashable & Sendable] {
+            try cache.setPropertyList(bare, forKey: "bare")
+            #expect(cache.propertyList(forKey: "bare").map { "\($0)" } == "\(bare)")
+        }
+    }
+
+    @Test("a list in XML is read as well")
+    func xml() throws {
+        let cache = try World().open()
+        var sample = self.sample
+        sample["string"] = "<&>\"' é🍎"
+        try cache.setData(try encoded(sample, .xml), forKey: "k")
+        try expectSample(cache.propertyList(forKey: "k"), text: "<&>\"' é🍎")
+        let date = (cache.propertyList(forKey: "k") as? [String: Any])?["date"] as? Date
+        #expect(date == Date(timeIntervalSince1970: 1_763_632_800))
+    }
+
+    @Test("XML as people write it: comments, CDATA, entities, empty elements, signs, fractions of a second")
+    func handwritten() throws {
+        let text = """
+            \u{FEFF}<?xml version="1.0" encoding="UTF-8"?>
+            <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+            <!-- a comment -->
+            <plist version="1.0"><dict>
+              <key>a&#x62;&#99;</key><string>x<![CDATA[<&>]]>y<!-- no --></string>
+              <key/><string/>
+              <key>n</key><integer> -12 </integer><key>h</key><integer>0xff</integer>
+              <key>t</key><true></true><key>f</key><false/>
+              <key>d</key><date>2013-05-01T12:00:00.250Z</date>
+              <key>l</key><array/><key>b</key><data> AQ ID </data>
+            </dict></plist>
+            """
+        let list = try #require(PropertyList(data(text))?.value as? [String: Any])
+        #expect(list["abc"] as? String == "x<&>y" && list[""] as? String == "")
+        #expect(list["n"] as? Int == -12 && list["h"] as? Int == 255)
+        #expect(list["t"] as? Bool == true && list["f"] as? Bool == false)
+        #expect((list["d"] as? Date)?.timeIntervalSince1970 == 1_367_409_600.25)
+        #expect((list["l"] as? [Any])?.isEmpty == true && list["b"] as? Data == Data([1, 2, 3]))
+    }
+
+    @Test(
+        "dates are those of the calendar",
+        arguments: [
+            ("1970-01-01T00:00:00Z", 0), ("2000-02-29T12:34:56Z", 951_827_696), ("1969-12-31T23:59:59Z", -1),
+            ("2001-01-01T00:00:00Z", 978_307_200), ("4001-01-01T00:00:00Z", 64_092_211_200),
+            ("0001-01-01T00:00:00Z", -62_135_596_800),
+        ])
+    func dates(text: String, seconds: Double) {
+        #expect(XMLPropertyListReader.date(text)?.timeIntervalSince1970 == seconds)
+    }
+
+    @Test(
+        "what is no property list is none",
+        arguments: [
+            "", "hello", "{ a = b; }", "<plist>", "<plist></plist>", "<plist><dict><key>a</key></dict></plist>",
+            "<plist><integer>x</integer></plist>", "<plist><date>today</date></plist>", "bplist00",
+            "<!DOCTYPE plist [<!ENTITY a \"b\">]><plist><string>&a;</string></plist>", "<plist><string>&a;</string>",
+            "<plist><array><integer>1</integer></plist>", "<plist><string>\u{1}</strin", "<a/>",
+            "<plist><date>2013-13-01T12:00:00Z</date></plist>",
+            "<plist><integer>99999999999999999999</integer></plist>",
+        ])
+    func none(text: String) {
+        #expect(PropertyList(data(text)) == nil)
+    }
+
+    @Test("a value that is none is refused, and the old one kept")
+    func unencodable() throws {
+        let cache = try World().open()
+        try cache.setPropertyList(["a": 1], forKey: "k")
+        var deep: Any = "x"
+        for _ in 0..<200 { deep = [deep] }
+        for value in [["a": NSObject()], [1: "a"], deep, Optional<Int>.none as Any] as [Any] {
+            #expect(code { try cache.setPropertyList(value, forKey: "k") } == .unencodable)
+        }
+        #expect((cache.propertyList(forKey: "k") as? [String: Int]) == ["a": 1])
+    }
+
+    @Test("lists in lists without end, in themselves, or many times over, are refused")
+    func hostileShapes() throws {
+        let deep = String(repeating: "<array>", count: 200_000)
+        #expect(PropertyList(data("<plist>" + deep)) == nil)
+        #expect(PropertyList(data("<plist><dict><key>a</key>" + deep)) == nil)
+        /// Arrays, each of which mentions the next one so many times.
+        func chain(_ count: Int, mentions: Int, ending last: [UInt8]) -> Data {
+            var bytes = Array("bplist00".utf8)
+            var offsets: [Int] = []
+            for number in 0..<count {
+                offsets.append(bytes.count)
+                bytes.append(0xA0 + UInt8(mentions))
+                for _ in 0..<mentions { bytes += [UInt8((number + 1) >> 8), UInt8((number + 1) & 255)] }
+            }
+            offsets.append(bytes.count)
+            bytes += last
+            let table = bytes.count
+            for offset in offsets {
+                bytes += [UInt8(offset >> 16 & 255), UInt8(offset >> 8 & 255), UInt8(offset & 255)]
+            }
+            bytes += [0, 0, 0, 0, 0, 0, 3, 2]
+            for number in [count + 1, 0, table] {
+                bytes += (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) }
+            }
+            return Data(bytes)
+        }
+        #expect(PropertyList(chain(100, mentions: 1, ending: [0x51, 0x61])) != nil)
+        #expect(PropertyList(chain(60_000, mentions: 1, ending: [0x51, 0x61])) == nil)
+        #expect(PropertyList(chain(90, mentions: 2, ending: [0x51, 0x61])) == nil, "two to the ninetieth strings")
+        #expect(PropertyList(chain(3, mentions: 1, ending: [0xA1, 0, 0])) == nil, "the last contains the first")
+    }
+
+    @Test("every flipped bit and every truncation of a list is read or refused")
+    func flips() throws {
+        for format in [PropertyListSerialization.PropertyListFormat.binary, .xml] {
+            var sample = self.sample
+            sample["string"] = "plain"
+            let bytes = try encoded(sample, format)
+            var readable = 0
+            for position in bytes.indices {
+                _ = PropertyList(bytes.prefix(position))?.value
+                for bit in 0..<8 {
+                    var flipped = bytes
+                    flipped[position] ^= 1 << UInt8(bit)
+                    if PropertyList(flipped)?.value != nil { readable += 1 }
+                }
+            }
+            #expect(readable > 0 && readable < bytes.count * 8)
+        }
+    }
+
+    @Test("bytes at random, many of them changed", arguments: 1...4 as ClosedRange<UInt64>)
+    func random(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let bytes = try encoded(sample)
+        for _ in 0..<3000 {
+            var changed = bytes
+            for _ in 0..<Int.random(in: 1...8, using: &generator) {
+                let position = Int.random(in: 0..<changed.count, using: &generator)
+                changed[position] =
+                    [0, 1, 0x0F, 0x1F, 0xFF, UInt8.random(in: 0...255, using: &generator)]
+                    .randomElement(using: &generator) ?? 0
+            }
+            _ = PropertyList(changed)?.value
+        }
+        print("property list test: seed \(seed)")
+    }
+
+    @Test("the deepest list there may be is read on the small stack of a thread")
+    func stack() throws {
+        var deep: Any = "x"
+        for _ in 0..<PropertyList.deepest - 1 { deep = ["a": deep] }
+        let bytes = [try encoded(deep), try encoded(deep, .xml)]
+        let results = Lock<[Bool]>([])
+        let done = DispatchSemaphore(value: 0)
+        let thread = Thread {
+            for bytes in bytes {
+                let isRead = PropertyList(bytes)?.value != nil
+                results.withLock { $0.append(isRead) }
+            }
+            done.signal()
+        }
+        thread.stackSize = 512 << 10
+        thread.start()
+        done.wait()
+        #expect(results.withLock { $0 } == [true, true])
+    }
+}

@@ -1,0 +1,151 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// The same storm over what limits, files and imports do.
+@Suite("Every crash point of copies, imports, evictions and exports")
+struct LimitCrashTests {
+    private static let large = String(repeating: "large ", count: 50_000)
+    private static let list = """
+        <plist version="1.0"><dict><key>a/b</key><date>2099-01-01T00:00:00Z</date>
+        <key>c</key><date>2099-01-01T00:00:00Z</date></dict></plist>
+        """
+
+    private struct Story {
+        /// Every value that a key was ever given.
+        var given: [String: Set<String>] = [:]
+        /// What a returned call stored, as long as nothing has been evicted.
+        var acknowledged: [String: String] = [:]
+        var pending: Set<String> = []
+        var hasEvicted = false
+        /// Keys that were evicted, and not stored since, when a trim had returned.
+        var gone: Set<String> = []
+
+        mutating func storing(_ values: [String: String], _ store: () throws -> Void) throws {
+            for (key, value) in values { given[key, default: []].insert(value) }
+            gone.subtract(values.keys)
+            pending = Set(values.keys)
+            try store()
+            pending = []
+            acknowledged.merge(values) { $1 }
+        }
+
+        mutating func set(_ cache: DiskCache, _ key: String, _ value: String) throws {
+            try storing([key: value]) { try cache.setString(value, forKey: key) }
+        }
+
+        /// Trims do not throw: what they did counts when the process outlived them.
+        mutating func trim(_ cache: DiskCache, _ isDead: () -> Bool, _ body: (DiskCache) -> Void) throws {
+            hasEvicted = true
+            body(cache)
+            if isDead() { throw CacheError(code: .io, message: "killed in a trim") }
+            gone.formUnion(Set(given.keys).subtracting(cache.keys()))
+        }
+    }
+
+    private func prepared(_ format: ManifestFormat) throws -> World {
+        var world = World {
+            $0.manifestFormat = format
+            $0.countLimit = 9
+        }
+        for path in ["/old", "/out"] { _ = try world.files.openDirectory(path: path, creation: .plain) }
+        var image = world.files.image
+        image.add(Array("small".utf8), at: "/out/small")
+        image.add(Array(Self.large.utf8), at: "/out/large")
+        image.add(Array("before".utf8), at: "/out/target")
+        image.add(Array(Self.list.utf8), at: "/old/EGOCache.plist")
+        image.add(Array("ab".utf8), at: "/old/a_b")
+        image.add(Array("c".utf8), at: "/old/c")
+        world.restart(with: image)
+        return world
+    }
+
+    private func tell(_ story: inout Story, _ cache: DiskCache, isDead: () -> Bool) throws {
+        let old = URL(fileURLWithPath: "/old", isDirectory: true)
+        for number in 0..<3 { try story.set(cache, "k\(number)", "first \(number)") }
+        try story.storing(["k0": "small"]) {
+            try cache.copyFile(at: URL(fileURLWithPath: "/out/small"), forKey: "k0")
+        }
+        try story.storing(["large": Self.large]) {
+            try cache.copyFile(at: URL(fileURLWithPath: "/out/large"), forKey: "large")
+        }
+        try story.storing(["a/b": "ab", "c": "c"]) {
+            let report = try cache.importEGOCache(from: old)
+            #expect(report.imported == ["a/b", "c"] || report.skipped.contains { $0.reason == .failed })
+            if report.imported.count < 2 { throw CacheError(code: .io, message: "killed in the import") }
+        }
+        let isExported = try cache.exportFile(forKey: "large", to: URL(fileURLWithPath: "/out/target"))
+        #expect(isExported || isDead())
+        cache.settle()
+        try story.trim(cache, isDead) { $0.trim(toCount: 5) }
+        for number in 0..<8 { try story.set(cache, "n\(number)", "second \(number)") }
+        try story.trim(cache, isDead) { $0.settle() }
+        try story.set(cache, "n7", "third")
+        try story.trim(cache, isDead) { $0.trim(toSize: 40) }
+        try cache.verify()
+        try story.set(cache, "k0", "last")
+        try cache.close()
+    }
+
+    private func check(_ story: Story, _ cache: DiskCache, _ context: Comment) {
+        for key in story.given.keys {
+            let value = cache.string(forKey: key)
+            if let value {
+                let isPlausible = story.given[key]?.contains(value) == true
+                #expect(isPlausible, "\(key), \(context)")
+            }
+            if story.gone.contains(key) {
+                #expect(value == nil, "\(key) had been evicted, \(context)")
+            } else if !story.hasEvicted, !story.pending.contains(key), let wanted = story.acknowledged[key] {
+                let isThere = value == wanted
+                #expect(isThere, "\(key), \(context)")
+            }
+        }
+    }
+
+    @Test(
+        "nothing comes back that was evicted, and nothing is ever half",
+        arguments: [ManifestFormat.json, .propertyList])
+    func killed(format: ManifestFormat) throws {
+        var points = 0
+        for number in 1... {
+            var world = try prepared(format)
+            var story = Story()
+            let isReached = Lock(false)
+            world.files.inject { call, _ in
+                guard call == number else { return nil }
+                isReached.withLock { $0 = true }
+                return .kill
+            }
+            do {
+                let cache = try world.open()
+                try tell(&story, cache) { isReached.withLock { $0 } }
+                cache.settle()
+            } catch {}
+            guard isReached.withLock({ $0 }) else { break }
+            points += 1
+            for second in [5, 14, 40] {
+                world.restart()
+                world.files.inject { call, _ in call == second ? .kill : nil }
+                if let cache = try? world.open() { cache.settle() }
+            }
+            world.restart()
+            let target = world.files.image.content(at: "/out/target").map { String(decoding: $0, as: UTF8.self) }
+            let isWhole = target == "before" || target == Self.large
+            #expect(isWhole, "the export, killed in call \(number)")
+            #expect(world.files.image.names(at: "/old") == ["EGOCache.plist", "a_b", "c"])
+            let cache = try world.open()
+            check(story, cache, "before reconciling, killed in call \(number)")
+            try cache.flush()
+            check(story, cache, "killed in call \(number)")
+            #expect(cache.count <= 9)
+            cache.checkInvariants(world, settled: true)
+            #expect(try cache.verify().isClean)
+        }
+        print("limit crash test: \(points) points survived")
+        #expect(points > 90)
+    }
+}
