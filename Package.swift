@@ -33,6 +33,11 @@ let package = Package(
         .executableTarget(
             name: "QuickStart", dependencies: ["Larder"], path: "Examples/QuickStart", swiftSettings: settings),
         .executableTarget(
+            name: "DownloadFolder", dependencies: ["Larder"], path: "Examples/DownloadFolder",
+            swiftSettings: settings),
+        .executableTarget(
+            name: "MoveEGOCache", dependencies: ["Larder"], path: "Examples/MoveEGOCache", swiftSettings: settings),
+        .executableTarget(
             name: "KillChild", dependencies: ["Larder", "LarderTestSupport"], path: "Tests/KillChild",
             swiftSettings: settings),
         .target(

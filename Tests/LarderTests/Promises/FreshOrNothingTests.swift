@@ -94,7 +94,7 @@ struct FreshOrNothingTests {
         "one key's value is never another's",
         arguments: [
             ("a/b", "a_b"), ("Key", "key"), ("e\u{301}", "\u{e9}"), ("..", "."), ("a\n", "a"),
-
+            ("EGOCache.plist", "manifest.json"),
         ])
     func distinctKeys(one: String, other: String) throws {
         var world = World()
