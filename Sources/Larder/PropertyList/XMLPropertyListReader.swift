@@ -69,13 +69,17 @@ struct XMLPropertyListReader {
 
     /// Reads `2013-05-01T12:00:00Z`; also with a fraction of the second.
     static func date(_ text: String) -> Date? {
-        guard let parts = text.wholeMatch(of: /(-?\d{4,9})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d(?:\.\d{1,9})?)Z/)?.output,
-            let year = Int(parts.1), let month = Int(parts.2), let day = Int(parts.3), let hour = Int(parts.4),
-            let minute = Int(parts.5), let second = Double(parts.6),
-            (1...12).contains(month), (1...31).contains(day), hour < 24, minute < 60, second < 61
+        let isDigit = { (byte: UInt8) in (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+        let digits = text.utf8.split(omittingEmptySubsequences: false) { !isDigit($0) }.map { String($0) ?? "" }
+        let marks = text.utf8.filter { !isDigit($0) }
+        let hasFraction = marks.elementsEqual("--T::.Z".utf8)
+        let fields = digits.compactMap { $0.utf8.count <= 9 ? Int($0) : nil }
+        guard hasFraction || marks.elementsEqual("--T::Z".utf8), fields.count == (hasFraction ? 7 : 6),
+            (1...12).contains(fields[1]), (1...31).contains(fields[2]), fields[3] < 24, fields[4] < 60, fields[5] < 61
         else { return nil }
-        let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60
-        return Date(timeIntervalSince1970: Double(seconds) + second)
+        let seconds = days(fields[0], fields[1], fields[2]) * 86_400 + fields[3] * 3600 + fields[4] * 60 + fields[5]
+        let fraction = hasFraction ? Double("0." + digits[6]) ?? 0 : 0
+        return Date(timeIntervalSince1970: Double(seconds) + fraction)
     }
 
     /// Days since 1970 in the Gregorian calendar, counted in years that begin in March.

@@ -94,6 +94,17 @@ struct PropertyListTests {
     }
 
     @Test(
+        "what is no date is none",
+        arguments: [
+            "", "Z", "2013-05-01T12:00:00.Z", "2013-05-01T12:00:00", "2013-05-01T12:00:00ZZ", "2013-05-01 12:00:00Z",
+            "2013-05-01T12:00:00.1.2Z", "--T::Z", "2013-05-01T24:00:00Z", "99999999999-01-01T00:00:00Z",
+            "-1-01-01T00:00:00Z",
+        ])
+    func noDates(text: String) {
+        #expect(XMLPropertyListReader.date(text) == nil)
+    }
+
+    @Test(
         "what is no property list is none",
         arguments: [
             "", "hello", "{ a = b; }", "<plist>", "<plist></plist>", "<plist><dict><key>a</key></dict></plist>",
