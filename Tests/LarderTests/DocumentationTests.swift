@@ -150,6 +150,24 @@ struct DocumentationTests {
         #expect(safe.string(forKey: "k") == "v")
     }
 
+    @Test("the further calls of the README do what they say")
+    func further() throws {
+        let home = try TemporaryDirectory()
+        let film = home.appending("film")
+        let target = home.appending("target")
+        let oldDirectory = home.url
+        try Data("film".utf8).write(to: film)
+        try Data("<plist><dict/></plist>".utf8).write(to: home.appending("EGOCache.plist"))
+        let disk = try DiskCache(directory: home.appending("cache"))
+        var configuration = DiskCache.Configuration()
+        configuration.sizeLimit = 500 << 20  // bytes; the least recently used go first
+        configuration.minimumFreeSpace = 1 << 30  // gives up what is lacking, once
+        try disk.copyFile(at: film, forKey: "film")  // cloned where the file system can
+        let isExported = try disk.exportFile(forKey: "film", to: target)
+        print(try disk.importEGOCache(from: oldDirectory))  // what was imported, what was skipped and why
+        #expect(isExported && disk.count == 1)
+    }
+
     @Test("an EGOCache directory is moved over as the article says")
     func moving() throws {
         let home = try TemporaryDirectory()
