@@ -47,7 +47,7 @@ extension DiskCache {
         private var limits: StoreSettings.Limits {
             StoreSettings.Limits(
                 count: countLimit.map { max(0, $0) }, size: sizeLimit.map { max(0, $0) },
-                age: ageLimit.map { max(0, $0.milliseconds) }, minimumFreeSpace: minimumFreeSpace)
+                age: ageLimit.map { max(0, $0.milliseconds) }, minimumFreeSpace: minimumFreeSpace.map { max(0, $0) })
         }
     }
 }

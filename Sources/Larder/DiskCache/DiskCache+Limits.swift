@@ -26,6 +26,6 @@ extension DiskCache {
     /// Evicts entries until `bytes` are free on the disk, as far as this cache can give: at most what is lacking when the call
     /// begins.
     public func trim(toFreeSpace bytes: Int) {
-        readableStore?.trim(toFreeSpace: bytes)
+        readableStore?.trim(toFreeSpace: max(0, bytes))
     }
 }

@@ -14,7 +14,8 @@ final class Index: Sendable {
     }
 
     private let shards: [Lock<Shard>]
-    /// The sums over the shards; the lock is taken inside that of a shard.
+    // The locks of these three are taken inside that of a shard, one at a time.
+    /// The sums over the shards.
     private let sums = Lock(Totals())
     private let uses = UseCounter()
     private let keepsOrder: Lock<Bool>
@@ -62,11 +63,11 @@ final class Index: Sendable {
     }
 
     private func replace(_ position: Int, with content: Shard) {
-        var content = content
-        if keepsOrder.withLock({ $0 }) { content.manifest.keepOrder(counting: uses) }
         let old = withShard(at: position) { shard in
             let old = shard
             shard = content
+            // Asked in here: who wants the order from now on says so first, and then comes to every shard.
+            if keepsOrder.withLock({ $0 }) { shard.manifest.keepOrder(counting: uses) }
             shard.hits = old.hits
             shard.misses = old.misses
             return old

@@ -92,6 +92,35 @@ struct TrimTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test("numbers beyond all reason are taken as they are meant")
+    func extremes() throws {
+        let (_, cache) = try filled()
+        cache.trim(toCount: .max)
+        cache.trim(toSize: .max)
+        cache.trim(toAge: .seconds(Int64.max))
+        cache.trim(toFreeSpace: .min)
+        #expect(cache.count == 10)
+        cache.trim(toSize: .min)
+        #expect(cache.count == 0)
+        let world = World {
+            $0.countLimit = .max
+            $0.sizeLimit = .max
+            $0.ageLimit = .seconds(Int64.max)
+            $0.minimumFreeSpace = .min
+        }
+        let large = try world.open()
+        try large.setString("v", forKey: "k")
+        large.settle()
+        #expect(large.count == 1)
+        let small = try World {
+            $0.countLimit = .min
+            $0.sizeLimit = -5
+        }.open()
+        try small.setString("", forKey: "k")
+        small.settle()
+        #expect(small.count == 0 && code { try small.setString("v", forKey: "k") } == .tooLarge)
+    }
+
     @Test("a closed cache is left alone")
     func closed() throws {
         var (world, cache) = try filled()

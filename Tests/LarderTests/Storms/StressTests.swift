@@ -10,7 +10,8 @@ struct StressTests {
     /// A value tells whose it is, and is all one letter: half a value or another key's would show.
     private static func value(_ key: Int, _ version: Int) -> Data {
         Data("\(key):\(version):".utf8)
-            + Data(repeating: UInt8(ascii: "a") + UInt8(version % 26), count: 200 + version % 5000)
+            + Data(
+                repeating: UInt8(ascii: "a") + UInt8(version % 26), count: version < 1000 ? 200 + version : 300 << 10)
     }
 
     private static func check(_ data: Data, _ key: Int) -> Bool {
@@ -89,6 +90,75 @@ struct StressTests {
             cache.store.snapshot(shard).rows.filter { $0.file != 0 }.map { FileName.number($0.file).description }
         }
         #expect(home.names(in: "cache/entries") == rows.sorted())
+    }
+
+    @Test(
+        "under limits, with trims, copies, exports and verifications", arguments: [ManifestFormat.json, .propertyList])
+    func limited(format: ManifestFormat) throws {
+        let home = try TemporaryDirectory()
+        var configuration = DiskCache.Configuration()
+        configuration.saveDelay = .milliseconds(1)
+        configuration.sweepInterval = .milliseconds(5)
+        configuration.manifestFormat = format
+        configuration.countLimit = 30
+        configuration.sizeLimit = 3 << 20
+        configuration.ageLimit = .milliseconds(200)
+        configuration.minimumFreeSpace = 1
+        let called = Lock(0)
+        let box = Lock<DiskCache?>(nil)
+        configuration.onEvent = { _ in
+            guard let cache = box.withLock({ $0 }) else { return }
+            // A handler may call the cache.
+            called.withLock { $0 += cache.count > 1000 ? 1_000_000 : 1 }
+            if called.withLock({ $0 }) % 50 == 0 { cache.trim(toCount: 20) }
+        }
+        let cache = try DiskCache(directory: home.appending("cache"), configuration: configuration)
+        box.withLock { $0 = cache }
+        let problems = Lock<[String]>([])
+        DispatchQueue.concurrentPerform(iterations: 6) { thread in
+            var generator = SeededGenerator(seed: UInt64(200 + thread))
+            let file = home.appending("file \(thread)")
+            for step in 0..<400 {
+                let key = Int.random(in: 0..<60, using: &generator)
+                do {
+                    switch Int.random(in: 0..<100, using: &generator) {
+                    case 0..<50: try cache.setData(Self.value(key, step), forKey: "\(key)")
+                    case 50..<80:
+                        if let data = cache.data(forKey: "\(key)"), !Self.check(data, key) {
+                            problems.withLock { $0.append("wrong value of \(key)") }
+                        }
+                    case 80..<84: try cache.removeValue(forKey: "\(key)")
+                    case 84..<90:
+                        try Self.value(key, generator.chance(50) ? 1000 : step).write(to: file)
+                        try cache.copyFile(at: file, forKey: "\(key)")
+                    case 90..<94:
+                        if try cache.exportFile(forKey: "\(key)", to: file),
+                            !Self.check(try Data(contentsOf: file), key)
+                        {
+                            problems.withLock { $0.append("wrong export of \(key)") }
+                        }
+                    case 94..<97:
+                        cache.trim(toCount: 25)
+                        cache.trim(toSize: 2 << 20)
+                    case 97: try cache.removeAll()
+                    default:
+                        let report = try cache.verify()
+                        if !report.isClean { problems.withLock { $0.append("\(report)") } }
+                    }
+                } catch {
+                    problems.withLock { $0.append("\(error)") }
+                }
+            }
+        }
+        box.withLock { $0 = nil }
+        #expect(problems.withLock { $0 } == [])
+        #expect(cache.statistics.failures == 0 && cache.statistics.corruptions == 0 && cache.statistics.losses == 0)
+        #expect(cache.statistics.evictions.total > 50)
+        try cache.flush()
+        cache.checkInvariants()
+        #expect(cache.count <= 30 && cache.size <= 3 << 20)
+        try cache.close()
+        #expect(home.names(in: "cache/entries").count <= 30)
     }
 
     @Test("power-safe sets of many threads share their syncs, and all return")
