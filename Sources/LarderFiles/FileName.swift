@@ -32,6 +32,7 @@ package enum FileName: Hashable, Sendable {
     package func withCString<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
         switch self {
         case .text(let text):
+            precondition(!text.utf8.contains(UInt8(ascii: "/")), "a path is no name")
             return text.withCString(body)
         case .number(let number):
             return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Self.numberLength + 1) { buffer in

@@ -85,9 +85,11 @@ enum Platform {
     #if canImport(Darwin)
         /// Clones, and takes away what a clone inherits. Nil when that cannot be done; then there is no such file.
         private static func clone(_ source: Int32, as name: UnsafePointer<CChar>, in directory: Int32) -> Int32? {
-            guard fclonefileat(source, directory, name, UInt32(CLONE_NOFOLLOW | CLONE_NOOWNERCOPY)) == 0 else {
-                return nil
-            }
+            // The content of a compressed file is in the attributes that are taken away.
+            var status = stat()
+            guard fstat(source, &status) == 0, status.st_flags & UInt32(UF_COMPRESSED) == 0,
+                fclonefileat(source, directory, name, UInt32(CLONE_NOFOLLOW | CLONE_NOOWNERCOPY)) == 0
+            else { return nil }
             let plain = openat(directory, name, O_RDONLY | always)
             defer { if plain >= 0 { close(plain) } }
             if plain >= 0, fchflags(plain, 0) == 0, fchmod(plain, mode_t(0o600)) == 0, removeAttributes(plain) {
@@ -200,9 +202,17 @@ enum Platform {
     }
 
     static func freeSpace(_ raw: Int32) throws(Errno) -> Int {
-        var status = statvfs()
-        _ = try retrying { Int(fstatvfs(raw, &status)) }
-        let (bytes, overflow) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
+        #if canImport(Darwin)
+            // Its statvfs counts blocks in 32 bits.
+            var status = statfs()
+            _ = try retrying { Int(fstatfs(raw, &status)) }
+            let block = UInt64(status.f_bsize)
+        #else
+            var status = statvfs()
+            _ = try retrying { Int(fstatvfs(raw, &status)) }
+            let block = UInt64(status.f_frsize)
+        #endif
+        let (bytes, overflow) = UInt64(status.f_bavail).multipliedReportingOverflow(by: block)
         return overflow ? .max : Int(clamping: bytes)
     }
 

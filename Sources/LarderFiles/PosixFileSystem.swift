@@ -58,7 +58,12 @@ package struct PosixFileSystem: FileSystem {
         let (raw, isCloned) = try opened.get()
         let file = FileDescriptor(raw: raw, of: self)
         do {
-            if isCloned { try truncate(file, to: size) } else { try fill(file, from: source, size) }
+            // A clone is of what the file is by now: cut where it has grown, and not filled up where it has shrunk.
+            if !isCloned {
+                try fill(file, from: source, size)
+            } else if try status(of: file).size > size {
+                try truncate(file, to: size)
+            }
         } catch {
             try? remove(name, in: directory, directory: false)
             throw error

@@ -78,6 +78,7 @@ extension DiskCache {
         store.index.forEachShard { shard in
             totals.count += shard.manifest.count
             totals.size += shard.manifest.size
+            totals.space += shard.manifest.space
         }
         #expect(store.index.totals == totals, sourceLocation: sourceLocation)
         let expected = files.map { FileName.number($0).description }.sorted()

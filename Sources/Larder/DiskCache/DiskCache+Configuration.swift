@@ -12,19 +12,21 @@ extension DiskCache {
         public var slidingExpiry = false
         /// How long after the first change the manifest is saved. Nothing is lost before: the journal has it. Half a second.
         public var saveDelay: Duration = .milliseconds(500)
-        /// How often expired entries are dropped; nil: only when the directory is opened and by `removeExpired()`. A minute.
+        /// How often expired entries are dropped, and the limits on age and free space looked at; nil: only when the directory
+        /// is opened and by `removeExpired()`. A minute.
         public var sweepInterval: Duration? = .seconds(60)
         /// How many entries there may be. The least recently used go when one more is stored, and some more with them, so
         /// that not every write evicts: down to 5 % below. Enforced behind the write. None.
         public var countLimit: Int?
         /// How many payload bytes there may be; as `countLimit`. A larger value cannot be stored at all. None.
         public var sizeLimit: Int?
-        /// For how long an entry may go unused, stored or read being a use. Enforced by the sweep. None: lives end by their
-        /// expiry alone.
+        /// For how long an entry may go unused, stored or read being a use. Enforced by the sweep, so not without one, and
+        /// when the directory is opened. None: lives end by their expiry alone.
         public var ageLimit: Duration?
         /// How many bytes are to be left free on the disk. When there are fewer, the least recently used entries go that make
-        /// up for what is lacking, once: another program that fills the disk does not empty the cache. Looked at behind writes
-        /// and by the sweep. None.
+        /// up for what is lacking, if the cache has as much, and once: until others have freed that much again, it makes up for
+        /// its own growth alone. So another program that fills the disk does not empty it. Looked at behind writes, when they
+        /// may have crossed it, and by the sweep. None.
         public var minimumFreeSpace: Int?
         /// What a stored value survives. `.killSafe`.
         public var durability: Durability = .killSafe

@@ -6,7 +6,7 @@ extension DiskCache {
     /// is copied, only read once for its checksum.
     ///
     /// Only the content is taken: mode, flags and attributes of the file are not. The checksum is that of the copy, so a file
-    /// that changes meanwhile is stored as it was copied. The file itself is left alone.
+    /// that changes meanwhile is stored as it was copied, up to the size that it had. The file itself is left alone.
     ///
     /// - Parameters:
     ///   - url: A regular file, or a symbolic link to one.
@@ -43,15 +43,18 @@ extension DiskCache {
     /// - Throws: `.noSpace`, `.io`, `.closed`, `.invalidName`. What was there before is then still there.
     public func exportFile(forKey key: String, to url: URL) throws(CacheError) -> Bool {
         let store = try openStore
-        let name = url.lastPathComponent
-        guard url.isFileURL, !name.isEmpty, !["/", ".", ".."].contains(name), !url.path.utf8.contains(0) else {
+        let path = url.path
+        let name = String(decoding: path.utf8.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
+        guard url.isFileURL, !["", ".", ".."].contains(name), !path.utf8.contains(0) else {
             throw CacheError(code: .invalidName, message: "A value is exported to a file.", path: url.absoluteString)
         }
-        let parent = url.deletingLastPathComponent().path
+        let above = String(decoding: path.utf8.dropLast(name.utf8.count), as: UTF8.self)
+        let parent = above.isEmpty ? "." : above
         let directory = try translating("open the directory", at: parent) { () throws(Errno) in
-            SharedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
+            SharedDescriptor(try store.fileSystem.openDirectory(path: String(parent), creation: .never))
         }
-        return try store.export(Key(key), as: .text(name), in: directory, at: now)
+        let target = Store.ExportTarget(name: .text(name), directory: directory, path: path)
+        return try store.export(Key(key), to: target, at: now)
     }
 
     private func openSource(_ url: URL) throws(CacheError) -> (file: SharedDescriptor, size: Int) {

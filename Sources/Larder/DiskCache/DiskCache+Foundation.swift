@@ -14,11 +14,12 @@ extension DiskCache {
     public func setPropertyList(
         _ propertyList: Any, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
     ) throws(CacheError) {
-        let data = try? PropertyListSerialization.data(fromPropertyList: propertyList, format: .binary, options: 0)
-        // What was stored can be read: the reader has bounds that the writer does not know.
-        guard let data, PropertyList(data)?.value != nil else {
-            throw CacheError(code: .unencodable, message: "The value is no property list.")
-        }
+        // Foundation's writer has no bounds; what was stored can be read again by ours, which has.
+        guard PropertyList.isShallow(propertyList),
+            let data = try? PropertyListSerialization.data(
+                fromPropertyList: propertyList, format: .binary, options: 0),
+            PropertyList(data)?.value != nil
+        else { throw CacheError(code: .unencodable, message: "The value is no property list.") }
         try setData(data, forKey: key, ttl: ttl, metadata: metadata)
     }
 

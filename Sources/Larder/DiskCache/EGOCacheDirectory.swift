@@ -7,8 +7,8 @@ import LarderFiles
 /// spelling apart, still more do. What is in the directory is hostile: links are not followed, names never become paths.
 struct EGOCacheDirectory {
     static let list = "EGOCache.plist"
-    /// Bytes of the list; some four million rows.
-    private static let largestList = 512 << 20
+    /// Bytes of the list; some half a million rows.
+    private static let largestList = 64 << 20
 
     private let fileSystem: any FileSystem
     private let directory: SharedDescriptor
@@ -96,7 +96,9 @@ struct EGOCacheDirectory {
     private func candidate(
         _ row: PropertyList.Pair, at now: Timestamp
     ) throws(Refusal) -> (Candidate, FileIdentity) {
-        let name = row.key.replacingOccurrences(of: "/", with: "_")
+        // Byte by byte: to Swift a slash with an accent is no slash, to the file system it is.
+        let slash = UInt8(ascii: "/")
+        let name = String(decoding: row.key.utf8.map { $0 == slash ? UInt8(ascii: "_") : $0 }, as: UTF8.self)
         guard !["", ".", "..", Self.list].contains(name), !name.utf8.contains(0) else {
             throw Refusal(reason: .invalidName)
         }

@@ -6,6 +6,7 @@ import LarderFiles
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
 ///     entries/<sequence number>         one file per entry
+///     entries/80<number>                a file that is being copied in, until it has its footer and its number
 ///     trash/<sequence number>/          what removeAll renamed here, until it is deleted
 ///
 /// Generations and sequence numbers are 16 lower-case hex digits.
@@ -18,6 +19,15 @@ enum DirectoryLayout: Hashable {
 
     /// What may stand in a directory that counts as empty: the marks of file managers and file systems.
     static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found")]
+
+    /// The mark in the number of a file that is being copied in. No record ever has such a number.
+    private static let stagedMark: UInt64 = 1 << 63
+
+    static func stagedNumber(_ number: UInt64) -> UInt64 { number | stagedMark }
+
+    static func isStaged(_ number: UInt64) -> Bool {
+        number & stagedMark != 0 && number & ~stagedMark <= Record.lastNumber
+    }
 
     var name: FileName {
         switch self {

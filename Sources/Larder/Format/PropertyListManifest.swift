@@ -4,7 +4,7 @@ import LarderFiles
 /// The format of `manifest.plist`: a binary property list, as `plutil -p` shows it
 ///
 ///     {
-///       "count" => 1
+///       "check" => "5b1f3a…"
 ///       "entries" => {
 ///         "a/b" => {
 ///           "expires" => 2025-11-21 10:00:00 +0000
@@ -17,23 +17,24 @@ import LarderFiles
 ///       "removed" => []
 ///     }
 ///
-/// What is read are the records, each with its own check; all else is for people. Without `header`, or with fewer entries than
-/// `count`, it is damaged. `removed` has the `remove` and `clear` records that reconciling still needs.
+/// What is read are the records, each with its own check; all else is for people. `check` is the sum of the XXH64 of all records:
+/// a list whose parts have been mixed up is damaged. `removed` has the `remove` and `clear` records that reconciling still needs.
 struct PropertyListManifest {
     /// Bytes; what is longer is read as damaged.
-    static let longest = 1 << 30
+    static let longest = 256 << 20
 
     private var entries: [String: Any] = [:]
     private var removed: [Any] = []
-    private let header: Any
+    private var header: Any = ""
+    private var sum: UInt64 = 0
 
     init(generation: UInt64, last: UInt64) {
-        header = Self.text(.header(version: Record.version, generation: generation, last: last))
+        header = text(.header(version: Record.version, generation: generation, last: last))
     }
 
     mutating func append(_ record: Record) {
-        guard case .set(let row) = record else { return removed.append(Self.text(record)) }
-        var entry: [String: Any] = ["record": Self.text(record), "size": row.size, "stored": row.stored.date]
+        guard case .set(let row) = record else { return removed.append(text(record)) }
+        var entry: [String: Any] = ["record": text(record), "size": row.size, "stored": row.stored.date]
         if !row.life.isForever { entry["expires"] = row.life.expires.date }
         if let metadata = row.attachments?.metadata, !metadata.isEmpty { entry["metadata"] = metadata }
         // Swift calls two spellings of a key equal; here they are two.
@@ -44,13 +45,14 @@ struct PropertyListManifest {
 
     /// Returns the bytes of the list. O(n).
     func encoded() throws -> Data {
-        let list: [String: Any] = ["header": header, "count": entries.count, "entries": entries, "removed": removed]
+        let list: [String: Any] = ["header": header, "check": FileName.number(sum).description, "entries": entries, "removed": removed]
         return try PropertyListSerialization.data(fromPropertyList: list, format: .binary, options: 0)
     }
 
-    private static func text(_ record: Record) -> Any {
+    private mutating func text(_ record: Record) -> Any {
         var printer = RecordPrinter()
         printer.append(record)
+        sum &+= printer.hashOfLast(printer.bytes.count, seed: 0)
         // Fields of another version are kept as they are, and need not be text.
         return String(bytes: printer.bytes, encoding: .utf8) ?? Data(printer.bytes)
     }
@@ -68,27 +70,33 @@ extension PropertyListManifest {
 
     /// Reads a file; nil when it is no manifest, or a part of it is missing. O(n).
     static func content(of data: Data) -> Content? {
-        guard let list = PropertyList(data), let header = record(list["header"]),
+        var sum: UInt64 = 0
+        guard let list = PropertyList(data), let header = record(list["header"], &sum),
             case .header(let version, let generation, _) = header
         else { return nil }
         if version > Record.version {
             return Content(version: version, generation: 0, records: [header], damagedRecords: 0)
         }
-        guard case .integer(let count)? = list["count"], case .dictionary(let entries)? = list["entries"],
-            let removed = list["removed"]?.array, entries.count == count, generation > 0
+        guard case .dictionary(let entries)? = list["entries"], let removed = list["removed"]?.array, generation > 0
         else { return nil }
-        let records = removed.map(record) + entries.map { record($0.value["record"]) }
+        let records = removed.map { record($0, &sum) } + entries.map { record($0.value["record"], &sum) }
         let read = records.compactMap(\.self)
+        let isWhole = list["check"]?.string == FileName.number(sum).description
         return Content(
             version: version, generation: generation, records: [header] + read,
-            damagedRecords: records.count - read.count)
+            damagedRecords: max(records.count - read.count, isWhole ? 0 : 1))
     }
 
-    private static func record(_ field: PropertyList?) -> Record? {
+    private static func record(_ field: PropertyList?, _ sum: inout UInt64) -> Record? {
+        let bytes: [UInt8]
         switch field {
-        case .string(let text): Array(text.utf8).withBytes { RecordScanner.record(on: $0) }
-        case .data(let data): data.withUnsafeBytes { RecordScanner.record(on: $0) }
-        default: nil
+        case .string(let text): bytes = Array(text.utf8)
+        case .data(let data): bytes = Array(data)
+        default: return nil
+        }
+        return bytes.withBytes { bytes in
+            sum &+= XXH64.hash(bytes)
+            return RecordScanner.record(on: bytes)
         }
     }
 }

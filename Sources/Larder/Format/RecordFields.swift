@@ -19,7 +19,7 @@ struct Fields {
     var unknown: [UInt8] = []
 
     /// Bytes; more is damage. It keeps sums of sizes from overflowing.
-    private static let largestSize: Int64 = 1 << 40
+    static let largestSize = 1 << 40
 
     /// The record that the fields make; nil when one is missing or out of bounds.
     var record: Record? {
@@ -58,7 +58,7 @@ struct Fields {
 
     private var row: Row? {
         guard let key, let number, number > 0, let stored, let size, let checksum,
-            size >= 0, size <= Self.largestSize
+            size >= 0, size <= Int64(Self.largestSize)
         else { return nil }
         return Row(
             key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored), life: life,

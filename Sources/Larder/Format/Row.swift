@@ -16,6 +16,9 @@ struct Row: Sendable {
     var checksum: UInt64
     var attachments: Attachments?
 
+    /// What the entry's file takes on most disks, which hand out blocks of 4 KiB: with the least that a footer can be. Bytes.
+    var space: Int { (size + key.utf8.count + 160 + 4095) / 4096 * 4096 }
+
     /// True when a read may return the entry.
     func isFresh(at now: Timestamp) -> Bool {
         !life.isExpired(at: now) && !life.isFromFuture(stored: stored, at: now)

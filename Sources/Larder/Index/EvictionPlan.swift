@@ -7,7 +7,7 @@ struct EvictionPlan {
         case entries(Int)
         /// Payload bytes: at least so many, and further entries as long as it is no more than `upTo`.
         case bytes(Int, upTo: Int)
-        /// Bytes on disk, where a file takes whole blocks.
+        /// Bytes on disk.
         case space(Int)
         case unusedSince(Timestamp)
 
@@ -30,19 +30,9 @@ struct EvictionPlan {
             self.stamp = stamp
             file = row.file
             size = row.size
-            space = EvictionPlan.space(of: row)
+            space = row.space
             used = row.used
         }
-    }
-
-    /// Disks hand out space in blocks, most of them of this size; bytes.
-    private static let block = 4096
-    /// What a footer takes at least, besides the key; bytes.
-    private static let footer = 160
-
-    /// What the file of an entry takes on disk, nearly, and not more; bytes.
-    static func space(of row: Row) -> Int {
-        (row.size + row.key.utf8.count + footer + block - 1) / block * block
     }
 
     /// What goes of a shard: so many, and of them what was not used since.
@@ -60,15 +50,16 @@ struct EvictionPlan {
     init(_ offers: [[Offer]], hasMore: [Bool], need: Need, limit: Int) {
         var parts = offers.indices.map { Part(shard: $0) }
         var (entries, bytes, space) = (0, 0, 0)
+        let lastUnused = need.lastUnused(offers)
         while entries < limit {
             guard let shard = Self.shardOfOldest(offers, parts) else { break }
             let offer = offers[shard][parts[shard].count]
             let isNeeded =
                 switch need {
                 case .entries(let count): entries < count
-                case .bytes(let count, let most): bytes < count || bytes + offer.size <= most
+                case .bytes(let count, let most): bytes < count || offer.size > 0 && bytes + offer.size <= most
                 case .space(let count): space < count
-                case .unusedSince(let time): offer.used < time
+                case .unusedSince: offer.stamp <= lastUnused
                 }
             if !isNeeded { break }
             entries += 1
@@ -89,5 +80,14 @@ struct EvictionPlan {
             oldest = (shard, offer)
         }
         return oldest?.shard
+    }
+}
+
+extension EvictionPlan.Need {
+    /// The stamp of the last use that is too long ago; 0: none. By the stamp and not by the time: what was used before that is
+    /// older still, even if the clock was wrong then and says something else.
+    fileprivate func lastUnused(_ offers: [[EvictionPlan.Offer]]) -> UInt64 {
+        guard case .unusedSince(let time) = self else { return 0 }
+        return offers.joined().reduce(0) { $1.used < time ? max($0, $1.stamp) : $0 }
     }
 }

@@ -11,6 +11,8 @@ final class Index: Sendable {
     struct Totals: Hashable, Sendable {
         var count = 0
         var size = 0
+        /// Bytes on disk, nearly.
+        var space = 0
     }
 
     private let shards: [Lock<Shard>]
@@ -33,12 +35,14 @@ final class Index: Sendable {
 
     func withShard<Result>(at position: Int, _ body: (inout Shard) -> Result) -> Result {
         shards[position].withLock { shard in
-            let (count, size) = (shard.manifest.count, shard.manifest.size)
+            let before = shard.totals
             let result = body(&shard)
-            if shard.manifest.count != count || shard.manifest.size != size {
+            let after = shard.totals
+            if after != before {
                 sums.withLock { sums in
-                    sums.count += shard.manifest.count - count
-                    sums.size += shard.manifest.size - size
+                    sums.count += after.count - before.count
+                    sums.size += after.size - before.size
+                    sums.space += after.space - before.space
                 }
             }
             return result
@@ -82,6 +86,11 @@ final class Index: Sendable {
             return isKept
         }
         if !isKept { forEachShard { $0.manifest.keepOrder(counting: uses) } }
+    }
+
+    /// Orders all entries by the times of their last use again, if their order is kept: rows have come that were used long ago.
+    func orderAnew() {
+        if keepsOrder.withLock({ $0 }) { forEachShard { $0.manifest.orderAnew(counting: uses) } }
     }
 
     var totals: Totals { sums.withLock { $0 } }

@@ -20,6 +20,8 @@ struct Manifest: Sendable {
     private(set) var count = 0
     /// Payload bytes.
     private(set) var size = 0
+    /// Bytes on disk, nearly.
+    private(set) var space = 0
 
     /// Uses that are this much newer than the disk knows are saved by the next sweep. Milliseconds.
     static let useTolerance: Int64 = 60_000
@@ -51,6 +53,7 @@ struct Manifest: Sendable {
             rows[slot] = row
             savedUses[slot] = row.used
             size += row.size - old.size
+            space += row.space - old.space
             uses?.touch(slot, at: row.used)
             if row.life.expires < old.life.expires { remind(slot) }
             return old
@@ -66,6 +69,7 @@ struct Manifest: Sendable {
         table.insert(tag: key.tag, slot: slot)
         count += 1
         size += row.size
+        space += row.space
         uses?.append(slot, at: row.used)
         return slot
     }
@@ -117,7 +121,11 @@ struct Manifest: Sendable {
 
     /// From now on keeps the rows in the order of their last use. O(n log n) the first time.
     mutating func keepOrder(counting counter: UseCounter) {
-        if uses != nil { return }
+        if uses == nil { orderAnew(counting: counter) }
+    }
+
+    /// Orders the rows by the times of their last use. O(n log n).
+    mutating func orderAnew(counting counter: UseCounter) {
         var list = LRUList(counting: counter)
         let slots = rows.indices.filter { rows[$0].file != 0 }.sorted {
             (rows[$0].used, rows[$0].file) < (rows[$1].used, rows[$1].file)
@@ -201,6 +209,7 @@ struct Manifest: Sendable {
         free.append(UInt32(slot))
         count -= 1
         size -= row.size
+        space -= row.space
         uses?.remove(slot)
         return row
     }
@@ -235,6 +244,7 @@ extension Manifest {
         let live = rows.indices.filter { rows[$0].file != 0 }
         if live.count != count { found.append("count is \(count), rows are \(live.count)") }
         if live.reduce(0, { $0 + rows[$1].size }) != size { found.append("size is \(size)") }
+        if live.reduce(0, { $0 + rows[$1].space }) != space { found.append("space is \(space)") }
         if Set(free.map(Int.init)) != Set(rows.indices).subtracting(live) { found.append("free slots are wrong") }
         var reminders: [UInt32: Timestamp] = [:]
         for reminder in expiries.reminders {

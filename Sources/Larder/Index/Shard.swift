@@ -42,6 +42,8 @@ struct Shard: Sendable {
         }
     }
 
+    var totals: Index.Totals { Index.Totals(count: manifest.count, size: manifest.size, space: manifest.space) }
+
     /// Takes a row out for good.
     @discardableResult
     mutating func remove(_ key: Key, number: UInt64) -> Row? {

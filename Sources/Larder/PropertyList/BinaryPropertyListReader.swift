@@ -15,10 +15,10 @@ struct BinaryPropertyListReader {
     private let offsetWidth: Int
     private let referenceWidth: Int
     private let count: Int
-    /// Objects that may still be read. Each mention of one takes a byte at least, so an honest list has no more than bytes.
+    /// What may still be read: objects, mentions of objects, and bytes of text. An honest list has no more of each than bytes.
     private var budget: Int
-    /// What is long is read once, however often it is mentioned.
-    private var strings: [Int: PropertyList] = [:]
+    /// Texts by their offsets: each is read once, however often it is mentioned.
+    private var texts: [Int: PropertyList] = [:]
 
     static func read(_ bytes: UnsafeRawBufferPointer) -> PropertyList? {
         guard bytes.count >= headerLength + trailerLength else { return nil }
@@ -44,22 +44,27 @@ struct BinaryPropertyListReader {
         self.offsetWidth = offsetWidth
         self.referenceWidth = referenceWidth
         self.count = count
-        budget = bytes.count
+        budget = 3 * bytes.count
+    }
+
+    /// Takes from the budget; false when it is used up.
+    private mutating func spend(_ amount: Int) -> Bool {
+        budget -= amount
+        return budget >= 0
     }
 
     private mutating func object(_ number: Int, depth: Int) -> PropertyList? {
-        guard number < count, depth < PropertyList.deepest, budget > 0,
+        guard number < count, depth < PropertyList.deepest, spend(1),
             let offset = Self.integer(bytes, at: table + number * offsetWidth, width: offsetWidth),
             offset >= Self.headerLength, offset < table
         else { return nil }
-        budget -= 1
         let marker = bytes[offset]
         switch marker >> 4 {
         case 0x0: return marker == 0x08 || marker == 0x09 ? .boolean(marker == 0x09) : nil
         case 0x1: return integer(at: offset + 1, width: 1 << Int(marker & 15))
         case 0x2: return real(at: offset + 1, width: 1 << Int(marker & 15)).map(PropertyList.real)
         case 0x3: return marker == 0x33 ? date(at: offset + 1) : nil
-        case 0x4, 0x5, 0x6: return text(number, marker, at: offset)
+        case 0x4, 0x5, 0x6: return text(marker, at: offset)
         case 0x8: return reference(at: offset + 1, width: Int(marker & 15) + 1)
         case 0xA: return array(marker, at: offset, depth)
         case 0xD: return dictionary(marker, at: offset, depth)
@@ -124,12 +129,12 @@ struct BinaryPropertyListReader {
         return (offset + 2 + width, count)
     }
 
-    private mutating func text(_ number: Int, _ marker: UInt8, at offset: Int) -> PropertyList? {
-        if let known = strings[number] { return known }
+    private mutating func text(_ marker: UInt8, at offset: Int) -> PropertyList? {
+        if let known = texts[offset] { return known }
         let unit = marker >> 4 == 6 ? 2 : 1
-        guard let (start, count) = extent(marker, at: offset), start <= table, count <= (table - start) / unit else {
-            return nil
-        }
+        guard let (start, count) = extent(marker, at: offset), start <= table, count <= (table - start) / unit,
+            spend(count * unit)
+        else { return nil }
         let content = bytes.part(start..<start + count * unit)
         let list: PropertyList =
             switch marker >> 4 {
@@ -141,12 +146,12 @@ struct BinaryPropertyListReader {
                         decoding: (0..<count).map { UInt16(content[2 * $0]) << 8 | UInt16(content[2 * $0 + 1]) },
                         as: UTF16.self))
             }
-        if count > 15 { strings[number] = list }
+        texts[offset] = list
         return list
     }
 
-    private func references(_ count: Int, at start: Int) -> [Int]? {
-        guard start <= table, count <= (table - start) / referenceWidth else { return nil }
+    private mutating func references(_ count: Int, at start: Int) -> [Int]? {
+        guard start <= table, count <= (table - start) / referenceWidth, spend(count) else { return nil }
         var references: [Int] = []
         references.reserveCapacity(count)
         for position in 0..<count {

@@ -28,11 +28,12 @@ struct KeyedArchive {
     /// True when Foundation can be trusted with it: the root is of this type; all classes are known and code securely; and a
     /// collection holds plain values, for it asks for nothing else.
     func isReadable<Object: NSObject>(as type: Object.Type) -> Bool {
-        guard let rootClass = classOfObject(root), rootClass is Object.Type else { return false }
+        var known: [Int: AnyClass] = [:]
+        guard let rootClass = classOfObject(root, &known), rootClass is Object.Type else { return false }
         let isCollection = [NSArray.self, NSDictionary.self, NSSet.self].contains { Self.isKind(rootClass, of: $0) }
         return objects.indices.allSatisfy { position in
             guard objects[position]["$class"] != nil else { return true }
-            guard let found = classOfObject(position), found is any NSSecureCoding.Type else { return false }
+            guard let found = classOfObject(position, &known), found is any NSSecureCoding.Type else { return false }
             return !isCollection || Self.plainClasses.contains { Self.isKind(found, of: $0) }
         }
     }
@@ -42,16 +43,17 @@ struct KeyedArchive {
         return _openExistential(wanted, do: isKind)
     }
 
-    private func classOfObject(_ position: Int) -> AnyClass? {
+    /// Finds the class of an object; `known` has those that were looked up before, by the place of their description.
+    private func classOfObject(_ position: Int, _ known: inout [Int: AnyClass]) -> AnyClass? {
         switch objects[position] {
         case .string(let string): return string == "$null" ? nil : NSString.self
         case .integer, .large, .real, .boolean: return NSNumber.self
         case .data: return NSData.self
         case .dictionary:
-            guard case .reference(let number)? = objects[position]["$class"],
-                let name = objects[number]["$classname"]?.string
-            else { return nil }
-            return NSClassFromString(name)
+            guard case .reference(let number)? = objects[position]["$class"] else { return nil }
+            if let found = known[number] { return found }
+            known[number] = objects[number]["$classname"]?.string.flatMap { NSClassFromString($0) }
+            return known[number]
         case .array, .date, .reference: return nil
         }
     }

@@ -38,6 +38,14 @@ enum PropertyList: Sendable {
         self = list
     }
 
+    /// True when lists in lists are no deeper in a value than may be.
+    static func isShallow(_ value: Any, depth: Int = 0) -> Bool {
+        guard depth < deepest else { return false }
+        if let array = value as? [Any] { return array.allSatisfy { isShallow($0, depth: depth + 1) } }
+        guard let dictionary = value as? [AnyHashable: Any] else { return true }
+        return dictionary.values.allSatisfy { isShallow($0, depth: depth + 1) }
+    }
+
     /// The value of a dictionary's key.
     subscript(key: String) -> PropertyList? {
         guard case .dictionary(let pairs) = self else { return nil }

@@ -1,40 +1,48 @@
 /// Decides how much the cache gives up when the disk is short of space: what is lacking, once.
 ///
-/// Another program that fills the disk must not empty the cache: until there is enough space again, only what the cache itself
-/// has stored since is given up as well.
+/// Another program that fills the disk must not empty the cache. What has been given up is given up again only when somebody has
+/// freed as much meanwhile; until then the cache makes up for its own growth alone. And it gives up nothing when all that it has
+/// would not do.
 struct FreeSpaceWatch: Sendable {
-    private var hasGivenUp = false
+    /// Bytes that have been given up for a lack that may still last.
+    private var given = 0
     /// Bytes still to give up.
     private(set) var owed = 0
-    /// Bytes stored since the last look.
-    private var stored = 0
-    /// Bytes that may be stored before the next look. At first none.
-    private var allowance = 0
+    /// What the cache took when the disk was last looked at, less what it has given up since; bytes.
+    private var space = 0
+    /// By how much it may have grown before the next look; at first not at all.
+    private var allowance = -1
 
-    /// Notes what has been stored; true when it is time to look at the disk.
-    mutating func stored(_ bytes: Int) -> Bool {
-        stored += bytes
-        return stored > allowance
+    /// True when the cache has grown so much that it is time to look at the disk.
+    func mayLack(space now: Int) -> Bool {
+        now - space > allowance
     }
 
-    /// Takes in what a look has found.
-    mutating func looked(free: Int, minimum: Int) {
-        defer { stored = 0 }
+    /// Takes in what a look has found: what is free, and what the cache takes.
+    mutating func looked(free: Int, minimum: Int, space now: Int) {
+        let grown = max(0, now - space)
+        space = now
         let lack = minimum - free
         guard lack > 0 else {
-            hasGivenUp = false
+            if -lack >= given { given = 0 }
             owed = 0
             // Half of what is left: others store too.
             allowance = -lack / 2
             return
         }
         allowance = 0
-        owed = hasGivenUp ? min(lack, stored) : lack
-        hasGivenUp = true
+        if given == 0, owed == 0 {
+            owed = lack < now ? lack : 0
+            // What could not be given counts as given: it is the same lack.
+            given = lack
+        } else {
+            owed = min(lack, owed + grown)
+        }
     }
 
     /// Notes what has been given up.
     mutating func gaveUp(_ bytes: Int) {
         owed = max(0, owed - bytes)
+        space -= bytes
     }
 }

@@ -40,14 +40,16 @@ struct Opener {
             expired: expired, hasTrash: listing.hasTrash,
             leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
         if isClean || listing.isEmpty { return loaded }
-        let files = try numbers(in: volume)
+        let names = try numbers(in: volume)
+        let files = names.filter { $0 > 0 && $0 <= Record.lastNumber }
         loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0)
         let rows = loaded.shards.flatMap { shard in
             shard.manifest.rows.lazy.filter { $0.file != 0 }.map { (key: $0.key, file: $0.file) }
         }
         let doomed = Set(loaded.shards.flatMap { $0.doomed.lazy.map(\.file) })
         loaded.reconciliation = Reconciliation(
-            rows: rows, files: files.filter { !doomed.contains($0) }, cleared: replay.cleared,
+            rows: rows, files: files.filter { !doomed.contains($0) },
+            leftovers: names.filter(DirectoryLayout.isStaged), cleared: replay.cleared,
             isDamaged: replay.journals.isDamaged)
         return loaded
     }
@@ -87,9 +89,8 @@ struct Opener {
     }
 
     private func numbers(in volume: Volume) throws(CacheError) -> [UInt64] {
-        let numbers = try translating("list the entries", at: path) { () throws(Errno) in
+        try translating("list the entries", at: path) { () throws(Errno) in
             try fileSystem.numbers(.regular, in: volume.entries.file)
         }
-        return numbers.filter { $0 > 0 && $0 <= Record.lastNumber }
     }
 }

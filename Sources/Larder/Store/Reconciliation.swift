@@ -26,8 +26,12 @@ struct Reconciliation: Sendable {
 
     /// Compares the rows of the index with the names in the directory. O(n log n).
     ///
-    /// Where the index itself is `damaged`, a renewed life may be known to the files alone.
-    init(rows: [(key: String, file: UInt64)], files: [UInt64], cleared: UInt64, isDamaged: Bool) {
+    /// Where the index itself is `damaged`, a renewed life may be known to the files alone. `leftovers` are copies that were not
+    /// finished.
+    init(
+        rows: [(key: String, file: UInt64)], files: [UInt64], leftovers: [UInt64], cleared: UInt64, isDamaged: Bool
+    ) {
+        condemned = leftovers
         self.cleared = cleared
         mentioned = Set(rows.map(\.file))
         let present = Set(files)

@@ -1,6 +1,8 @@
+import Dispatch
 import LarderFiles
 
-/// Files copied in and out.
+/// Files copied in and out. Many bytes are read and written outside of `disk`, so that no barrier has to wait for them, and
+/// behind it everybody else.
 extension Store {
     /// Up to here a file is read and stored like any value; bytes. Beyond, it is cloned or copied by the system.
     private static let smallFile = 256 << 10
@@ -14,45 +16,70 @@ extension Store {
         var row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: size, checksum: 0,
             attachments: attachments)
-        if size <= Self.smallFile {
-            let bytes = try content(of: source, size: size)
-            row.size = bytes.count
-            row.checksum = bytes.withBytes { XXH64.hash($0) }
-            return try bytes.withBytes { bytes throws(CacheError) in
-                try set(.bytes(bytes), row, key, mayReplace: mayReplace)
-            }
-        }
-        return try set(.copy(of: source), row, key, mayReplace: mayReplace)
-    }
-
-    private func content(of source: SharedDescriptor, size: Int) throws(CacheError) -> [UInt8] {
+        guard size <= Self.smallFile else { return try setLargeCopy(of: source, row, key, mayReplace: mayReplace) }
         var bytes = [UInt8](repeating: 0, count: size)
-        let count = try translating("read the file", at: path) { () throws(Errno) in
+        row.size = try translating("read the file", at: path) { () throws(Errno) in
             try fileSystem.read(source.file, at: 0, into: &bytes)
         }
-        return Array(bytes.prefix(count))
+        return try bytes.withBytes { bytes throws(CacheError) in
+            let payload = bytes.part(0..<row.size)
+            row.checksum = XXH64.hash(payload)
+            return try set(payload, row, key, mayReplace: mayReplace)
+        }
     }
 
-    /// A copy that has a name among the entries, and no footer yet.
+    private func setLargeCopy(
+        of source: SharedDescriptor, _ row: Row, _ key: Key, mayReplace: Bool
+    ) throws(CacheError) -> Bool {
+        try onDisk { _ throws(CacheError) in
+            if isClosing { throw CacheError.closed(path) }
+            copies.enter()
+        }
+        defer { copies.leave() }
+        let outcome = try retryingReopened(key) { () throws(CacheError) in
+            while true {
+                var row = row
+                let staged = try stage(source, as: &row, key)
+                var isStored = false
+                defer { if !isStored { discard(staged.number, of: key, in: staged.volume) } }
+                let outcome = try onDisk { volume throws(CacheError) -> Outcome? in
+                    // Cleared or reopened meanwhile: once more, to where the entries are now.
+                    guard volume.entries === staged.volume.entries else { return nil }
+                    return try store(.staged(staged), row, key, mayReplace: mayReplace, in: volume)
+                }
+                guard let outcome else { continue }
+                if case .stored = outcome { isStored = true }
+                return outcome
+            }
+        }
+        return finish(outcome, key)
+    }
+
+    /// A copy that has neither its name nor a footer yet.
     struct StagedFile {
         let number: UInt64
         let file: SharedDescriptor
+        let volume: Volume
     }
 
     /// Copies a file into the directory of the entries, and takes size and checksum of the copy: the original may change.
     ///
-    /// Under a number of its own, so that writers of other keys are not kept waiting by a large file. Killed here, the process
-    /// leaves a file without a footer, which the next opening deletes.
-    func stage(_ source: SharedDescriptor, as row: inout Row, in volume: Volume) throws(CacheError) -> StagedFile {
+    /// Its name is none of an entry's, whatever it holds. Killed here, the process leaves it to the next opening to delete.
+    private func stage(_ source: SharedDescriptor, as row: inout Row, _ key: Key) throws(CacheError) -> StagedFile {
         var mayRetry = true
         while true {
-            let number = try takeNumber()
+            let volume = try onDisk { volume throws(CacheError) in
+                try unseal()
+                return volume
+            }
+            let number = DirectoryLayout.stagedNumber(try takeNumber())
             do throws(Errno) {
-                return StagedFile(number: number, file: try copy(source, as: number, &row, in: volume))
+                return try stage(source, as: &row, number, in: volume)
             } catch .exists {
                 continue
             } catch {
-                if mayRetry, error == .noSpace || error == .overQuota, unlinkDoomed(in: volume) > 0 {
+                discard(number, of: key, in: volume)
+                if mayRetry, error == .noSpace || error == .overQuota, try makeRoom() {
                     mayRetry = false
                     continue
                 }
@@ -61,65 +88,74 @@ extension Store {
         }
     }
 
-    private func copy(
-        _ source: SharedDescriptor, as number: UInt64, _ row: inout Row, in volume: Volume
-    ) throws(Errno) -> SharedDescriptor {
+    private func stage(
+        _ source: SharedDescriptor, as row: inout Row, _ number: UInt64, in volume: Volume
+    ) throws(Errno) -> StagedFile {
         let copy = try fileSystem.copy(
             source.file, size: row.size, as: .number(number), in: volume.entries.file, access: .owner)
         let file = SharedDescriptor(copy)
-        do throws(Errno) {
-            row.size = try fileSystem.status(of: file.file).size
-            guard let checksum = try fileSystem.checksum(of: file.file, size: row.size) else { throw .io }
-            row.checksum = checksum
-            return file
-        } catch {
-            discard(number, of: Key(row.key), in: volume)
-            throw error
-        }
+        row.size = try fileSystem.status(of: file.file).size
+        guard let checksum = try fileSystem.checksum(of: file.file, size: row.size) else { throw .io }
+        row.checksum = checksum
+        return StagedFile(number: number, file: file, volume: volume)
+    }
+
+    /// Deletes what waits for it; true when there was something.
+    private func makeRoom() throws(CacheError) -> Bool {
+        try onDisk { volume throws(CacheError) in unlinkDoomed(in: volume) > 0 }
+    }
+
+    /// Where an export goes.
+    struct ExportTarget {
+        let name: FileName
+        let directory: SharedDescriptor
+        /// For messages alone.
+        let path: String
     }
 
     /// Copies a fresh entry's payload to a file, which appears whole and verified or not at all. Returns false for a miss.
-    func export(_ key: Key, as name: FileName, in directory: SharedDescriptor, at now: Timestamp) throws(CacheError)
-        -> Bool
-    {
-        let outcome = read(key, at: now) { volume, row in
-            export(row, as: name, in: directory, from: volume)
+    func export(_ key: Key, to target: ExportTarget, at now: Timestamp) throws(CacheError) -> Bool {
+        let opened = read(key, at: now) { volume, row -> Volume.Reading<(row: Row, file: SharedDescriptor)> in
+            switch volume.open(row) {
+            case .value(let file): .value((row, file))
+            case .gone: .gone
+            case .damaged: .damaged
+            case .failed(let error): .failed(error)
+            }
         }
-        guard let outcome else { return false }
-        try outcome.get()
-        return true
+        guard let opened else { return false }
+        do {
+            if try export(opened.row, from: opened.file, to: target) { return true }
+        } catch {
+            takeBackHit(key, asMiss: false)
+            let error = CacheError(error, doing: "export a value", path: target.path)
+            report(error, keys: [key.text])
+            throw error
+        }
+        takeBackHit(key, asMiss: true)
+        forget(opened.row, key, as: .corrupt)
+        return false
     }
 
-    private func export(
-        _ row: Row, as name: FileName, in directory: SharedDescriptor, from volume: Volume
-    ) -> Volume.Reading<Result<Void, CacheError>> {
-        let entry: SharedDescriptor
-        switch volume.open(row) {
-        case .value(let file): entry = file
-        case .gone: return .gone
-        case .damaged: return .damaged
-        case .failed(let error): return .failed(error)
-        }
+    /// Returns false when the entry is damaged.
+    private func export(_ row: Row, from entry: SharedDescriptor, to target: ExportTarget) throws(Errno) -> Bool {
         // Beside its target, for only there it can take that name in one step.
         let temporary = FileName.text(".larder-\(FileName.number(.random(in: 0...Record.lastNumber)))")
+        let directory = target.directory
+        let copy = try fileSystem.copy(
+            entry.file, size: row.size, as: temporary, in: directory.file, access: .everybody)
         do throws(Errno) {
-            let copy = try fileSystem.copy(
-                entry.file, size: row.size, as: temporary, in: directory.file, access: .everybody)
-            do throws(Errno) {
-                if try fileSystem.checksum(of: copy, size: row.size) != row.checksum {
-                    let isDamaged = try fileSystem.checksum(of: entry.file, size: row.size) != row.checksum
-                    try? fileSystem.remove(temporary, in: directory.file, directory: false)
-                    if isDamaged { return .damaged }
-                    throw .io
-                }
-                try fileSystem.rename(temporary, in: directory.file, to: name, in: directory.file)
-            } catch {
-                try? fileSystem.remove(temporary, in: directory.file, directory: false)
-                throw error
+            if try fileSystem.checksum(of: copy, size: row.size) == row.checksum {
+                try fileSystem.rename(temporary, in: directory.file, to: target.name, in: directory.file)
+                return true
             }
+            // Either the entry is wrong or its copy.
+            if try fileSystem.checksum(of: entry.file, size: row.size) == row.checksum { throw .io }
         } catch {
-            return .value(.failure(CacheError(error, doing: "export a value", path: volume.path(of: row.file))))
+            try? fileSystem.remove(temporary, in: directory.file, directory: false)
+            throw error
         }
-        return .value(.success(()))
+        try? fileSystem.remove(temporary, in: directory.file, directory: false)
+        return false
     }
 }

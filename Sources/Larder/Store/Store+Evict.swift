@@ -8,17 +8,17 @@ extension Store {
     private static let slack = 20
 
     /// Has the limits enforced behind, if what has just been stored crosses one. O(1).
-    func enforceBehind(stored row: Row) {
+    func enforceAfterStoring() {
         let limits = settings.limits
         if limits.areNone { return }
         let totals = index.totals
-        let mayLackSpace =
-            limits.minimumFreeSpace != nil && freeSpace.withLock { $0.stored(EvictionPlan.space(of: row)) }
+        let mayLackSpace = limits.minimumFreeSpace != nil && freeSpace.withLock { $0.mayLack(space: totals.space) }
         guard mayLackSpace || limits.crossed(by: totals).isAny else { return }
         enforceBehind()
         // One that writes faster than the chore deletes helps, so that no limit is overrun by more than a little.
         if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice) {
-            _ = evictDown(crossedWithoutExpired())
+            _ = removeExpired(at: clock.now)
+            _ = evictDown(limits.crossed(by: index.totals))
         }
     }
 
@@ -27,23 +27,20 @@ extension Store {
         if settings.limits.areNone { return }
         let crossed = Lock<StoreSettings.Limits.Crossed?>(nil)
         chores.begin(.evict) { [weak self] in
-            guard let self else { return false }
+            // Rows whose files have not been looked at may be wrong; the reconciling asks again when it is done.
+            guard let self, reconciliation.withLock({ $0.isFinished }) else { return false }
             let known = crossed.withLock { $0 } ?? lookAtLimits()
             crossed.withLock { $0 = known }
             return enforceSome(known)
         }
     }
 
-    /// Finds out which limits are exceeded; on the whole, once what has expired is gone.
+    /// Drops what has expired, and finds out which limits are exceeded then.
     private func lookAtLimits() -> StoreSettings.Limits.Crossed {
+        _ = removeExpired(at: clock.now)
         if let minimum = settings.limits.minimumFreeSpace, let free = measureFreeSpace() {
-            freeSpace.withLock { $0.looked(free: free, minimum: minimum) }
+            freeSpace.withLock { $0.looked(free: free, minimum: minimum, space: index.totals.space) }
         }
-        return crossedWithoutExpired()
-    }
-
-    private func crossedWithoutExpired() -> StoreSettings.Limits.Crossed {
-        if settings.limits.crossed(by: index.totals).isAny { _ = removeExpired(at: clock.now) }
         return settings.limits.crossed(by: index.totals)
     }
 
@@ -51,7 +48,8 @@ extension Store {
     private func enforceSome(_ crossed: StoreSettings.Limits.Crossed) -> Bool {
         var rows = evictDown(crossed)
         if let age = settings.limits.age {
-            rows += evict(.age) { .unusedSince(clock.now.advanced(byMilliseconds: -age)) }
+            let time = clock.now.advanced(byMilliseconds: -age)
+            rows += evict(.age) { .unusedSince(time) }
         }
         let forSpace = evict(.freeSpace) { .space(freeSpace.withLock { $0.owed }) }
         freeSpace.withLock { $0.gaveUp(Self.space(of: forSpace)) }
@@ -72,7 +70,7 @@ extension Store {
     }
 
     private static func space(of rows: [Row]) -> Int {
-        rows.reduce(0) { $0 + EvictionPlan.space(of: $1) }
+        rows.reduce(0) { $0 + $1.space }
     }
 
     /// What is free once everything that waits for its deletion is gone.
@@ -87,29 +85,38 @@ extension Store {
         }
     }
 
-    /// Evicts now what a caller wants gone; its files are deleted when this returns.
+    /// Evicts now what a caller wants gone, and what has expired first; the files are deleted when this returns.
     func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
-        waitForReconciling()
+        beginTrimming()
         while !evict(limit, need).isEmpty {}
     }
 
     /// Frees space until there is as much as a caller wants, as far as deleting its entries goes.
     func trim(toFreeSpace target: Int) {
-        waitForReconciling()
+        beginTrimming()
         guard let free = measureFreeSpace() else { return }
         var lack = target - free
         while case let rows = evict(.freeSpace, { .space(lack) }), !rows.isEmpty { lack -= Self.space(of: rows) }
     }
 
-    private func waitForReconciling() {
+    private func beginTrimming() {
         if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
+        if removeExpired(at: clock.now) > 0 { for shard in 0..<Index.shardCount { unlinkDoomed(shard: shard) } }
     }
 
-    /// Evicts a slice of what needs to go, and deletes its files. Returns what went.
+    /// Evicts a slice of what needs to go, and deletes its files. Returns what went: nothing, when nothing needs to.
     private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [Row] {
-        // Rows whose files have not been looked at may be wrong; the reconciling asks again when it is done.
         guard reconciliation.withLock({ $0.isFinished }) else { return [] }
-        let rows = evicting.withLock { _ in evictSome(need()) }
+        let rows = evicting.withLock { _ -> [Row] in
+            // What is used between the choice and the eviction stays, and something else is chosen; but not for ever.
+            for attempt in 1...3 {
+                let need = need()
+                if need.isNone { return [] }
+                let rows = evictSome(need, sparingUsed: attempt < 3)
+                if !rows.isEmpty { return rows }
+            }
+            return []
+        }
         if rows.isEmpty { return [] }
         report(CacheEvent(.evicted, keys: rows.map(\.key), limit: limit)) { statistics in
             statistics.evictions.add(rows.count, for: limit)
@@ -117,8 +124,7 @@ extension Store {
         return rows
     }
 
-    private func evictSome(_ need: EvictionPlan.Need) -> [Row] {
-        if need.isNone { return [] }
+    private func evictSome(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [Row] {
         index.keepOrder()
         var offers: [[EvictionPlan.Offer]] = []
         var hasMore: [Bool] = []
@@ -130,16 +136,15 @@ extension Store {
             hasMore.append(oldest.count < count)
         }
         let plan = EvictionPlan(offers, hasMore: hasMore, need: need, limit: Self.slice)
-        return plan.parts.flatMap { evict($0) }
+        return plan.parts.flatMap { evict($0.count, of: $0.shard, through: sparingUsed ? $0.stamp : .max) }
     }
 
-    /// Evicts the planned entries of one shard; those that were used meanwhile stay.
-    private func evict(_ part: EvictionPlan.Part) -> [Row] {
-        let shard = part.shard
+    /// Evicts the oldest entries of one shard, but none that was used after `stamp`.
+    private func evict(_ count: Int, of shard: Int, through stamp: UInt64) -> [Row] {
         let rows = attempting { () throws(CacheError) in
             try changing(shard: shard) { volume throws(CacheError) in
                 let rows = index.withShard(at: shard) { shard in
-                    shard.manifest.leastRecentlyUsed(part.count, through: part.stamp).map(\.row)
+                    shard.manifest.leastRecentlyUsed(count, through: stamp).map(\.row)
                 }
                 if rows.isEmpty { return rows }
                 try unseal()

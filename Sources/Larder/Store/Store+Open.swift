@@ -84,6 +84,7 @@ extension Store {
                 return self.lease
             }
             defer { if current !== lease { current?.release() } }
+            copies.wait()
             chores.wait()
             unlinkAnyBehind()
             chores.wait()

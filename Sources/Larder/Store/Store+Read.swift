@@ -63,7 +63,7 @@ extension Store {
         }
     }
 
-    private func takeBackHit(_ key: Key, asMiss: Bool) {
+    func takeBackHit(_ key: Key, asMiss: Bool) {
         index.withShard(of: key) { shard in
             shard.hits -= 1
             shard.misses += asMiss ? 1 : 0

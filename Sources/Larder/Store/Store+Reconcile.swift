@@ -36,6 +36,8 @@ extension Store {
             return reconciliation.isDone
         }
         unlinkAnyBehind()
+        // What was adopted came in the order of its files, the newest first.
+        if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew() }
         enforceBehind()
         if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {

@@ -12,68 +12,49 @@ extension Store {
         let row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
             checksum: XXH64.hash(payload), attachments: attachments)
-        _ = try set(.bytes(payload), row, key, mayReplace: true)
-    }
-
-    /// Where a payload comes from.
-    enum Source {
-        case bytes(UnsafeRawBufferPointer)
-        /// Size and checksum are taken from the copy.
-        case copy(of: SharedDescriptor)
+        _ = try set(payload, row, key, mayReplace: true)
     }
 
     /// Stores a row whose file is still to be made. Unless `mayReplace`, a fresh entry is left alone; false then.
-    func set(_ source: Source, _ row: Row, _ key: Key, mayReplace: Bool) throws(CacheError) -> Bool {
-        let stored = try retryingReopened(key) { () throws(CacheError) in
+    func set(
+        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, mayReplace: Bool
+    ) throws(CacheError) -> Bool {
+        let outcome = try retryingReopened(key) { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
                 try unseal()
-                var row = row
-                let content = try content(of: source, for: &row, in: volume)
-                return try stripes[key.shard].withLock { _ throws(CacheError) in
-                    if !mayReplace, index.withShard(of: key, { $0.manifest.row(key) })?.isFresh(at: row.stored) == true
-                    {
-                        takeBack(content, of: key, in: volume)
-                        return StoredRow?.none
-                    }
-                    return StoredRow(row: row, replaced: try store(content, row, key, in: volume))
-                }
+                return try store(.bytes(payload), row, key, mayReplace: mayReplace, in: volume)
             }
         }
-        guard let stored else { return false }
+        return finish(outcome, key)
+    }
+
+    /// What a payload is when it is stored.
+    enum Content {
+        case bytes(UnsafeRawBufferPointer)
+        case staged(StagedFile)
+    }
+
+    enum Outcome {
+        case stored(replacing: Row?)
+        /// There was a fresh entry, which was not to be replaced.
+        case kept
+    }
+
+    /// Counts and tells what was stored; true when it was.
+    func finish(_ outcome: Outcome, _ key: Key) -> Bool {
+        guard case .stored(let replaced) = outcome else { return false }
         tally.withLock { $0.stores += 1 }
-        enforceBehind(stored: stored.row)
-        guard let replaced = stored.replaced else { return true }
+        enforceAfterStoring()
+        guard let replaced else { return true }
         unlinkSomeBehind(shard: key.shard)
         events.post(CacheEvent(.replaced, keys: [replaced.key]))
         return true
     }
 
-    private struct StoredRow {
-        let row: Row
-        let replaced: Row?
-    }
-
-    /// A payload that is ready to get its name and its footer.
-    private enum Content {
-        case bytes(UnsafeRawBufferPointer)
-        case staged(StagedFile)
-    }
-
-    /// Deletes what has been staged for nothing.
-    private func takeBack(_ content: Content, of key: Key, in volume: Volume) {
-        if case .staged(let staged) = content { discard(staged.number, of: key, in: volume) }
-    }
-
-    private func content(of source: Source, for row: inout Row, in volume: Volume) throws(CacheError) -> Content {
-        switch source {
-        case .bytes(let bytes): .bytes(bytes)
-        case .copy(let file): .staged(try stage(file, as: &row, in: volume))
-        }
-    }
-
-    /// Refuses a value that would have to push out all others, and then itself.
+    /// Refuses a value that would have to push out all others, and then itself; and one that no record can tell of.
     func checkSize(_ size: Int, of key: Key) throws(CacheError) {
-        guard let limit = settings.limits.size, size > limit else { return }
+        let limit = min(settings.limits.size ?? .max, Fields.largestSize)
+        if size <= limit { return }
         let error = CacheError(
             code: .tooLarge, message: "A value of \(size) bytes is larger than the cache may be, \(limit) bytes.",
             path: path)
@@ -81,16 +62,21 @@ extension Store {
         throw error
     }
 
+    /// Call it in a block of `disk`, with the journal unsealed.
+    func store(
+        _ content: Content, _ row: Row, _ key: Key, mayReplace: Bool, in volume: Volume
+    ) throws(CacheError) -> Outcome {
+        try stripes[key.shard].withLock { _ throws(CacheError) in
+            let old = index.withShard(of: key) { $0.manifest.row(key) }
+            if !mayReplace, old?.isFresh(at: row.stored) == true { return .kept }
+            return .stored(replacing: try store(content, row, key, in: volume))
+        }
+    }
+
     private func store(
         _ content: Content, _ row: Row, _ key: Key, in volume: Volume
     ) throws(CacheError) -> Row? {
-        let new: NewFile
-        do {
-            new = try create(content, row, key, in: volume)
-        } catch {
-            takeBack(content, of: key, in: volume)
-            throw error
-        }
+        let new = try create(content, row, key, in: volume)
         let committed: (result: Row?, ticket: Ticket?)
         do {
             committed = try new.text.withBytes { bytes throws(CacheError) in
@@ -158,38 +144,50 @@ extension Store {
         new.text = printer.bytes
     }
 
-    private func write(
-        _ content: Content, _ new: NewFile, _ key: Key, in volume: Volume
-    ) throws(Errno) {
-        let file = try open(content, as: .number(new.row.file), in: volume)
-        do {
-            try new.text.withBytes { text throws(Errno) in
-                let footer = UnsafeRawBufferPointer(rebasing: text.dropFirst())
-                switch content {
-                case .bytes(let payload): try fileSystem.write(payload, footer, to: file.file, at: 0)
-                case .staged: try fileSystem.write(footer, .none, to: file.file, at: new.row.size)
+    private func write(_ content: Content, _ new: NewFile, _ key: Key, in volume: Volume) throws(Errno) {
+        let name = FileName.number(new.row.file)
+        switch content {
+        case .bytes(let payload):
+            let file = try fileSystem.open(name, in: volume.entries.file, for: .creating)
+            do {
+                try new.text.withBytes { text throws(Errno) in
+                    try fileSystem.write(payload, text.part(1..<text.count), to: file, at: 0)
                 }
+                if isPowerSafe { try fileSystem.sync(file) }
+                try syncNames(of: volume)
+            } catch {
+                discard(new.row.file, of: key, in: volume)
+                throw error
             }
-            guard isPowerSafe else { return }
-            try fileSystem.sync(file.file)
-            try volume.entriesSync.sync(through: volume.entriesSync.note())
-        } catch {
-            discard(new.row.file, of: key, in: volume)
-            throw error
+        case .staged(let staged):
+            try requireFree(name, in: volume)
+            do {
+                // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
+                try new.text.withBytes { text throws(Errno) in
+                    try fileSystem.write(
+                        text.part(1..<text.count), .none, to: staged.file.file, at: new.row.size)
+                }
+                if isPowerSafe { try fileSystem.sync(staged.file.file) }
+                let entries = volume.entries
+                try fileSystem.rename(.number(staged.number), in: entries.file, to: name, in: entries.file)
+                try syncNames(of: volume)
+            } catch {
+                discard(new.row.file, of: key, in: volume)
+                throw error
+            }
         }
     }
 
-    /// Creates the file of an entry, or gives a staged one its name. Numbers are new, so what has the name is not ours.
-    private func open(_ content: Content, as name: FileName, in volume: Volume) throws(Errno) -> SharedDescriptor {
-        let entries = volume.entries
-        guard case .staged(let staged) = content else {
-            return SharedDescriptor(try fileSystem.open(name, in: entries.file, for: .creating))
-        }
+    private func syncNames(of volume: Volume) throws(Errno) {
+        if isPowerSafe { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
+    }
+
+    /// Numbers are new, so what has the name is not ours; renaming would replace it.
+    private func requireFree(_ name: FileName, in volume: Volume) throws(Errno) {
         do {
-            _ = try fileSystem.status(of: name, in: entries.file)
+            _ = try fileSystem.status(of: name, in: volume.entries.file)
         } catch .noEntry {
-            try fileSystem.rename(.number(staged.number), in: entries.file, to: name, in: entries.file)
-            return staged.file
+            return
         }
         throw .exists
     }

@@ -26,7 +26,8 @@ extension Store {
 
     private func verify(_ row: Row, _ report: inout VerificationReport) throws(CacheError) {
         let key = Key(row.key)
-        switch try onDisk({ volume throws(CacheError) in check(row, in: volume) }) {
+        let (opened, path) = try onDisk { volume throws(CacheError) in (volume.open(row), volume.path(of: row.file)) }
+        switch checked(opened, row, path: path) {
         case .value:
             report.checked += 1
             report.bytes += row.size
@@ -40,13 +41,16 @@ extension Store {
         }
     }
 
-    private func check(_ row: Row, in volume: Volume) -> Volume.Reading<Void> {
-        switch volume.open(row) {
+    /// Reads the whole of an open file; outside of `disk`, where nobody has to wait for it.
+    private func checked(
+        _ opened: Volume.Reading<SharedDescriptor>, _ row: Row, path: String
+    ) -> Volume.Reading<Void> {
+        switch opened {
         case .value(let file):
             do {
                 return try fileSystem.checksum(of: file.file, size: row.size) == row.checksum ? .value(()) : .damaged
             } catch {
-                return .failed(CacheError(error, doing: "read an entry", path: volume.path(of: row.file)))
+                return .failed(CacheError(error, doing: "read an entry", path: path))
             }
         case .gone: return .gone
         case .damaged: return .damaged
@@ -61,11 +65,12 @@ extension Store {
                 try fileSystem.numbers(.regular, in: volume.entries.file)
             }
         }
-        disk.sync(flags: .barrier) {}
         var strangers = Set(names.lazy.filter { $0 <= last })
-        index.forEachShard { shard in
-            for row in shard.manifest.rows { strangers.remove(row.file) }
-            for file in shard.doomed { strangers.remove(file.file) }
+        disk.sync(flags: .barrier) {
+            index.forEachShard { shard in
+                for row in shard.manifest.rows { strangers.remove(row.file) }
+                for file in shard.doomed { strangers.remove(file.file) }
+            }
         }
         return try onDisk { volume throws(CacheError) in
             // What was still there when it was listed may have gone since, and its row with it.

@@ -3,13 +3,15 @@ import LarderFiles
 
 /// The machine behind every handle on one directory.
 ///
-/// Locks and queues are always taken in this order, and none is held while user code runs:
+/// Locks and queues are always taken in this order, and none is held while user code runs, but for the configured clock:
 ///
 /// 1. `disk`, concurrent: the whole of a set, a remove and a read is one block on it. Barriers replace `volume`.
 /// 2. a stripe, one of 64, by key: held from taking a sequence number to publishing, so number order is commit order.
 /// 3. `info`, serial: the one writer of the journal. It appends a change's record and publishes it.
 /// 4. `frozen`, serial, no I/O: takes the snapshots of the index, one shard at a time.
-/// 5. the lock of a shard of the index, innermost, for the length of a table operation.
+/// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the order of use.
+///
+/// `evicting` comes before all of them.
 ///
 /// Slow work runs in slices on `chores`. Whatever touches `volume.entries` does so in a block of `disk`.
 final class Store: Sendable {
@@ -31,6 +33,8 @@ final class Store: Sendable {
     /// `disk`.
     let evicting = Lock(())
     let freeSpace = Lock(FreeSpaceWatch())
+    /// Large files that are being copied in outside of `disk`.
+    let copies = DispatchGroup()
     /// Open handles.
     let handles = Lock(0)
 

@@ -11,7 +11,8 @@ public struct CacheEntry: Sendable {
     public let storedAt: Date
     /// When the entry expires; nil: never.
     public let expiresAt: Date?
-    /// When the value was last read, or else stored. Kept in memory; a kill may lose the last minute of it.
+    /// When the value was last read, or else stored. Written down when it is a minute newer than the disk knows, by the
+    /// sweep and the closing: the next opening may know one that much older.
     public let lastUsedAt: Date
     /// What was stored beside the value.
     public let metadata: [String: String]

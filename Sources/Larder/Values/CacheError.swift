@@ -40,7 +40,7 @@ public struct CacheError: Error, Sendable {
         public static let noSpace = Code("noSpace")
         /// The operating system refused; `errno` says why.
         public static let io = Code("io")
-        /// A key is longer than 64 KiB, a record (key and metadata) than 1 MiB, or a value than the cache's `sizeLimit`.
+        /// A key is longer than 64 KiB, a record (key and metadata) than 1 MiB, or a value than `sizeLimit` or 1 TiB.
         public static let tooLarge = Code("tooLarge")
         /// The value cannot be encoded.
         public static let unencodable = Code("unencodable")

@@ -42,7 +42,7 @@ public struct ImportReport: Sendable {
         public static let missingFile = Reason("its file is missing")
         /// What has the file's name is a directory, a symbolic link or something else.
         public static let notAFile = Reason("its file is no regular file")
-        /// Another key with a later expiry has the same file.
+        /// Another key has the same file, with a later expiry or the same.
         public static let sharedFile = Reason("its file is another key's")
         /// The cache has a fresh value for the key, which is newer than any import.
         public static let alreadyStored = Reason("the cache has a value for it")

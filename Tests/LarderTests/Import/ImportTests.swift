@@ -101,6 +101,19 @@ struct ImportTests {
         #expect(report.imported == [] && Set(skipped(report).values) == [.invalidName] && report.skipped.count == 5)
     }
 
+    @Test("a slash with an accent is a slash to the file system, and no way out")
+    func accents() throws {
+        try write(["../\u{338}secret": later(5), "a/\u{338}b": later(5)], .binary)
+        try write("outside", as: "../\u{338}secret")
+        try manager.createDirectory(at: old.appendingPathComponent("a"), withIntermediateDirectories: true)
+        try write("inside", as: "a/\u{338}b")
+        try write("file", as: "a_\u{338}b")
+        let cache = try open()
+        let report = try cache.importEGOCache(from: old)
+        #expect(report.imported == ["a/\u{338}b"] && skipped(report) == ["../\u{338}secret": .missingFile])
+        #expect(cache.string(forKey: "a/\u{338}b") == "file")
+    }
+
     @Test("of keys that share a file, the one with the latest date has it")
     func collisions() throws {
         try write(["a/b": later(10), "a_b": later(20), "x/y": later(30), "x_y": later(5), "x/y/": later(7)])

@@ -113,6 +113,8 @@ struct FilesTests {
             try cache.exportFile(forKey: "k", to: home.appending(path))
         }
         #expect(error?.code == .io && error?.errno != nil)
+        #expect(error?.path?.hasPrefix(home.url.path) == true && error?.path?.contains("entries") == false)
+        #expect(cache.statistics.failures == (path == "folder" ? 1 : 0) && cache.statistics.hits == 0)
         #expect(home.names() == ["cache", "folder"] && home.names(in: "folder") == ["inside"])
         #expect(cache.string(forKey: "k") == "v")
     }
@@ -130,6 +132,70 @@ struct FilesTests {
         #expect(try Data(contentsOf: target) == data("before"))
         #expect(cache.statistics.corruptions == 1 && cache.count == 0)
         #expect(home.names() == ["cache", "target"])
+    }
+
+    @Test("a file of two terabytes is refused, and not forgotten later")
+    func huge() throws {
+        let file = try write(Data(), to: "sparse")
+        let handle = try FileHandle(forWritingTo: file)
+        try handle.truncate(atOffset: 2 << 40)
+        try handle.close()
+        #expect(code { try cache.copyFile(at: file, forKey: "k") } == .tooLarge)
+        #expect(home.names(in: "cache/entries") == [])
+    }
+
+    @Test("what a kill left of a copy is deleted by the next opening, whatever it ends with")
+    func leftover() throws {
+        try cache.setString("v", forKey: "k")
+        try cache.copyFile(at: write(random(300 << 10), to: "source"), forKey: "large")
+        let names = home.names(in: "cache/entries")
+        #expect(names.allSatisfy { $0.hasPrefix("0") })
+        let copy = try #require(names.last)
+        try manager.copyItem(
+            at: home.appending("cache/entries/" + copy),
+            to: home.appending("cache/entries/8" + copy.dropFirst()))
+        try cache.close()
+        try manager.removeItem(at: home.appending("cache/manifest.json"))
+        let again = try DiskCache(directory: home.appending("cache"))
+        try again.flush()
+        #expect(home.names(in: "cache/entries") == names && again.count == 2)
+        #expect(again.statistics.orphansDeleted == 1)
+    }
+
+    @Test("large copies, and closing, clearing and verifying at the same time, do not wait for one another for ever")
+    func copiesAndBarriers() throws {
+        let file = try write(random(2 << 20), to: "source")
+        let failures = Lock<[String]>([])
+        DispatchQueue.concurrentPerform(iterations: 4) { thread in
+            for round in 0..<15 {
+                do {
+                    switch (thread + round) % 4 {
+                    case 0, 1: try cache.copyFile(at: file, forKey: "\(round)")
+                    case 2: try cache.removeAll()
+                    default: try cache.verify()
+                    }
+                } catch {
+                    failures.withLock { $0.append("\(error)") }
+                }
+            }
+        }
+        #expect(failures.withLock { $0 } == [])
+        let isClosed = Lock(false)
+        DispatchQueue.concurrentPerform(iterations: 2) { thread in
+            if thread == 0 {
+                for round in 0..<10 {
+                    if code({ try cache.copyFile(at: file, forKey: "after \(round)") }) != nil { break }
+                }
+            } else {
+                try? cache.close()
+                isClosed.withLock { $0 = true }
+            }
+        }
+        #expect(isClosed.withLock { $0 })
+        let again = try DiskCache(directory: home.appending("cache"))
+        #expect(try again.verify().isClean)
+        try again.flush()
+        #expect(home.names(in: "cache/entries").count == again.count)
     }
 
     @Test("a link where the target was is replaced, not followed")

@@ -162,6 +162,29 @@ struct PropertyListTests {
         #expect(PropertyList(chain(3, mentions: 1, ending: [0xA1, 0, 0])) == nil, "the last contains the first")
     }
 
+    @Test("a small list that says to be large is one text mentioned often")
+    func amplification() {
+        /// One array that mentions as many objects, all of which lie at one place: a text of many bytes.
+        func sameText(_ objects: Int, length: Int) -> Data {
+            var bytes = Array("bplist00".utf8) + [0xAF, 0x12]
+            func number(_ value: Int, _ width: Int) -> [UInt8] {
+                (0..<width).map { UInt8(truncatingIfNeeded: value >> (8 * (width - 1 - $0))) }
+            }
+            bytes += number(objects, 4)
+            for object in 1...objects { bytes += number(object, 3) }
+            let text = bytes.count
+            bytes += [0x5F, 0x12] + number(length, 4) + [UInt8](repeating: 0x61, count: length)
+            let table = bytes.count
+            bytes += number(8, 3)
+            for _ in 0..<objects { bytes += number(text, 3) }
+            bytes += [0, 0, 0, 0, 0, 0, 3, 3] + number(objects + 1, 8) + number(0, 8) + number(table, 8)
+            return Data(bytes)
+        }
+        let list = PropertyList(sameText(20_000, length: 40_000))
+        #expect(list?.array?.count == 20_000)
+        #expect(Set((list?.array ?? []).compactMap { $0.string?.utf8.count }) == [40_000])
+    }
+
     @Test("every flipped bit and every truncation of a list is read or refused")
     func flips() throws {
         for format in [PropertyListSerialization.PropertyListFormat.binary, .xml] {

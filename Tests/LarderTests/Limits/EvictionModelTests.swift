@@ -32,7 +32,7 @@ struct EvictionModelTests {
             if let countLimit, entries.count > countLimit { entries.removeFirst(entries.count - countLimit) }
             guard isTooLarge, let sizeLimit else { return }
             let mark = sizeLimit - sizeLimit / 20
-            while !entries.isEmpty, size > sizeLimit || size - (entries.first?.size ?? 0) >= mark {
+            while let oldest = entries.first, size > sizeLimit || oldest.size > 0 && size - oldest.size >= mark {
                 entries.removeFirst()
             }
         }
@@ -124,6 +124,7 @@ struct EvictionModelTests {
         #expect(counts(stamps, .bytes(5, upTo: 35)) == [0: 1, 1: 2])
         #expect(counts(stamps, .bytes(-5, upTo: 5)) == [:])
         #expect(counts(stamps, .space(4097)) == [0: 1, 1: 1])
+        #expect(counts([[1, 8], [2, 5]], .unusedSince(Timestamp(milliseconds: 6))) == [0: 1, 1: 2])
         #expect(counts(stamps, .unusedSince(Timestamp(milliseconds: 4))) == [0: 1, 1: 2])
     }
 

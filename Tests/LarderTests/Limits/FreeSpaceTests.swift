@@ -12,7 +12,7 @@ struct FreeSpaceTests {
         let world = World { $0.minimumFreeSpace = minimum }
         let cache = try world.open()
         for number in 0..<10 { try cache.setData(Data(count: 7000), forKey: "\(number)") }
-        cache.settle()
+        try cache.flush()
         world.files.setCapacity(world.files.image.usedSpace + free)
         return (world, cache)
     }
@@ -41,11 +41,58 @@ struct FreeSpaceTests {
         try cache.setData(Data(count: 7000), forKey: "new")
         cache.settle()
         #expect(cache.count == 7 && cache.hasValue(forKey: "new"), "what is stored since takes another's place")
-        world.files.setCapacity(world.files.image.usedSpace + 60_000)
+        for _ in 0..<5 { try cache.setData(Data(count: 7000), forKey: "new") }
+        cache.settle()
+        #expect(cache.count == 7, "overwriting is no growth")
+        world.files.setCapacity(world.files.image.usedSpace + 80_000)
         sweep(world, cache)
         world.files.setCapacity(world.files.image.usedSpace + 45_000)
         sweep(world, cache)
-        #expect(cache.count == 6, "there was enough in between: it is a new lack")
+        #expect(cache.count == 6, "as much as was given up had been freed: it is a new lack")
+    }
+
+    @Test("a program that fills the disk again and again does not empty the cache either")
+    func steadily() throws {
+        let (world, cache) = try filled(free: 45_000, minimum: 50_000)
+        for _ in 0..<20 {
+            sweep(world, cache)
+            world.files.setCapacity(world.files.image.usedSpace + 45_000)
+        }
+        #expect(cache.count == 9)
+    }
+
+    @Test("when all that the cache has would not do, it keeps it")
+    func hopeless() throws {
+        let (world, cache) = try filled(free: 30_000, minimum: 5_000_000)
+        for _ in 0..<3 { sweep(world, cache) }
+        #expect(cache.count == 10)
+        for number in 10..<15 { try cache.setData(Data(count: 7000), forKey: "\(number)") }
+        cache.settle()
+        #expect(cache.count == 10 && cache.hasValue(forKey: "14") && !cache.hasValue(forKey: "4"))
+    }
+
+    @Test("what is lacking when a directory is opened that was not closed is found once its files have been looked at")
+    func unclean() throws {
+        let (before, cache) = try filled(free: 2_000_000, minimum: 50_000)
+        for number in 10..<100 { try cache.setData(Data(count: 7000), forKey: "\(number)") }
+        var world = before
+        var image = world.files.image
+        for name in image.names(at: "/cache") where name != "entries" { image.remove(at: "/cache/" + name) }
+        world.restart(with: image)
+        world.files.setCapacity(world.files.image.usedSpace + 30_000)
+        let again = try world.open()
+        again.settle()
+        #expect(again.count < 98 && again.count > 90 && again.hasValue(forKey: "99"))
+    }
+
+    @Test("what has expired is deleted before space is found to be lacking")
+    func expiredFirst() throws {
+        let (world, cache) = try filled(free: 200_000, minimum: 50_000)
+        for number in 10..<13 { try cache.setData(Data(count: 7000), forKey: "\(number)", ttl: .seconds(1)) }
+        cache.settle()
+        world.files.setCapacity(world.files.image.usedSpace + 30_000)
+        sweep(world, cache)
+        #expect(cache.count == 10 && cache.statistics.evictions.total == 0)
     }
 
     @Test("the write that crosses it has the space made up for")
@@ -61,28 +108,35 @@ struct FreeSpaceTests {
         #expect(world.files.freeSpace >= 50_000 && cache.count < 13 && cache.hasValue(forKey: "12"))
     }
 
-    @Test("the decision: what is lacking, once; then only what was stored since")
+    @Test("the decision: what is lacking, once; then only the cache's own growth")
     func decision() {
         var watch = FreeSpaceWatch()
-        func stored(_ bytes: Int) -> Bool { watch.stored(bytes) }
-        #expect(stored(1), "nothing is known at first")
-        watch.looked(free: 1000, minimum: 400)
+        #expect(watch.mayLack(space: 0), "nothing is known at first")
+        watch.looked(free: 1000, minimum: 400, space: 500)
         #expect(watch.owed == 0)
-        #expect(!stored(300), "half of what is left is stored before the next look")
-        #expect(stored(1))
-        watch.looked(free: 300, minimum: 400)
+        #expect(!watch.mayLack(space: 800) && watch.mayLack(space: 801), "half of what is left may be stored unseen")
+        watch.looked(free: 300, minimum: 400, space: 800)
         #expect(watch.owed == 100)
         watch.gaveUp(30)
         #expect(watch.owed == 70)
+        watch.looked(free: 300, minimum: 400, space: 775)
+        #expect(watch.owed == 75, "five bytes were stored before all was given")
         watch.gaveUp(200)
         #expect(watch.owed == 0)
-        watch.looked(free: 0, minimum: 400)
+        watch.looked(free: 0, minimum: 400, space: 575)
         #expect(watch.owed == 0, "somebody else has filled the disk further")
-        #expect(stored(50))
-        watch.looked(free: 0, minimum: 400)
+        #expect(watch.mayLack(space: 625) && !watch.mayLack(space: 575))
+        watch.looked(free: 0, minimum: 400, space: 625)
         #expect(watch.owed == 50)
-        watch.looked(free: 400, minimum: 400)
-        watch.looked(free: 390, minimum: 400)
-        #expect(watch.owed == 10, "there was enough in between")
+        watch.gaveUp(50)
+        watch.looked(free: 400, minimum: 400, space: 575)
+        watch.looked(free: 390, minimum: 400, space: 575)
+        #expect(watch.owed == 0, "nobody has freed what was given up")
+        watch.looked(free: 500, minimum: 400, space: 575)
+        watch.looked(free: 390, minimum: 400, space: 575)
+        #expect(watch.owed == 10)
+        var hopeless = FreeSpaceWatch()
+        hopeless.looked(free: 0, minimum: 1000, space: 1000)
+        #expect(hopeless.owed == 0)
     }
 }

@@ -178,6 +178,39 @@ struct LimitsTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test("when the index is lost, the newest values are still those that stay")
+    func rebuilt() throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        for number in 0..<100 {
+            try cache.setData(Data(count: 10), forKey: "\(number)")
+            world.clock.advance(by: .seconds(1))
+        }
+        cache.settle()
+        var image = world.files.image
+        for name in image.names(at: "/cache") where name != "entries" { image.remove(at: "/cache/" + name) }
+        world.restart(with: image)
+        world.configuration.countLimit = 50
+        world.configuration.ageLimit = .seconds(20)
+        cache = try world.open()
+        cache.settle()
+        #expect(Set(cache.keys()) == Set((80..<100).map { "\($0)" }))
+    }
+
+    @Test("a use while the clock was ahead does not keep what is older")
+    func futureUse() throws {
+        let world = World { $0.ageLimit = .seconds(100) }
+        let cache = try world.open()
+        let now = world.clock.milliseconds
+        world.clock.set(milliseconds: now + 30 * 86_400_000)
+        try cache.setString("v", forKey: "future", ttl: .forever)
+        world.clock.set(milliseconds: now)
+        try fill(cache, 0..<20)
+        world.clock.advance(by: .seconds(200))
+        cache.settle()
+        #expect(cache.count == 0)
+    }
+
     @Test("what was evicted does not come back after a kill")
     func evictedStaysAway() throws {
         var world = World { $0.countLimit = 3 }

@@ -92,6 +92,31 @@ struct TrimTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test("drop what has expired first")
+    func expired() throws {
+        let (world, cache) = try filled(5)
+        for number in 5..<10 { try cache.setString("v", forKey: "\(number)", ttl: .seconds(1)) }
+        world.clock.set(milliseconds: world.clock.milliseconds + 5000)
+        cache.trim(toCount: 5)
+        #expect(Set(cache.keys()) == ["0", "1", "2", "3", "4"] && cache.count == 5 && world.entryFiles.count == 5)
+        #expect(cache.statistics.evictions.total == 0 && cache.statistics.expirations == 5)
+    }
+
+    @Test("are not held up by readers of what has to go")
+    func busyReaders() throws {
+        let home = try TemporaryDirectory()
+        let cache = try DiskCache(directory: home.appending("cache"))
+        let isDone = Lock(false)
+        let reader = Thread { while !isDone.withLock({ $0 }) { _ = cache.data(forKey: "k") } }
+        reader.start()
+        for _ in 0..<300 {
+            try cache.setString("v", forKey: "k")
+            cache.trim(toCount: 0)
+            #expect(cache.count == 0)
+        }
+        isDone.withLock { $0 = true }
+    }
+
     @Test("numbers beyond all reason are taken as they are meant")
     func extremes() throws {
         let (_, cache) = try filled()

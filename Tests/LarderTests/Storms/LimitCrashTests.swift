@@ -124,7 +124,9 @@ struct LimitCrashTests {
                 let cache = try world.open()
                 try tell(&story, cache) { isReached.withLock { $0 } }
                 cache.settle()
-            } catch {}
+            } catch {
+                #expect(isReached.withLock { $0 }, "\(error)")
+            }
             guard isReached.withLock({ $0 }) else { break }
             points += 1
             for second in [5, 14, 40] {
