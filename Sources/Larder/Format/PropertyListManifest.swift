@@ -45,7 +45,9 @@ struct PropertyListManifest {
 
     /// Returns the bytes of the list. O(n).
     func encoded() throws -> Data {
-        let list: [String: Any] = ["header": header, "check": FileName.number(sum).description, "entries": entries, "removed": removed]
+        let list: [String: Any] = [
+            "header": header, "check": FileName.number(sum).description, "entries": entries, "removed": removed,
+        ]
         return try PropertyListSerialization.data(fromPropertyList: list, format: .binary, options: 0)
     }
 
