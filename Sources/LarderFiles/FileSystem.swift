@@ -61,6 +61,9 @@ package protocol FileSystem: Sendable {
 
     /// Takes the exclusive advisory lock of an open directory; false when somebody else has it.
     func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
+
+    /// Lets go of the lock that was taken through this descriptor, whoever else has a copy of it.
+    func unlock(_ directory: borrowing FileDescriptor)
 }
 
 /// Whether a missing directory is made.

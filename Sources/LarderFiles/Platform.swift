@@ -226,6 +226,10 @@ enum Platform {
         }
     }
 
+    static func unlock(_ raw: Int32) {
+        _ = flock(raw, LOCK_UN)
+    }
+
     /// Calls `body` with each name of a directory and its kind, nil where the file system does not tell, until it says stop.
     static func list(_ raw: Int32, _ body: (String, FileKind?) throws(Errno) -> Bool) throws(Errno) {
         // A descriptor of its own: readdir moves a position that a duplicate would share.

@@ -191,4 +191,8 @@ package struct PosixFileSystem: FileSystem {
     package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
         try Platform.lock(directory.raw)
     }
+
+    package func unlock(_ directory: borrowing FileDescriptor) {
+        Platform.unlock(directory.raw)
+    }
 }

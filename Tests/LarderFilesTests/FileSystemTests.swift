@@ -115,6 +115,56 @@ struct FileSystemTests {
         }
     }
 
+    @Test("unlocking lets go of it, even where a program that is being started has a copy of the descriptor")
+    func unlock() throws {
+        try both { files, path in
+            let first = try files.openDirectory(path: path + "/a", creation: .plain)
+            let second = try files.openDirectory(path: path + "/a", creation: .plain)
+            let copy = files is PosixFileSystem ? dup(first.raw) : -1
+            defer { if copy >= 0 { close(copy) } }
+            #expect(try files.lock(first))
+            #expect(try !files.lock(second))
+            files.unlock(first)
+            #expect(try files.lock(second))
+        }
+    }
+
+    @Test("a copy has the content, up to a size, and none of the name that is taken")
+    func copy() throws {
+        try both { files, path in
+            let root = try files.openDirectory(path: path + "/copies", creation: .plain)
+            let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+            do {
+                let source = try files.open(.text("source"), in: root, for: .creating)
+                try files.write(bytes, to: source, at: 0)
+            }
+            let source = try files.openFile(path: path + "/copies/source")
+            for (name, size) in [("whole", bytes.count), ("part", 2_000_001), ("none", 0)] {
+                let copy = try files.copy(source, size: size, as: .text(name), in: root, access: .owner)
+                #expect(try files.status(of: copy).size == size)
+                var read = [UInt8](repeating: 0, count: size + 1)
+                #expect(try files.read(copy, at: 0, into: &read) == size)
+                #expect(read.prefix(size).elementsEqual(bytes.prefix(size)))
+                try files.write([1], to: copy, at: size)
+            }
+            let longer = try files.copy(
+                source, size: bytes.count + 5, as: .text("longer"), in: root, access: .everybody)
+            #expect(try files.status(of: longer).size == bytes.count, "nothing is made up")
+            #expect(
+                errno { try files.copy(source, size: 1, as: .text("part"), in: root, access: .owner) } == .exists)
+            #expect(try files.status(of: .text("part"), in: root).size == 2_000_002, "what had the name is as it was")
+            #expect(errno { try files.openFile(path: path + "/copies/missing") } == .noEntry)
+        }
+    }
+
+    @Test("there is some free space")
+    func freeSpace() throws {
+        try both { files, path in
+            let root = try files.openDirectory(path: path, creation: .plain)
+            #expect(try files.freeSpace(of: root) > 1 << 20)
+        }
+    }
+
     @Test("links are not followed, and what is no regular file is told apart")
     func links() throws {
         let home = try TemporaryDirectory()

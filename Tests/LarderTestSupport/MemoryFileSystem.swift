@@ -332,4 +332,11 @@ extension MemoryFileSystem: FileSystem {
             return true
         }
     }
+
+    package func unlock(_ directory: borrowing FileDescriptor) {
+        let raw = directory.raw
+        state.withLock { state in
+            if let node = state.open[raw], state.locked[node] == raw { state.locked[node] = nil }
+        }
+    }
 }

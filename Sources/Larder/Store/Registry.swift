@@ -16,12 +16,12 @@ final class Registry: Sendable {
         /// last reference, the store's lease would ask for the gate. All else goes by the ticket.
         fileprivate struct Occupant {
             weak var store: Store?
-            var lock: SharedDescriptor?
+            var lock: DirectoryLock?
             var ticket = 0
 
             init() {}
 
-            init(_ store: Store, lock: SharedDescriptor, ticket: Int) {
+            init(_ store: Store, lock: DirectoryLock, ticket: Int) {
                 self.store = store
                 self.lock = lock
                 self.ticket = ticket
@@ -104,10 +104,10 @@ final class Registry: Sendable {
     /// reader lets go of the directory.
     private func lock(
         _ root: SharedDescriptor, in fileSystem: any FileSystem, path: String
-    ) throws(CacheError) -> SharedDescriptor {
-        let own = try translating("lock the directory", at: path) { () throws(Errno) -> SharedDescriptor? in
+    ) throws(CacheError) -> DirectoryLock {
+        let own = try translating("lock the directory", at: path) { () throws(Errno) -> DirectoryLock? in
             let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
-            return try fileSystem.lock(own.file) ? own : nil
+            return try fileSystem.lock(own.file) ? DirectoryLock(own, in: fileSystem) : nil
         }
         guard let own else { throw .directoryInUse(path) }
         return own
@@ -121,6 +121,23 @@ final class Registry: Sendable {
             }
             if users == 0 { places[identity] = nil }
         }
+    }
+}
+
+/// The lock of a directory, let go of when the value goes.
+///
+/// Explicitly: a program that this one is just starting has a copy of the descriptor until it runs, and would keep the lock.
+private final class DirectoryLock: Sendable {
+    private let descriptor: SharedDescriptor
+    private let fileSystem: any FileSystem
+
+    init(_ descriptor: SharedDescriptor, in fileSystem: any FileSystem) {
+        self.descriptor = descriptor
+        self.fileSystem = fileSystem
+    }
+
+    deinit {
+        fileSystem.unlock(descriptor.file)
     }
 }
 
