@@ -2,7 +2,7 @@ import Foundation
 import Larder
 import LarderTestSupport
 
-/// Stores, removes and renews without end, and says on standard output what it is about to do and what has returned.
+/// Stores, copies, removes and renews without end, and says on standard output what it is about to do and what has returned.
 /// Its parent, a test, kills it.
 ///
 /// usage: KillChild DIRECTORY SEED
@@ -37,6 +37,10 @@ extension KillChange {
         switch self {
         case .set(let key, let version, let size):
             try cache.setData(Self.payload(key: key, version: version, size: size), forKey: key)
+        case .copy(let key, let version, let size):
+            let file = cache.directory.deletingLastPathComponent().appendingPathComponent("source")
+            try Self.payload(key: key, version: version, size: size).write(to: file)
+            try cache.copyFile(at: file, forKey: key)
         case .remove(let key): try cache.removeValue(forKey: key)
         case .renew(let key, let seconds): try cache.setTimeToLive(.seconds(Double(seconds)), forKey: key)
         case .clear: try cache.removeAll()

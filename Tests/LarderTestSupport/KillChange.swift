@@ -3,6 +3,8 @@ public import Foundation
 /// What the child of the kill test does in one step, and how it says so in one line.
 public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     case set(key: String, version: String, size: Int)
+    /// The same, out of a file.
+    case copy(key: String, version: String, size: Int)
     case remove(key: String)
     case renew(key: String, seconds: Int)
     case clear
@@ -11,7 +13,10 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     public static func random(number: Int, seed: UInt64, using generator: inout SeededGenerator) -> KillChange {
         let key = "key \(Int.random(in: 0..<40, using: &generator))"
         switch Int.random(in: 0..<1000, using: &generator) {
-        case 0..<700:
+        case 0..<50:
+            let size = [5_000, 300_000, 400_000].randomElement(using: &generator) ?? 0
+            return .copy(key: key, version: "\(seed).\(number)", size: size)
+        case 50..<700:
             let size = [0, 30, 500, 500, 5_000, 5_000, 70_000, 400_000].randomElement(using: &generator) ?? 0
             return .set(key: key, version: "\(seed).\(number)", size: size)
         case 700..<850: return .remove(key: key)
@@ -32,6 +37,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .set(let key, let version, let size): "set|\(key)|\(version)|\(size)"
+        case .copy(let key, let version, let size): "copy|\(key)|\(version)|\(size)"
         case .remove(let key): "remove|\(key)"
         case .renew(let key, let seconds): "renew|\(key)|\(seconds)"
         case .clear: "clear"
@@ -42,9 +48,12 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     public init?(_ line: Substring) {
         let parts = line.split(separator: "|").map(String.init)
         switch (parts.first, parts.count) {
-        case ("set", 4):
+        case ("set", 4), ("copy", 4):
             guard let size = Int(parts[3]) else { return nil }
-            self = .set(key: parts[1], version: parts[2], size: size)
+            self =
+                parts[0] == "set"
+                ? .set(key: parts[1], version: parts[2], size: size)
+                : .copy(key: parts[1], version: parts[2], size: size)
         case ("remove", 2): self = .remove(key: parts[1])
         case ("renew", 3):
             guard let seconds = Int(parts[2]) else { return nil }

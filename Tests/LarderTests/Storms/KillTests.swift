@@ -24,7 +24,7 @@ struct KillTests {
 
         private func apply(_ change: KillChange, to values: inout [String: Data]) {
             switch change {
-            case .set(let key, let version, let size):
+            case .set(let key, let version, let size), .copy(let key, let version, let size):
                 values[key] = KillChange.payload(key: key, version: version, size: size)
             case .remove(let key): values[key] = nil
             case .clear: values = [:]
