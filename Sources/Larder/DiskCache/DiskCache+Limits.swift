@@ -19,8 +19,9 @@ extension DiskCache {
 
     /// Evicts the entries that have not been used, read or stored, for longer than `age`.
     public func trim(toAge age: Duration) {
+        let now = now
         let time = now.advanced(byMilliseconds: -max(0, age.milliseconds))
-        readableStore?.trim(.age) { .unusedSince(time) }
+        readableStore?.trim(.age) { .unusedSince(time, now: now) }
     }
 
     /// Evicts entries until `bytes` are free on the disk, as far as this cache can give: at most what is lacking when the call

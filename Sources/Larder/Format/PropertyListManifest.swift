@@ -21,7 +21,7 @@ import LarderFiles
 /// a list whose parts have been mixed up is damaged. `removed` has the `remove` and `clear` records that reconciling still needs.
 struct PropertyListManifest {
     /// Bytes; what is longer is read as damaged.
-    static let longest = 256 << 20
+    static let longest = 1 << 30
 
     private var entries: [String: Any] = [:]
     private var removed: [Any] = []

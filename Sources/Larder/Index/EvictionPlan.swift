@@ -9,7 +9,7 @@ struct EvictionPlan {
         case bytes(Int, upTo: Int)
         /// Bytes on disk.
         case space(Int)
-        case unusedSince(Timestamp)
+        case unusedSince(Timestamp, now: Timestamp)
 
         /// What is too much for a limit on the size: down to the limit, and on to the mark but not below it.
         static func overSize(_ limit: Int, lowWaterMark: Int, of totals: Index.Totals) -> Need {
@@ -59,7 +59,8 @@ struct EvictionPlan {
                 case .entries(let count): entries < count
                 case .bytes(let count, let most): bytes < count || offer.size > 0 && bytes + offer.size <= most
                 case .space(let count): space < count
-                case .unusedSince: offer.stamp <= lastUnused
+                case .unusedSince(let time, let now):
+                    offer.used < time || offer.used > now && offer.stamp <= lastUnused
                 }
             if !isNeeded { break }
             entries += 1
@@ -84,10 +85,10 @@ struct EvictionPlan {
 }
 
 extension EvictionPlan.Need {
-    /// The stamp of the last use that is too long ago; 0: none. By the stamp and not by the time: what was used before that is
-    /// older still, even if the clock was wrong then and says something else.
+    /// The stamp of the last use that is too long ago; 0: none. What was used before that, and says that it was in the future,
+    /// was used while the clock was wrong.
     fileprivate func lastUnused(_ offers: [[EvictionPlan.Offer]]) -> UInt64 {
-        guard case .unusedSince(let time) = self else { return 0 }
+        guard case .unusedSince(let time, _) = self else { return 0 }
         return offers.joined().reduce(0) { $1.used < time ? max($0, $1.stamp) : $0 }
     }
 }

@@ -41,6 +41,11 @@ enum PropertyList: Sendable {
     /// True when lists in lists are no deeper in a value than may be.
     static func isShallow(_ value: Any, depth: Int = 0) -> Bool {
         guard depth < deepest else { return false }
+        // First as what it is: bridging goes into the depth by itself.
+        if let array = value as? NSArray { return array.allSatisfy { isShallow($0, depth: depth + 1) } }
+        if let dictionary = value as? NSDictionary {
+            return dictionary.allValues.allSatisfy { isShallow($0, depth: depth + 1) }
+        }
         if let array = value as? [Any] { return array.allSatisfy { isShallow($0, depth: depth + 1) } }
         guard let dictionary = value as? [AnyHashable: Any] else { return true }
         return dictionary.values.allSatisfy { isShallow($0, depth: depth + 1) }

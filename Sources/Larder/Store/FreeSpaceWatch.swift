@@ -14,8 +14,10 @@ struct FreeSpaceWatch: Sendable {
     private var allowance = -1
 
     /// True when the cache has grown so much that it is time to look at the disk.
-    func mayLack(space now: Int) -> Bool {
-        now - space > allowance
+    mutating func mayLack(space now: Int) -> Bool {
+        // What it takes after a removal is where growth begins.
+        space = min(space, now)
+        return now - space > allowance
     }
 
     /// Takes in what a look has found: what is free, and what the cache takes.

@@ -79,6 +79,8 @@ extension Store {
                 continue
             } catch {
                 discard(number, of: key, in: volume)
+                // Cleared or reopened meanwhile, and the directory deleted under the copy.
+                if try onDisk({ current throws(CacheError) in current.entries !== volume.entries }) { continue }
                 if mayRetry, error == .noSpace || error == .overQuota, try makeRoom() {
                     mayRetry = false
                     continue
@@ -97,6 +99,8 @@ extension Store {
         row.size = try fileSystem.status(of: file.file).size
         guard let checksum = try fileSystem.checksum(of: file.file, size: row.size) else { throw .io }
         row.checksum = checksum
+        // Here, where nobody has to wait for it.
+        if isPowerSafe { try fileSystem.sync(file.file) }
         return StagedFile(number: number, file: file, volume: volume)
     }
 

@@ -48,8 +48,8 @@ extension Store {
     private func enforceSome(_ crossed: StoreSettings.Limits.Crossed) -> Bool {
         var rows = evictDown(crossed)
         if let age = settings.limits.age {
-            let time = clock.now.advanced(byMilliseconds: -age)
-            rows += evict(.age) { .unusedSince(time) }
+            let now = clock.now
+            rows += evict(.age) { .unusedSince(now.advanced(byMilliseconds: -age), now: now) }
         }
         let forSpace = evict(.freeSpace) { .space(freeSpace.withLock { $0.owed }) }
         freeSpace.withLock { $0.gaveUp(Self.space(of: forSpace)) }
@@ -112,7 +112,7 @@ extension Store {
             for attempt in 1...3 {
                 let need = need()
                 if need.isNone { return [] }
-                let rows = evictSome(need, sparingUsed: attempt < 3)
+                guard let rows = evictSome(need, sparingUsed: attempt < 3 || need.isAge) else { return [] }
                 if !rows.isEmpty { return rows }
             }
             return []
@@ -124,7 +124,8 @@ extension Store {
         return rows
     }
 
-    private func evictSome(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [Row] {
+    /// Returns nil when there is nothing that would have to go.
+    private func evictSome(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [Row]? {
         index.keepOrder()
         var offers: [[EvictionPlan.Offer]] = []
         var hasMore: [Bool] = []
@@ -136,6 +137,7 @@ extension Store {
             hasMore.append(oldest.count < count)
         }
         let plan = EvictionPlan(offers, hasMore: hasMore, need: need, limit: Self.slice)
+        if plan.parts.isEmpty { return nil }
         return plan.parts.flatMap { evict($0.count, of: $0.shard, through: sparingUsed ? $0.stamp : .max) }
     }
 
@@ -183,6 +185,10 @@ extension EvictionPlan.Need {
         case .entries(let count), .bytes(_, upTo: let count), .space(let count): count <= 0
         case .unusedSince: false
         }
+    }
+
+    fileprivate var isAge: Bool {
+        if case .unusedSince = self { true } else { false }
     }
 
     /// How many entries each shard is asked for: some more than its share, as keys do not fall evenly.

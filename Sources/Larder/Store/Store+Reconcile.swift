@@ -9,10 +9,16 @@ extension Store {
         if reconciliation.withLock({ $0.isDone }) { return }
         chores.begin(.reconcile) { [weak self] in
             guard let self else { return false }
-            return (try? onDisk { volume throws(CacheError) in reconcileSome(in: volume) }) ?? false
+            switch try? onDisk({ volume throws(CacheError) in reconcileSome(in: volume) }) {
+            case true?: return true
+            case false?: finishReconciling()
+            case nil: break
+            }
+            return false
         }
     }
 
+    /// Returns false when everything has been looked at.
     private func reconcileSome(in volume: Volume) -> Bool {
         for _ in 0..<Self.slice {
             switch reconciliation.withLock({ $0.next() }) {
@@ -23,7 +29,6 @@ extension Store {
             case .check(let key, let file):
                 check(Key(key), file, in: volume)
             case .finish:
-                finishReconciling()
                 return false
             }
         }
@@ -31,13 +36,13 @@ extension Store {
     }
 
     private func finishReconciling() {
+        // What was adopted came in the order of its files, the newest first; nothing is evicted before.
+        if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew() }
         let isDone = reconciliation.withLock { reconciliation in
             reconciliation.finish()
             return reconciliation.isDone
         }
         unlinkAnyBehind()
-        // What was adopted came in the order of its files, the newest first.
-        if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew() }
         enforceBehind()
         if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {

@@ -111,7 +111,7 @@ extension Store {
     private func writePropertyList(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
         var manifest = PropertyListManifest(generation: generation, last: lastTaken)
         try forEachRecord { record throws(Errno) in manifest.append(record) }
-        guard let data = try? manifest.encoded() else { throw .invalid }
+        guard let data = try? manifest.encoded(), data.count <= PropertyListManifest.longest else { throw .invalid }
         try fileSystem.write(Array(data), to: file.file, at: 0)
     }
 

@@ -124,8 +124,10 @@ struct EvictionModelTests {
         #expect(counts(stamps, .bytes(5, upTo: 35)) == [0: 1, 1: 2])
         #expect(counts(stamps, .bytes(-5, upTo: 5)) == [:])
         #expect(counts(stamps, .space(4097)) == [0: 1, 1: 1])
-        #expect(counts([[1, 8], [2, 5]], .unusedSince(Timestamp(milliseconds: 6))) == [0: 1, 1: 2])
-        #expect(counts(stamps, .unusedSince(Timestamp(milliseconds: 4))) == [0: 1, 1: 2])
+        let six = Timestamp(milliseconds: 6)
+        #expect(counts([[1, 8], [2, 5]], .unusedSince(six, now: Timestamp(milliseconds: 20))) == [0: 1, 1: 2])
+        #expect(
+            counts(stamps, .unusedSince(Timestamp(milliseconds: 4), now: Timestamp(milliseconds: 20))) == [0: 1, 1: 2])
     }
 
     @Test("a list of slots keeps the order of use", arguments: 1...3 as ClosedRange<UInt64>)

@@ -211,6 +211,23 @@ struct LimitsTests {
         #expect(cache.count == 0)
     }
 
+    @Test("a use while the clock was behind does not take with it what is newer")
+    func pastUse() throws {
+        let world = World { $0.ageLimit = .seconds(100) }
+        let cache = try world.open()
+        let now = world.clock.milliseconds
+        try fill(cache, 0..<20)
+        world.clock.set(milliseconds: 0)
+        try cache.setString("v", forKey: "past", ttl: .forever)
+        world.clock.set(milliseconds: now + 1000)
+        world.clock.advance(by: .seconds(60))
+        cache.settle()
+        #expect((0..<20).allSatisfy { cache.hasValue(forKey: "\($0)") })
+        world.clock.advance(by: .seconds(120))
+        cache.settle()
+        #expect(cache.count == 0)
+    }
+
     @Test("what was evicted does not come back after a kill")
     func evictedStaysAway() throws {
         var world = World { $0.countLimit = 3 }
