@@ -74,7 +74,7 @@ extension DiskCache {
         }
         guard settled, let world else { return }
         #expect(store.index.doomedCount == 0, sourceLocation: sourceLocation)
-        var totals = Index.Totals()
+        var totals = Shard.Totals()
         store.index.forEachShard { shard in
             totals.count += shard.manifest.count
             totals.size += shard.manifest.size

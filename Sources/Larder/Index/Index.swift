@@ -7,18 +7,10 @@ import LarderFiles
 final class Index: Sendable {
     static let shardCount = 1 << Key.shardBits
 
-    /// How many entries there are, and their payload bytes.
-    struct Totals: Hashable, Sendable {
-        var count = 0
-        var size = 0
-        /// Bytes on disk, nearly.
-        var space = 0
-    }
-
     private let shards: [Lock<Shard>]
     // The locks of these three are taken inside that of a shard, one at a time.
     /// The sums over the shards.
-    private let sums = Lock(Totals())
+    private let sums = Lock(Shard.Totals())
     private let uses = UseCounter()
     private let keepsOrder: Lock<Bool>
 
@@ -93,6 +85,6 @@ final class Index: Sendable {
         if keepsOrder.withLock({ $0 }) { forEachShard { $0.manifest.orderAnew(counting: uses) } }
     }
 
-    var totals: Totals { sums.withLock { $0 } }
+    var totals: Shard.Totals { sums.withLock { $0 } }
     var doomedCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.doomed.count } } }
 }

@@ -42,7 +42,17 @@ struct Shard: Sendable {
         }
     }
 
-    var totals: Index.Totals { Index.Totals(count: manifest.count, size: manifest.size, space: manifest.space) }
+    /// What there is in a shard, or in all.
+    struct Totals: Hashable, Sendable {
+        /// Entries.
+        var count = 0
+        /// Payload bytes.
+        var size = 0
+        /// Bytes on disk, nearly.
+        var space = 0
+    }
+
+    var totals: Totals { Totals(count: manifest.count, size: manifest.size, space: manifest.space) }
 
     /// Takes a row out for good.
     @discardableResult

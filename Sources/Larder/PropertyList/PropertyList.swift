@@ -1,5 +1,4 @@
 import Foundation
-import LarderFiles
 
 /// A property list, read by readers that hostile bytes cannot crash.
 ///
@@ -27,16 +26,6 @@ enum PropertyList: Sendable {
 
     /// Lists in lists; more is hostile.
     static let deepest = 128
-
-    /// Reads a binary or an XML list; nil when it is neither, or damaged. O(n).
-    init?(_ data: Data) {
-        let list = data.withUnsafeBytes { bytes in
-            bytes.has("bplist00", at: 0)
-                ? BinaryPropertyListReader.read(bytes) : XMLPropertyListReader.read(bytes)
-        }
-        guard let list else { return nil }
-        self = list
-    }
 
     /// True when lists in lists are no deeper in a value than may be.
     static func isShallow(_ value: Any, depth: Int = 0) -> Bool {
