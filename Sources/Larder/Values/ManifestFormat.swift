@@ -6,7 +6,8 @@ public struct ManifestFormat: Hashable, Sendable {
 
     /// `manifest.json`, an entry per line: written and read in pieces. The default.
     public static let json = ManifestFormat(kind: .json)
-    /// `manifest.plist`, a dictionary that `plutil -p` shows well. Saving and opening take about ten times as long and the
-    /// whole of it in memory: for caches of some ten thousand entries at most.
+    /// `manifest.plist`, a dictionary that `plutil -p` shows well. Slower: on Linux, where Foundation writes it, 10,000 entries
+    /// are saved in 600 ms instead of 4, behind the changes, and opened in 20 ms instead of 6; and all of it stands in memory.
+    /// For caches of a few thousand entries.
     public static let propertyList = ManifestFormat(kind: .propertyList)
 }
