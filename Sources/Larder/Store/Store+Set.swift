@@ -67,8 +67,10 @@ extension Store {
         _ content: Content, _ row: Row, _ key: Key, mayReplace: Bool, in volume: Volume
     ) throws(CacheError) -> Outcome {
         try stripes[key.shard].withLock { _ throws(CacheError) in
-            let old = index.withShard(of: key) { $0.manifest.row(key) }
-            if !mayReplace, old?.isFresh(at: row.stored) == true { return .kept }
+            if !mayReplace {
+                let old = index.withShard(of: key) { $0.manifest.row(key) }
+                if old?.isFresh(at: row.stored) == true { return .kept }
+            }
             return .stored(replacing: try store(content, row, key, in: volume))
         }
     }
