@@ -75,7 +75,8 @@ public final class DiskCache: Sendable {
 
     /// Ends the use of this handle; the last one on the directory saves the index and lets the directory go.
     ///
-    /// Files that are being copied in are waited for. Afterwards reads miss and writes throw `.closed`. Nothing is lost without it: it makes the next opening quicker.
+    /// Files that are being copied in are waited for. Afterwards reads miss and writes throw `.closed`. Nothing is lost without
+    /// it: it makes the next opening quicker.
     ///
     /// - Throws: `.noSpace`, `.io` when the index could not be saved; the handle is closed all the same.
     public func close() throws(CacheError) {
