@@ -45,6 +45,17 @@ struct World {
         restart(with: image)
     }
 
+    /// Arranges for the process to be killed in a call; the flag tells whether it got there.
+    func killing(in number: Int) -> Lock<Bool> {
+        let isReached = Lock(false)
+        files.inject { call, _ in
+            guard call == number else { return nil }
+            isReached.withLock { $0 = true }
+            return .kill
+        }
+        return isReached
+    }
+
     var names: [String] { files.image.names(at: "/cache") }
     var entryFiles: [String] { files.image.names(at: "/cache/entries") }
 

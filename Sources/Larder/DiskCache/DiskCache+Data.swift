@@ -17,8 +17,7 @@ extension DiskCache {
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
     ///   - metadata: Kept beside the value and readable without it. None by default.
     /// - Throws: `.tooLarge` for a key of more than 64 KiB, a record of more than 1 MiB, or a value of more than `sizeLimit` or
-    ///   1 TiB; `.noSpace`, `.io`, `.closed`. The
-    ///   old value is then still there.
+    ///   1 TiB; `.noSpace`, `.io`, `.closed`. The old value is then still there.
     public func setData(
         _ data: Data, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
     ) throws(CacheError) {

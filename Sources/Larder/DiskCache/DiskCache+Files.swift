@@ -51,7 +51,7 @@ extension DiskCache {
         let above = String(decoding: path.utf8.dropLast(name.utf8.count), as: UTF8.self)
         let parent = above.isEmpty ? "." : above
         let directory = try translating("open the directory", at: parent) { () throws(Errno) in
-            SharedDescriptor(try store.fileSystem.openDirectory(path: String(parent), creation: .never))
+            SharedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
         }
         let target = Store.ExportTarget(name: .text(name), directory: directory, path: path)
         return try store.export(Key(key), to: target, at: now)

@@ -22,8 +22,17 @@ struct IndexReader {
     }
 
     private enum Manifest {
-        case absent, damaged
+        case absent
+        /// The generation is 0 when not even that can be read.
+        case damaged(generation: UInt64)
         case intact(generation: UInt64)
+
+        var generation: UInt64 {
+            switch self {
+            case .absent: 0
+            case .damaged(let generation), .intact(let generation): generation
+            }
+        }
     }
 
     /// Reads the manifest. Where there are two, the format has been changed: the higher generation wins.
@@ -36,20 +45,19 @@ struct IndexReader {
         }
         let content = try readPropertyList()
         if listing.manifests.contains(.json) {
-            guard let content else {
-                replay.damagedLines += 1
-                _ = try readManifest(into: &replay)
-                return .damaged
-            }
-            if try savedGeneration() > content.generation { return try readManifest(into: &replay) }
+            var json = replay
+            let manifest = try readManifest(into: &json)
+            if content.map({ manifest.generation > $0.generation }) ?? true { replay = json }
+            if let content, manifest.generation > content.generation { return manifest }
         }
         guard let content else {
             replay.damagedLines += 1
-            return .damaged
+            return .damaged(generation: 0)
         }
         for record in content.records { replay.apply(record) }
         replay.damagedLines += content.damagedRecords
-        return content.damagedRecords == 0 ? .intact(generation: content.generation) : .damaged
+        return content.damagedRecords == 0
+            ? .intact(generation: content.generation) : .damaged(generation: content.generation)
     }
 
     /// Nil when it is damaged.
@@ -70,16 +78,6 @@ struct IndexReader {
         let content = PropertyListManifest.content(of: Data(bytes))
         if let content, content.version > Record.version { throw newer(content.version) }
         return content
-    }
-
-    /// The generation that `manifest.json` tells in its first line; 0 when it does not.
-    private func savedGeneration() throws(CacheError) -> UInt64 {
-        var scratch = IndexReplay()
-        var generation: UInt64 = 0
-        _ = try readLines(of: DirectoryLayout.manifest(.json).name, into: &scratch) { line, _ in
-            if case .record(.header(_, let found, _)) = line { generation = found }
-        }
-        return generation
     }
 
     /// True when the journals that go with the manifest are there without a gap.
@@ -103,7 +101,7 @@ struct IndexReader {
         }
         guard outcome.isWhole, hasEnd, replay.damagedLines == damagedBefore, let generation, generation > 0 else {
             if replay.damagedLines == damagedBefore { replay.damagedLines += 1 }
-            return .damaged
+            return .damaged(generation: generation ?? 0)
         }
         return .intact(generation: generation)
     }

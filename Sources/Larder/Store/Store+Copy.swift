@@ -119,14 +119,7 @@ extension Store {
 
     /// Copies a fresh entry's payload to a file, which appears whole and verified or not at all. Returns false for a miss.
     func export(_ key: Key, to target: ExportTarget, at now: Timestamp) throws(CacheError) -> Bool {
-        let opened = read(key, at: now) { volume, row -> Volume.Reading<(row: Row, file: SharedDescriptor)> in
-            switch volume.open(row) {
-            case .value(let file): .value((row, file))
-            case .gone: .gone
-            case .damaged: .damaged
-            case .failed(let error): .failed(error)
-            }
-        }
+        let opened = read(key, at: now) { volume, row in volume.open(row).then { .value((row: row, file: $0)) } }
         guard let opened else { return false }
         do {
             if try export(opened.row, from: opened.file, to: target) { return true }

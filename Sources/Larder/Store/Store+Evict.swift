@@ -75,7 +75,7 @@ extension Store {
 
     /// What is free once everything that waits for its deletion is gone.
     private func measureFreeSpace() -> Int? {
-        if index.doomedCount > 0 { for shard in 0..<Index.shardCount { unlinkDoomed(shard: shard) } }
+        unlinkAllDoomed()
         return attempting { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
                 try translating("measure the free space", at: path) { () throws(Errno) in
@@ -101,7 +101,7 @@ extension Store {
 
     private func beginTrimming() {
         if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
-        if removeExpired(at: clock.now) > 0 { for shard in 0..<Index.shardCount { unlinkDoomed(shard: shard) } }
+        if removeExpired(at: clock.now) > 0 { unlinkAllDoomed() }
     }
 
     /// Evicts a slice of what needs to go, and deletes its files. Returns what went: nothing, when nothing needs to.
@@ -168,6 +168,10 @@ extension Store {
         guard let rows, !rows.isEmpty else { return [] }
         unlinkDoomed(shard: shard)
         return rows
+    }
+
+    private func unlinkAllDoomed() {
+        if index.doomedCount > 0 { for shard in 0..<Index.shardCount { unlinkDoomed(shard: shard) } }
     }
 
     private func unlinkDoomed(shard: Int) {

@@ -45,16 +45,12 @@ extension Store {
     private func checked(
         _ opened: Volume.Reading<SharedDescriptor>, _ row: Row, path: String
     ) -> Volume.Reading<Void> {
-        switch opened {
-        case .value(let file):
-            do {
+        opened.then { file in
+            do throws(Errno) {
                 return try fileSystem.checksum(of: file.file, size: row.size) == row.checksum ? .value(()) : .damaged
             } catch {
                 return .failed(CacheError(error, doing: "read an entry", path: path))
             }
-        case .gone: return .gone
-        case .damaged: return .damaged
-        case .failed(let error): return .failed(error)
         }
     }
 

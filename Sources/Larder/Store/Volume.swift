@@ -41,6 +41,16 @@ extension Volume {
         /// All bytes were read, and they are not those that were stored.
         case damaged
         case failed(CacheError)
+
+        /// Goes on with what was read, if it was.
+        func then<Other>(_ next: (Value) -> Reading<Other>) -> Reading<Other> {
+            switch self {
+            case .value(let value): next(value)
+            case .gone: .gone
+            case .damaged: .damaged
+            case .failed(let error): .failed(error)
+            }
+        }
     }
 
     /// Opens the file of a row.
@@ -59,13 +69,10 @@ extension Volume {
 
     /// Reads the payload of a row and verifies it against the row.
     func payload(of row: Row) -> Reading<Data> {
-        let file: SharedDescriptor
-        switch open(row) {
-        case .value(let opened): file = opened
-        case .gone: return .gone
-        case .damaged: return .damaged
-        case .failed(let error): return .failed(error)
-        }
+        open(row).then { file in payload(of: row, in: file) }
+    }
+
+    private func payload(of row: Row, in file: SharedDescriptor) -> Reading<Data> {
         // Not `Data(count:)`, which would fill the memory with zeros first.
         guard let start = malloc(max(row.size, 1)) else {
             return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))

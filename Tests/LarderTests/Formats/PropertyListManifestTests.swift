@@ -98,12 +98,7 @@ struct PropertyListManifestTests {
             try cache.close()
             world.restart()
             world.configuration.manifestFormat = .propertyList
-            let isReached = Lock(false)
-            world.files.inject { call, _ in
-                guard call == number else { return nil }
-                isReached.withLock { $0 = true }
-                return .kill
-            }
+            let isReached = world.killing(in: number)
             do {
                 cache = try world.open()
                 try cache.setString("other spelling", forKey: "\u{e9}")

@@ -114,7 +114,7 @@ struct CrashTests {
             var world = World { $0.durability = durability }
             var story = Story()
             if beginning != .empty { try story.begin(&world) }
-            let isReached = killing(world, in: number)
+            let isReached = world.killing(in: number)
             do {
                 let cache = try world.open()
                 try beginning.change(&story, cache)
@@ -144,17 +144,6 @@ struct CrashTests {
         #expect(points > 90)
     }
 
-    /// Arranges for the process to be killed in a call; the flag tells whether it got there.
-    private func killing(_ world: World, in number: Int) -> Lock<Bool> {
-        let isReached = Lock(false)
-        world.files.inject { call, _ in
-            guard call == number else { return nil }
-            isReached.withLock { $0 = true }
-            return .kill
-        }
-        return isReached
-    }
-
     @Test("with the power: power-safe loses nothing that returned", arguments: 1...3 as ClosedRange<UInt64>)
     func powerSafe(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
@@ -162,7 +151,7 @@ struct CrashTests {
             var world = World { $0.durability = .powerSafe }
             var story = Story()
             if !seed.isMultiple(of: 2) { try story.begin(&world) }
-            let isReached = killing(world, in: number)
+            let isReached = world.killing(in: number)
             do {
                 let cache = try world.open()
                 try story.tell(cache, world)

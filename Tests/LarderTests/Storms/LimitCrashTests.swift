@@ -114,12 +114,7 @@ struct LimitCrashTests {
         for number in 1... {
             var world = try prepared(format)
             var story = Story()
-            let isReached = Lock(false)
-            world.files.inject { call, _ in
-                guard call == number else { return nil }
-                isReached.withLock { $0 = true }
-                return .kill
-            }
+            let isReached = world.killing(in: number)
             do {
                 let cache = try world.open()
                 try tell(&story, cache) { isReached.withLock { $0 } }
@@ -149,5 +144,30 @@ struct LimitCrashTests {
         }
         print("limit crash test: \(points) points survived")
         #expect(points > 90)
+    }
+
+    @Test(
+        "with the power, with or without the index: a power-safe copy or import that returned is there",
+        arguments: 1...20 as ClosedRange<UInt64>)
+    func powerSafe(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        var world = try prepared(.json)
+        world.configuration.durability = .powerSafe
+        var cache = try world.open()
+        try cache.copyFile(at: URL(fileURLWithPath: "/out/small"), forKey: "small")
+        try cache.copyFile(at: URL(fileURLWithPath: "/out/large"), forKey: "large")
+        try cache.importEGOCache(from: URL(fileURLWithPath: "/old"))
+        var image = world.files.imageAfterPowerCut(using: &generator)
+        if seed.isMultiple(of: 2) {
+            for name in image.names(at: "/cache") where name != "entries" { image.remove(at: "/cache/" + name) }
+        }
+        world.restart(with: image)
+        cache = try world.open()
+        try cache.flush()
+        let isLargeThere = cache.string(forKey: "large") == Self.large
+        #expect(isLargeThere && cache.string(forKey: "small") == "small", "seed \(seed)")
+        #expect(cache.string(forKey: "a/b") == "ab" && cache.string(forKey: "c") == "c", "seed \(seed)")
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
     }
 }
