@@ -79,17 +79,15 @@ extension DiskCache {
             let shard = store.index.withShard(at: position) { $0 }
             #expect(shard.manifest.violations() == [], sourceLocation: sourceLocation)
             for row in shard.manifest.rows where row.file != 0 {
-                #expect(Key(row.key).shard == position, sourceLocation: sourceLocation)
+                #expect(row.name.shard == position, sourceLocation: sourceLocation)
                 #expect(files.insert(row.file).inserted, sourceLocation: sourceLocation)
             }
         }
         guard settled, let world else { return }
         #expect(store.index.doomedCount == 0, sourceLocation: sourceLocation)
-        var totals = Shard.Totals()
+        var totals = Manifest.Totals()
         store.index.forEachShard { shard in
-            totals.count += shard.manifest.count
-            totals.size += shard.manifest.size
-            totals.space += shard.manifest.space
+            totals.add(shard.manifest.totals)
         }
         #expect(store.index.totals == totals, sourceLocation: sourceLocation)
         let expected = files.map { FileName.number($0).description }.sorted()
@@ -124,4 +122,8 @@ func code<Result>(_ body: () throws -> Result) -> CacheError.Code? {
     } catch {
         return (error as? CacheError)?.code
     }
+}
+
+extension Key: ExpressibleByStringLiteral {
+    public init(stringLiteral text: String) { self.init(text) }
 }

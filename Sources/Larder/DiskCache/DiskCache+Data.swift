@@ -6,7 +6,7 @@ extension DiskCache {
     ///
     /// A value that cannot be read is a miss too, counted and reported as an event.
     public func data(forKey key: String) -> Data? {
-        readableStore?.read(Key(key), at: now)
+        readableStore?.read(self.key(key), at: now)
     }
 
     /// Stores a value. O(size), whatever the number of entries.
@@ -28,19 +28,12 @@ extension DiskCache {
             _ = try store.remove(key, at: now)
             return
         }
-        let attachments = Attachments(metadata: metadata)
+        let attachments = attachments(metadata)
         try data.withBytes { bytes throws(CacheError) in
             try store.set(bytes, for: key, life: life, attachments: attachments, at: now)
         }
     }
 
-    func checked(_ key: String) throws(CacheError) -> Key {
-        guard key.utf8.count <= Key.longest else {
-            throw CacheError(
-                code: .tooLarge, message: "A key of \(key.utf8.count) bytes is longer than \(Key.longest).")
-        }
-        return Key(key)
-    }
 }
 
 extension Data {

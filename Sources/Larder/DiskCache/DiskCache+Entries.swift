@@ -4,32 +4,38 @@ import LarderFiles
 extension DiskCache {
     /// Tells whether there is a fresh value. Does not read it and does not count as a use. O(1).
     public func hasValue(forKey key: String) -> Bool {
-        readableStore?.freshRow(Key(key), at: now) != nil
+        readableStore?.freshRow(self.key(key), at: now) != nil
     }
 
     /// Returns what is known about a fresh entry; nil for a miss. Does not count as a use. O(1).
     public func entry(forKey key: String) -> CacheEntry? {
         let now = now
-        return readableStore?.freshRow(Key(key), at: now).map { CacheEntry($0, at: now) }
+        return readableStore?.freshRow(self.key(key), at: now).map { CacheEntry($0, at: now) }
     }
 
-    /// Returns the keys of all fresh entries, in no order. O(n).
+    /// Returns the keys of all fresh entries, in no order; of this namespace, or of none. O(n).
     public func keys() -> [String] {
         let now = now
-        return readableStore?.freshRows(at: now) { $0.key } ?? []
+        return readableStore?.freshRows(of: space, at: now) { $0.key } ?? []
     }
 
-    /// Returns all fresh entries, in no order. O(n).
+    /// Returns all fresh entries, in no order; of this namespace, or of none. O(n).
     public func entries() -> [CacheEntry] {
         let now = now
-        return readableStore?.freshRows(at: now) { CacheEntry($0, at: now) } ?? []
+        return readableStore?.freshRows(of: space, at: now) { CacheEntry($0, at: now) } ?? []
     }
 
-    /// The number of entries; expired ones that have not been swept yet included. O(1).
-    public var count: Int { readableStore?.index.totals.count ?? 0 }
+    /// The number of entries in the directory, or in this namespace; expired ones that have not been swept yet included. O(1).
+    public var count: Int { totals.count }
 
-    /// Payload bytes of all entries; expired ones that have not been swept yet included. O(1).
-    public var size: Int { readableStore?.index.totals.size ?? 0 }
+    /// Payload bytes of all entries in the directory, or in this namespace; expired ones that have not been swept yet included.
+    /// O(1).
+    public var size: Int { totals.size }
+
+    private var totals: Manifest.Totals {
+        guard let store = readableStore else { return Manifest.Totals() }
+        return space == .none ? store.index.totals : store.index.totals(of: space)
+    }
 
     /// Gives a fresh entry a new life, from now on, without rewriting its value. O(1).
     ///
@@ -42,7 +48,7 @@ extension DiskCache {
     public func setTimeToLive(_ ttl: TimeToLive, forKey key: String) throws(CacheError) -> Bool {
         let store = try openStore
         let now = now
-        let key = Key(key)
+        let key = self.key(key)
         guard let life = ttl.life(from: now, default: configuration.defaultTTL) else {
             return try store.remove(key, at: now)
         }
@@ -56,16 +62,17 @@ extension DiskCache {
     ///   but that could not be synced: a power cut may bring it back. `.closed`.
     @discardableResult
     public func removeValue(forKey key: String) throws(CacheError) -> Bool {
-        try openStore.remove(Key(key), at: now)
+        try openStore.remove(self.key(key), at: now)
     }
 
-    /// Removes every entry. O(1); the files are deleted behind.
+    /// Removes every entry in the directory, or in this namespace. O(1); the files are deleted behind.
     ///
     /// - Parameter progress: Told, from time to time and on a queue of its own, how many files of how many have been deleted.
     /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there. With `.powerSafe` also when everything is gone
     ///   but that could not be synced: a power cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
-        try openStore.removeAll(progress: progress)
+        if space == .none { return try openStore.removeAll(progress: progress) }
+        try openStore.removeAll(of: space, progress: progress)
     }
 
     /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired entry.

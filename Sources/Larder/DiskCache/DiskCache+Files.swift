@@ -27,7 +27,7 @@ extension DiskCache {
             return
         }
         _ = try store.setCopy(
-            of: file, size: size, for: key, life: life, attachments: Attachments(metadata: metadata), mayReplace: true,
+            of: file, size: size, for: key, life: life, attachments: attachments(metadata), mayReplace: true,
             at: now)
     }
 
@@ -54,7 +54,7 @@ extension DiskCache {
             SharedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
         }
         let target = Store.ExportTarget(name: .text(name), directory: directory, path: path)
-        return try store.export(Key(key), to: target, at: now)
+        return try store.export(self.key(key), to: target, at: now)
     }
 
     private func openSource(_ url: URL) throws(CacheError) -> (file: SharedDescriptor, size: Int) {

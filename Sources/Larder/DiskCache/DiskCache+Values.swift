@@ -40,7 +40,7 @@ extension DiskCache {
         guard let data = data(forKey: key) else { return nil }
         if let value = try? decode(data) { return value }
         let message = "What is stored for the key is not \(what)."
-        readableStore?.report(CacheError(code: .undecodable, message: message, path: directory.path), keys: [key])
+        readableStore?.report(CacheError(code: .undecodable, message: message, path: directory.path), of: self.key(key))
         return nil
     }
 }

@@ -16,13 +16,25 @@ public final class DiskCache: Sendable {
     public let directory: URL
 
     let configuration: Configuration
-    let store: Store
+    let space: Namespace
     private let session: Session
+    /// What entries without metadata share.
+    private let attachments: Attachments?
 
-    /// What a handle has of its own.
-    private struct Session: Sendable {
-        let isClosed = Lock(false)
+    /// What a handle shares with the handles of its namespaces.
+    private final class Session: Sendable {
+        let store: Store
         let listener: Int?
+        let isClosed = Lock(false)
+
+        init(_ store: Store, listener: Int?) {
+            self.store = store
+            self.listener = listener
+        }
+
+        deinit {
+            if !isClosed.withLock({ $0 }) { _ = store.leave(listener) }
+        }
     }
 
     /// Opens the cache `name` in the user's caches directory.
@@ -59,18 +71,35 @@ public final class DiskCache: Sendable {
         }
         var listener: Int?
         let onEvent = configuration.onEvent
-        store = try Store.open(
+        let store = try Store.open(
             path: directory.path, settings: configuration.settings, fileSystem: fileSystem, clock: clock
         ) { store throws(CacheError) in
             listener = store.join(onEvent)
         }
         self.directory = directory
         self.configuration = configuration
-        session = Session(listener: listener)
+        session = Session(store, listener: listener)
+        space = .none
+        attachments = nil
     }
 
-    deinit {
-        if !session.isClosed.withLock({ $0 }) { _ = store.leave(session.listener) }
+    private init(_ space: Namespace, of cache: DiskCache) {
+        directory = cache.directory
+        configuration = cache.configuration
+        session = cache.session
+        self.space = space
+        attachments = Attachments(metadata: [:], namespace: space)
+    }
+
+    /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two entries.
+    ///
+    /// What it reads, stores and lists is its own. So are its `count` and `size`; and `removeAll(progress:)` removes its entries
+    /// alone, at once whatever their number. Limits, trims, sweeps, statistics and the rest are those of the directory, and
+    /// closing one handle closes both. Namespaces do not nest. O(1).
+    ///
+    /// - Parameter name: Any string of at most 64 KiB, compared by its UTF-8 bytes; "" is what has no namespace.
+    public func namespace(_ name: String) -> DiskCache {
+        DiskCache(Namespace(name), of: self)
     }
 
     /// Ends the use of this handle; the last one on the directory saves the index and lets the directory go.
@@ -113,6 +142,8 @@ public final class DiskCache: Sendable {
         try openStore.verify(progress: progress)
     }
 
+    var store: Store { session.store }
+
     var isClosed: Bool { session.isClosed.withLock { $0 } }
 
     /// The machine, for a write.
@@ -125,6 +156,21 @@ public final class DiskCache: Sendable {
 
     /// The machine, for a read; nil once closed.
     var readableStore: Store? { isClosed ? nil : store }
+
+    func key(_ text: String) -> Key { Key(text, in: space) }
+
+    func checked(_ text: String) throws(CacheError) -> Key {
+        let length = max(text.utf8.count, space.name.utf8.count)
+        guard length <= Key.longest else {
+            throw CacheError(code: .tooLarge, message: "A key of \(length) bytes is longer than \(Key.longest).")
+        }
+        return key(text)
+    }
+
+    /// What is kept beside the payload of a new entry.
+    func attachments(_ metadata: [String: String]) -> Attachments? {
+        metadata.isEmpty ? attachments : Attachments(metadata: metadata, namespace: space)
+    }
 
     /// The time by which this cache lives.
     var now: Timestamp { store.clock.now }

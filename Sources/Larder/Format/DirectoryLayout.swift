@@ -5,7 +5,7 @@ import LarderFiles
 ///     manifest.json, manifest.plist     the last saved index, in the one format or the other
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
-///     entries/<sequence number>         one file per entry
+///     entries/<sequence number>         one file per entry, or the tombstone of a namespace
 ///     entries/80<number>                a file that is being copied in, until it has its footer and its number
 ///     trash/<sequence number>/          what removeAll renamed here, until it is deleted
 ///

@@ -17,6 +17,9 @@ import LarderFiles
 /// | 48-63 | `larder entry 01` and a line feed: the magic with the format's version                        |
 ///
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
+///
+/// A *tombstone* is a file without payload whose record is the `clear` of a namespace. It is there for as long as files are that
+/// it speaks of: so they stay dead when the index is lost.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32
@@ -26,6 +29,8 @@ enum EntryFile {
     /// What the end of a file says.
     enum Footer {
         case valid(Row)
+        /// Of a tombstone: everything in a namespace with a lower number is dead.
+        case cleared(Namespace)
         /// The record is longer than what was read: this many bytes from the end are needed.
         case longer(Int)
         /// A footer of a newer format: left alone.
@@ -40,6 +45,14 @@ enum EntryFile {
         printer.append(littleEndian: check)
         printer.append(littleEndian: UInt64(recordLength))
         printer.append(magic)
+    }
+
+    /// Prints the content of a tombstone.
+    static func tombstone(of namespace: Namespace, number: UInt64) -> [UInt8] {
+        var printer = RecordPrinter(reserving: 256)
+        printer.append(.clear(namespace: namespace, number: number))
+        appendTrailer(to: &printer, recordLength: printer.bytes.count, life: .forever, change: number)
+        return printer.bytes
     }
 
     /// Prints a life slot by itself, to overwrite one.
@@ -75,9 +88,12 @@ enum EntryFile {
         let footerLength = Int(length) + trailerLength
         if footerLength > tail.count { return .longer(footerLength) }
         let record = UnsafeRawBufferPointer(rebasing: tail.suffix(footerLength).dropLast(trailerLength))
-        guard XXH64.hash(record, seed: length) == check, case .set(var row)? = RecordScanner.record(on: record),
-            row.file == number, row.size == fileSize - footerLength
-        else { return .invalid }
+        guard XXH64.hash(record, seed: length) == check else { return .invalid }
+        guard case .set(var row)? = RecordScanner.record(on: record) else {
+            if case .clear(let namespace?, number)? = RecordScanner.record(on: record) { return .cleared(namespace) }
+            return .invalid
+        }
+        guard row.file == number, row.size == fileSize - footerLength else { return .invalid }
         if let (life, change) = slot(in: trailer, recordCheck: check) {
             row.life = life
             row.change = max(row.change, change)

@@ -6,6 +6,7 @@ struct Fields {
     var generation: UInt64?
     var operation: String?
     var key: String?
+    var namespace: String?
     var number: UInt64?
     var file: UInt64?
     var change: UInt64?
@@ -27,17 +28,17 @@ struct Fields {
         guard let operation else { return row.map(Record.set) }
         switch Record.Operation(rawValue: operation) {
         case .remove:
-            guard let key, let number else { return nil }
-            return .remove(key: key, number: number)
+            guard let name, let number else { return nil }
+            return .remove(key: name, number: number)
         case .life:
-            guard let key, let file, let number else { return nil }
-            return .life(key: key, file: file, change: number, life)
+            guard let name, let file, let number else { return nil }
+            return .life(key: name, file: file, change: number, life)
         case .used:
-            guard let key, let file, let number, let used else { return nil }
+            guard let name, let file, let number, let used else { return nil }
             return .used(
-                key: key, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
+                key: name, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
         case .clear:
-            return number.map { .clear(number: $0) }
+            return number.map { .clear(namespace: namespace.map { Namespace($0) }, number: $0) }
         case .closed:
             return number.map { .closed(number: $0) }
         case nil:
@@ -52,6 +53,10 @@ struct Fields {
         return .header(version: version, generation: generation, last: number)
     }
 
+    private var name: Key? {
+        key.map { Key($0, in: namespace.map { Namespace($0) } ?? .none) }
+    }
+
     private var life: Life {
         Life(expires: Timestamp(milliseconds: expires ?? Life.unlimited), ttl: ttl ?? Life.unlimited)
     }
@@ -63,6 +68,6 @@ struct Fields {
         return Row(
             key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored), life: life,
             used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
-            attachments: Attachments(metadata: metadata, unknown: unknown))
+            attachments: Attachments(metadata: metadata, namespace: namespace.map { Namespace($0) } ?? .none, unknown: unknown))
     }
 }

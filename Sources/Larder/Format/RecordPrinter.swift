@@ -33,8 +33,9 @@ struct RecordPrinter {
             integer(#","n":"#, change)
             integer(#","u":"#, used.milliseconds)
             limited(#","e":"#, expires.milliseconds)
-        case .clear(let number):
+        case .clear(let namespace, let number):
             operation(.clear)
+            if let namespace { self.namespace(namespace) }
             integer(#","n":"#, number)
         case .closed(let number):
             operation(.closed)
@@ -69,6 +70,7 @@ struct RecordPrinter {
     private mutating func set(_ row: Row) {
         append(#"{"k":"#)
         string(row.key)
+        if let attachments = row.attachments { namespace(attachments.namespace) }
         integer(#","n":"#, row.file)
         if row.change != row.file { integer(#","l":"#, row.change) }
         integer(#","s":"#, row.stored.milliseconds)
@@ -101,13 +103,20 @@ struct RecordPrinter {
         append("}")
     }
 
-    private mutating func operation(_ operation: Record.Operation, key: String? = nil) {
+    private mutating func namespace(_ namespace: Namespace) {
+        if namespace == .none { return }
+        append(#","ns":"#)
+        string(namespace.name)
+    }
+
+    private mutating func operation(_ operation: Record.Operation, key: Key? = nil) {
         append(#"{"o":""#)
         append(operation.rawValue.utf8)
         append(#"""#)
         guard let key else { return }
         append(#","k":"#)
-        string(key)
+        string(key.text)
+        namespace(key.namespace)
     }
 
     private mutating func check() {

@@ -51,6 +51,7 @@ struct RecordScanner {
     /// Reads the value of a known field; nil when the name is not known.
     private mutating func field(_ name: UnsafeRawBufferPointer, _ fields: inout Fields) -> Bool? {
         if name.count == 6, name.has("larder", at: 0) { return number(&fields.version) }
+        if name.count == 2, name.has("ns", at: 0) { return string(&fields.namespace) }
         guard name.count == 1 else { return nil }
         switch name[0] {
         case UInt8(ascii: "k"): return string(&fields.key)

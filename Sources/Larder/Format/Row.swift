@@ -19,6 +19,11 @@ struct Row: Sendable {
     /// What the entry's file takes on most disks, which hand out blocks of 4 KiB: with the least that a footer can be. Bytes.
     var space: Int { (size + key.utf8.count + 160 + 4095) / 4096 * 4096 }
 
+    var namespace: Namespace { attachments?.namespace ?? .none }
+
+    /// What identifies the entry. O(length).
+    var name: Key { Key(key, in: namespace) }
+
     /// True when a read may return the entry.
     func isFresh(at now: Timestamp) -> Bool {
         !life.isExpired(at: now) && !life.isFromFuture(stored: stored, at: now)
@@ -28,13 +33,18 @@ struct Row: Sendable {
 /// The parts of a record that most entries do not have.
 final class Attachments: Sendable {
     let metadata: [String: String]
+    let namespace: Namespace
     /// The fields that this version does not know, verbatim: `,"name":value` each.
     let unknown: [UInt8]
 
     /// Returns nil when there is nothing to attach.
-    init?(metadata: [String: String], unknown: [UInt8] = []) {
-        if metadata.isEmpty && unknown.isEmpty { return nil }
+    init?(metadata: [String: String], namespace: Namespace = .none, unknown: [UInt8] = []) {
+        if metadata.isEmpty && namespace == .none && unknown.isEmpty { return nil }
         self.metadata = metadata
+        self.namespace = namespace
         self.unknown = unknown
     }
+
+    /// True when many entries can share one of these.
+    var isNamespaceAlone: Bool { metadata.isEmpty && unknown.isEmpty }
 }

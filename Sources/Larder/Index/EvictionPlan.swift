@@ -12,7 +12,7 @@ struct EvictionPlan {
         case unusedSince(Timestamp, now: Timestamp)
 
         /// What is too much for a limit on the size: down to the limit, and on to the mark but not below it.
-        static func overSize(_ limit: Int, lowWaterMark: Int, of totals: Shard.Totals) -> Need {
+        static func overSize(_ limit: Int, lowWaterMark: Int, of totals: Manifest.Totals) -> Need {
             .bytes(totals.size - limit, upTo: totals.size - lowWaterMark)
         }
     }

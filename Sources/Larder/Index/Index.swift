@@ -3,21 +3,27 @@ import LarderFiles
 /// The one authoritative index: 64 shards, each under its own lock.
 ///
 /// A look-up takes the lock of its shard and nothing else. Changes to a key are published by the info queue, or under the
-/// key's stripe; shard locks are the innermost, held for the length of a table operation.
+/// key's stripe; shard locks are the innermost but for those of the memory tiers, held for the length of a table operation.
 final class Index: Sendable {
     static let shardCount = 1 << Key.shardBits
 
-    private let shards: [Lock<Shard>]
+    private let cells: [Lock<Cell>]
     // The locks of these three are taken inside that of a shard, one at a time.
     /// The sums over the shards.
-    private let sums = Lock(Shard.Totals())
+    private let sums = Lock(Manifest.Totals())
     private let uses = UseCounter()
     private let keepsOrder: Lock<Bool>
+
+    /// A shard, and the memory tiers that are told of its changes before anybody can see them.
+    private struct Cell {
+        var shard = Shard()
+        var tiers: [any MemoryTier] = []
+    }
 
     /// With `keepsOrder` the order of use is known from the beginning.
     init(_ content: [Shard], keepsOrder: Bool) {
         self.keepsOrder = Lock(keepsOrder)
-        shards = content.map { _ in Lock(Shard()) }
+        cells = content.map { _ in Lock(Cell()) }
         replace(with: content)
     }
 
@@ -26,15 +32,38 @@ final class Index: Sendable {
     }
 
     func withShard<Result>(at position: Int, _ body: (inout Shard) -> Result) -> Result {
-        shards[position].withLock { shard in
-            let before = shard.totals
-            let result = body(&shard)
-            let after = shard.totals
+        withCell(at: position) { body(&$0.shard) }
+    }
+
+    /// The same for what changes the value or the life of a key: no memory tier has it any more when somebody can see the
+    /// change.
+    func change<Result>(_ key: Key, _ body: (inout Shard) -> Result) -> Result {
+        withCell(at: key.shard) { cell in
+            for tier in cell.tiers where tier.namespace == key.namespace { tier.invalidate(key.text) }
+            return body(&cell.shard)
+        }
+    }
+
+    /// The same for changes that say afterwards whose they were.
+    func change(at position: Int, _ body: (inout Shard) -> [Row]) -> [Row] {
+        withCell(at: position) { cell in
+            let rows = body(&cell.shard)
+            for tier in cell.tiers {
+                for row in rows where row.namespace == tier.namespace { tier.invalidate(row.key) }
+            }
+            return rows
+        }
+    }
+
+    private func withCell<Result>(at position: Int, _ body: (inout Cell) -> Result) -> Result {
+        cells[position].withLock { cell in
+            let before = cell.shard.manifest.totals
+            let result = body(&cell)
+            let after = cell.shard.manifest.totals
             if after != before {
                 sums.withLock { sums in
-                    sums.count += after.count - before.count
-                    sums.size += after.size - before.size
-                    sums.space += after.space - before.space
+                    sums.add(after)
+                    sums.add(before, times: -1)
                 }
             }
             return result
@@ -43,7 +72,7 @@ final class Index: Sendable {
 
     /// Calls `body` with one shard after the other, never with two at once.
     func forEachShard(_ body: (inout Shard) -> Void) {
-        for position in shards.indices { withShard(at: position, body) }
+        for position in cells.indices { withShard(at: position, body) }
     }
 
     /// Puts the content of another index in the place of this one's.
@@ -55,17 +84,39 @@ final class Index: Sendable {
     func removeAll() {
         var empty = Shard()
         empty.forgetGraves()
-        for position in shards.indices { replace(position, with: empty) }
+        for position in cells.indices { replace(position, with: empty) }
+    }
+
+    /// Makes the entries of a namespace none, all of which have lower file numbers; returns what they were. O(1).
+    func clear(_ namespace: Namespace, below number: UInt64) -> Manifest.Totals {
+        var gone = Manifest.Totals()
+        for position in cells.indices {
+            withCell(at: position) { cell in
+                for tier in cell.tiers where tier.namespace == namespace { tier.invalidateAll() }
+                gone.add(cell.shard.manifest.clear(namespace, below: number))
+            }
+        }
+        return gone
+    }
+
+    /// From now on tells a memory tier of every change.
+    func attach(_ tier: any MemoryTier) {
+        for cell in cells { cell.withLock { $0.tiers.append(tier) } }
+    }
+
+    func detach(_ tier: any MemoryTier) {
+        for cell in cells { cell.withLock { cell in cell.tiers.removeAll { $0 === tier } } }
     }
 
     private func replace(_ position: Int, with content: Shard) {
-        let old = withShard(at: position) { shard in
-            let old = shard
-            shard = content
+        let old = withCell(at: position) { cell in
+            for tier in cell.tiers { tier.invalidateAll() }
+            let old = cell.shard
+            cell.shard = content
             // Asked in here: who wants the order from now on says so first, and then comes to every shard.
-            if keepsOrder.withLock({ $0 }) { shard.manifest.keepOrder(counting: uses) }
-            shard.hits = old.hits
-            shard.misses = old.misses
+            if keepsOrder.withLock({ $0 }) { cell.shard.manifest.keepOrder(counting: uses) }
+            cell.shard.hits = old.hits
+            cell.shard.misses = old.misses
             return old
         }
         _ = consume old
@@ -85,6 +136,16 @@ final class Index: Sendable {
         if keepsOrder.withLock({ $0 }) { forEachShard { $0.manifest.orderAnew(counting: uses) } }
     }
 
-    var totals: Shard.Totals { sums.withLock { $0 } }
+    var totals: Manifest.Totals { sums.withLock { $0 } }
+
+    /// What there is of one namespace.
+    func totals(of namespace: Namespace) -> Manifest.Totals {
+        var totals = Manifest.Totals()
+        forEachShard { shard in
+            if let part = shard.manifest.namespaces[namespace] { totals.add(part) }
+        }
+        return totals
+    }
+
     var doomedCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.doomed.count } } }
 }

@@ -6,6 +6,10 @@ struct IndexReplay {
     private(set) var lastNumber: UInt64 = 0
     /// The number of the last `clear`: files below it are dead.
     private(set) var cleared: UInt64 = 0
+    /// The same for single namespaces.
+    private(set) var clearedNamespaces: [Namespace: UInt64] = [:]
+    /// What entries without metadata share.
+    private var attachments: [Namespace: Attachments] = [:]
     var damagedLines = 0
     var journals = LoadedJournals()
 
@@ -21,21 +25,31 @@ struct IndexReplay {
     mutating func apply(_ record: Record) {
         lastNumber = max(lastNumber, record.highestNumber)
         switch record {
-        case .set(let row): apply(record, to: row.key)
+        case .set(let row): apply(.set(shared(row)), to: row.name)
         case .remove(let key, _), .life(let key, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
-        case .clear(let number): clear(number)
+        case .clear(nil, let number): clear(number)
+        case .clear(let namespace?, let number):
+            clearedNamespaces[namespace] = max(number, clearedNamespaces[namespace] ?? 0)
         case .header, .closed, .unknown: break
         }
     }
 
-    private mutating func apply(_ record: Record, to text: String) {
-        let key = Key(text)
+    /// The same row; with attachments that it shares, if it has nothing but a namespace.
+    private mutating func shared(_ row: Row) -> Row {
+        guard let own = row.attachments, own.isNamespaceAlone else { return row }
+        var row = row
+        row.attachments = attachments[own.namespace] ?? own
+        attachments[own.namespace] = row.attachments
+        return row
+    }
+
+    private mutating func apply(_ record: Record, to key: Key) {
         shards[key.shard].replay(record, of: key)
     }
 
     private mutating func clear(_ number: UInt64) {
         cleared = max(cleared, number)
-        for position in shards.indices { shards[position].manifest.clear(below: number) }
+        for position in shards.indices { _ = shards[position].manifest.remove(below: number) }
     }
 
     /// Purges what has expired at `now`; its files go behind. Returns how many rows went.
@@ -43,7 +57,7 @@ struct IndexReplay {
         var count = 0
         for position in shards.indices {
             if !keepingGraves { shards[position].forgetGraves() }
-            count += shards[position].finishLoading(at: now).count
+            count += shards[position].finishLoading(at: now, cleared: clearedNamespaces).count
         }
         return count
     }

@@ -9,31 +9,60 @@ struct Manifest: Sendable {
     private var savedUses: [Timestamp] = []
     /// Slots whose use is more than a minute newer than the disk knows.
     private var touched: [UInt32] = []
-    private var free: [UInt32] = []
+    private(set) var free: [UInt32] = []
     private var table = KeyTable()
-    private var expiries = ExpiryQueue()
+    private(set) var expiries = ExpiryQueue()
     /// The slots by last use; kept from the first time that somebody has to know.
-    private var uses: LRUList?
+    private(set) var uses: LRUList?
     /// While the index is read from disk nothing is due; the reminders are made in one go at the end.
     private var isLoading = false
 
-    private(set) var count = 0
-    /// Payload bytes.
-    private(set) var size = 0
-    /// Bytes on disk, nearly.
-    private(set) var space = 0
+    private(set) var totals = Totals()
+    /// Those of each namespace that has entries.
+    private(set) var namespaces: [Namespace: Totals] = [:]
+    /// Namespaces that were cleared: their rows with lower file numbers are none any more, and wait in their slots to be taken
+    /// out.
+    private var cleared: [Namespace: UInt64] = [:]
+    /// How far the search for such rows has come.
+    private var searched = 0
+    /// Such rows that have lost their slot already.
+    private(set) var evacuated: [Row] = []
+
+    var count: Int { totals.count }
+
+    /// What there is.
+    struct Totals: Hashable, Sendable {
+        /// Entries.
+        var count = 0
+        /// Payload bytes.
+        var size = 0
+        /// Bytes on disk, nearly.
+        var space = 0
+
+        mutating func add(_ row: Row) {
+            count += 1
+            size += row.size
+            space += row.space
+        }
+
+        mutating func add(_ other: Totals, times factor: Int = 1) {
+            count += other.count * factor
+            size += other.size * factor
+            space += other.space * factor
+        }
+    }
 
     /// Uses that are this much newer than the disk knows are saved by the next sweep. Milliseconds.
     static let useTolerance: Int64 = 60_000
 
     /// Returns the row of a key, expired ones too. O(1).
     func row(_ key: Key) -> Row? {
-        slot(key).map { rows[$0] }
+        liveSlot(key).map { rows[$0] }
     }
 
     /// Returns the row of a key when a read may see it, and notes the use. O(1).
     mutating func use(_ key: Key, at now: Timestamp, sliding: Bool) -> Row? {
-        guard let slot = slot(key), rows[slot].isFresh(at: now) else { return nil }
+        guard let slot = liveSlot(key), rows[slot].isFresh(at: now) else { return nil }
         if now > rows[slot].used { rows[slot].used = now }
         uses?.touch(slot, at: now)
         if sliding { rows[slot].life = rows[slot].life.renewed(at: now) }
@@ -50,10 +79,15 @@ struct Manifest: Sendable {
     mutating func publish(_ row: Row, for key: Key) -> Row? {
         if let slot = slot(key) {
             let old = rows[slot]
+            if isCleared(old) {
+                evacuate(slot)
+                remind(insert(row, key))
+                return nil
+            }
             rows[slot] = row
             savedUses[slot] = row.used
-            size += row.size - old.size
-            space += row.space - old.space
+            account(for: old, times: -1)
+            account(for: row)
             uses?.touch(slot, at: row.used)
             if row.life.expires < old.life.expires { remind(slot) }
             return old
@@ -67,16 +101,14 @@ struct Manifest: Sendable {
     private mutating func insert(_ row: Row, _ key: Key) -> Int {
         let slot = takeSlot(row)
         table.insert(tag: key.tag, slot: slot)
-        count += 1
-        size += row.size
-        space += row.space
+        account(for: row)
         uses?.append(slot, at: row.used)
         return slot
     }
 
     /// Gives an entry another life. O(1), O(log n) when it ends earlier.
     mutating func setLife(_ life: Life, change: UInt64, for key: Key) {
-        guard let slot = slot(key) else { return }
+        guard let slot = liveSlot(key) else { return }
         let old = rows[slot].life
         rows[slot].life = life
         rows[slot].change = change
@@ -85,7 +117,7 @@ struct Manifest: Sendable {
 
     /// Notes a use that the disk already knows of. O(1).
     mutating func setUse(at time: Timestamp, expires: Timestamp, for key: Key) {
-        guard let slot = slot(key) else { return }
+        guard let slot = liveSlot(key) else { return }
         rows[slot].used = max(rows[slot].used, time)
         savedUses[slot] = rows[slot].used
         if rows[slot].life.ttl != Life.unlimited { rows[slot].life.expires = max(rows[slot].life.expires, expires) }
@@ -94,7 +126,7 @@ struct Manifest: Sendable {
     /// Takes a row out. O(1).
     @discardableResult
     mutating func remove(_ key: Key) -> Row? {
-        guard let slot = slot(key) else { return nil }
+        guard let slot = liveSlot(key) else { return nil }
         table.remove(tag: key.tag, slot: slot)
         return vacate(slot)
     }
@@ -104,14 +136,50 @@ struct Manifest: Sendable {
         var victims: [Row] = []
         while victims.count < limit, let slot = expiries.popDue(at: now) {
             guard rows[slot].file != 0, !rows[slot].life.isForever else { continue }
-            if rows[slot].life.isExpired(at: now) {
-                table.remove(tag: Key(rows[slot].key).tag, slot: slot)
-                victims.append(vacate(slot))
-            } else {
+            if !rows[slot].life.isExpired(at: now) {
                 remind(slot)
+            } else if isCleared(rows[slot]) {
+                evacuate(slot)
+            } else {
+                table.remove(tag: rows[slot].name.tag, slot: slot)
+                victims.append(vacate(slot))
             }
         }
         return victims
+    }
+
+    /// Makes the rows of a namespace none, all of which have lower file numbers; returns what they were. O(1).
+    mutating func clear(_ namespace: Namespace, below number: UInt64) -> Totals {
+        guard let gone = namespaces.removeValue(forKey: namespace) else { return Totals() }
+        totals.add(gone, times: -1)
+        cleared[namespace] = number
+        searched = 0
+        return gone
+    }
+
+    /// Takes out rows that are none any more, after looking at up to `limit` slots. Returns nil when there are no more.
+    mutating func takeCleared(limit: Int) -> [Row]? {
+        if !hasCleared { return nil }
+        for slot in rows[searched...].indices.prefix(limit) {
+            if rows[slot].file != 0, isCleared(rows[slot]) { evacuate(slot) }
+            searched = slot + 1
+        }
+        if searched == rows.count { cleared = [:] }
+        defer { evacuated = [] }
+        return evacuated
+    }
+
+    /// True when there may be rows for `takeCleared`.
+    var hasCleared: Bool { !cleared.isEmpty || !evacuated.isEmpty }
+
+    func isCleared(_ row: Row) -> Bool {
+        if cleared.isEmpty { return false }
+        return cleared[row.namespace].map { row.file < $0 } ?? false
+    }
+
+    /// A copy of the rows, vacant slots among them. O(1), O(n) while a namespace is being cleared.
+    var snapshot: [Row] {
+        cleared.isEmpty ? rows : rows.filter { !isCleared($0) }
     }
 
     /// True when a look at what has expired may find something. O(1).
@@ -141,17 +209,20 @@ struct Manifest: Sendable {
         var found: [(Row, UInt64)] = []
         var next = uses.oldest
         while let slot = next, found.count < limit, uses.stamp(of: slot) <= stamp {
-            found.append((rows[slot], uses.stamp(of: slot)))
+            if !isCleared(rows[slot]) { found.append((rows[slot], uses.stamp(of: slot))) }
             next = uses.newer(than: slot)
         }
         return found
     }
 
-    /// Takes out every row whose file number is below `number`. O(n).
-    mutating func clear(below number: UInt64) {
-        for slot in rows.indices where rows[slot].file != 0 && rows[slot].file < number {
-            table.remove(tag: Key(rows[slot].key).tag, slot: slot)
-            _ = vacate(slot)
+    /// Takes out every row whose file number is below `number`, or those of one namespace. O(n).
+    mutating func remove(_ namespace: Namespace? = nil, below number: UInt64) -> [Row] {
+        rows.indices.filter { slot in
+            let row = rows[slot]
+            return row.file != 0 && row.file < number && namespace ?? row.namespace == row.namespace && !isCleared(row)
+        }.map { slot in
+            table.remove(tag: rows[slot].name.tag, slot: slot)
+            return vacate(slot)
         }
     }
 
@@ -159,18 +230,20 @@ struct Manifest: Sendable {
         isLoading = true
     }
 
-    /// Takes out what has expired at `now`, and makes the reminders. O(n), O(n log n) when lives end in no order.
-    mutating func finishLoading(at now: Timestamp) -> [Row] {
+    /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns what has expired. O(n),
+    /// O(n log n) when lives end in no order.
+    mutating func finishLoading(at now: Timestamp, cleared: [Namespace: UInt64]) -> [Row] {
         isLoading = false
         var expired: [Row] = []
         var kept: [Row] = []
         for row in rows where row.file != 0 {
+            if let number = cleared[row.namespace], row.file < number { continue }
             if row.life.isExpired(at: now) { expired.append(row) } else { kept.append(row) }
         }
         // Made anew without them: quicker than taking them out one by one, and smaller.
-        if !expired.isEmpty {
+        if kept.count < count {
             self = Manifest()
-            for row in kept { insert(row, Key(row.key)) }
+            for row in kept { insert(row, row.name) }
         }
         rebuildReminders()
         return expired
@@ -180,11 +253,32 @@ struct Manifest: Sendable {
     mutating func takeTouched() -> [Row] {
         defer { touched = [] }
         for slot in touched { savedUses[Int(slot)] = rows[Int(slot)].used }
-        return touched.map { rows[Int($0)] }.filter { $0.file != 0 }
+        return touched.map { rows[Int($0)] }.filter { $0.file != 0 && !isCleared($0) }
     }
 
     func slot(_ key: Key) -> Int? {
-        table.slot(tag: key.tag) { key.matches(rows[$0].key) }
+        table.slot(tag: key.tag) { key.matches(rows[$0]) }
+    }
+
+    private func liveSlot(_ key: Key) -> Int? {
+        slot(key).flatMap { isCleared(rows[$0]) ? nil : $0 }
+    }
+
+    private mutating func account(for row: Row, times factor: Int = 1) {
+        var one = Totals()
+        one.add(row)
+        totals.add(one, times: factor)
+        let namespace = row.namespace
+        if namespace == .none { return }
+        namespaces[namespace, default: Totals()].add(one, times: factor)
+        if namespaces[namespace] == Totals() { namespaces[namespace] = nil }
+    }
+
+    /// Takes a row out that is none any more, and keeps it until somebody asks for its file.
+    private mutating func evacuate(_ slot: Int) {
+        table.remove(tag: rows[slot].name.tag, slot: slot)
+        evacuated.append(rows[slot])
+        free(slot)
     }
 
     private mutating func takeSlot(_ row: Row) -> Int {
@@ -205,13 +299,15 @@ struct Manifest: Sendable {
 
     private mutating func vacate(_ slot: Int) -> Row {
         let row = rows[slot]
+        account(for: row, times: -1)
+        free(slot)
+        return row
+    }
+
+    private mutating func free(_ slot: Int) {
         rows[slot] = Self.vacant
         free.append(UInt32(slot))
-        count -= 1
-        size -= row.size
-        space -= row.space
         uses?.remove(slot)
-        return row
     }
 
     private mutating func remind(_ slot: Int) {
@@ -232,41 +328,4 @@ struct Manifest: Sendable {
     private static let vacant = Row(
         key: "", file: 0, change: 0, stored: Timestamp(milliseconds: 0), life: .forever,
         used: Timestamp(milliseconds: 0), size: 0, checksum: 0)
-}
-
-extension Manifest {
-    /// For tests.
-    var reminderCount: Int { expiries.reminders.count }
-
-    /// Returns what is wrong with the value; nothing, unless there is a bug. O(n log n). For tests.
-    func violations() -> [String] {
-        var found: [String] = []
-        let live = rows.indices.filter { rows[$0].file != 0 }
-        if live.count != count { found.append("count is \(count), rows are \(live.count)") }
-        if live.reduce(0, { $0 + rows[$1].size }) != size { found.append("size is \(size)") }
-        if live.reduce(0, { $0 + rows[$1].space }) != space { found.append("space is \(space)") }
-        if Set(free.map(Int.init)) != Set(rows.indices).subtracting(live) { found.append("free slots are wrong") }
-        var reminders: [UInt32: Timestamp] = [:]
-        for reminder in expiries.reminders {
-            reminders[reminder.slot] = min(reminder.at, reminders[reminder.slot] ?? reminder.at)
-        }
-        for slot in live {
-            let row = rows[slot]
-            if self.slot(Key(row.key)) != slot { found.append("\(row.key) is not found in its slot") }
-            if row.life.isForever { continue }
-            guard let reminder = reminders[UInt32(slot)], reminder <= row.life.expires else {
-                found.append("\(row.key) has no reminder of its expiry")
-                continue
-            }
-        }
-        guard uses != nil else { return found }
-        let order = leastRecentlyUsed(.max)
-        if order.count != count || Set(order.map(\.row.file)) != Set(live.map { rows[$0].file }) {
-            found.append("the order of use has \(order.count) rows")
-        }
-        if zip(order, order.dropFirst()).contains(where: { $0.stamp > $1.stamp }) {
-            found.append("the order of use is none")
-        }
-        return found
-    }
 }

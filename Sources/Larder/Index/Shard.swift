@@ -42,18 +42,6 @@ struct Shard: Sendable {
         }
     }
 
-    /// What there is in a shard, or in all.
-    struct Totals: Hashable, Sendable {
-        /// Entries.
-        var count = 0
-        /// Payload bytes.
-        var size = 0
-        /// Bytes on disk, nearly.
-        var space = 0
-    }
-
-    var totals: Totals { Totals(count: manifest.count, size: manifest.size, space: manifest.space) }
-
     /// Takes a row out for good.
     @discardableResult
     mutating func remove(_ key: Key, number: UInt64) -> Row? {
@@ -66,18 +54,31 @@ struct Shard: Sendable {
         doomed(manifest.purge(at: now, limit: limit))
     }
 
-    /// The same at the end of loading, for all rows.
-    mutating func finishLoading(at now: Timestamp) -> [Row] {
-        doomed(manifest.finishLoading(at: now))
+    /// The same at the end of loading, for all rows; those of `cleared` namespaces are forgotten.
+    mutating func finishLoading(at now: Timestamp, cleared: [Namespace: UInt64]) -> [Row] {
+        doomed(manifest.finishLoading(at: now, cleared: cleared))
     }
 
-    private mutating func doomed(_ expired: [Row]) -> [Row] {
-        for row in expired {
-            let key = Key(row.key)
+    /// Dooms the files of rows that a cleared namespace has left, after looking at up to `limit` of all; false when there are
+    /// no more.
+    mutating func doomCleared(limit: Int) -> Bool {
+        guard let rows = manifest.takeCleared(limit: limit) else { return false }
+        _ = doomed(rows)
+        return true
+    }
+
+    /// Takes the rows of a namespace out for good, up to a file number.
+    mutating func remove(_ namespace: Namespace, below number: UInt64) {
+        _ = doomed(manifest.remove(namespace, below: number))
+    }
+
+    private mutating func doomed(_ rows: [Row]) -> [Row] {
+        for row in rows {
+            let key = row.name
             bury(key, row.file)
             doom(row.file, of: key)
         }
-        return expired
+        return rows
     }
 
     /// Notes that every file of a key up to a number is dead.

@@ -6,7 +6,7 @@ import LarderFiles
 /// A chore that is asked for again before it has begun is not queued twice.
 final class Chores: Sendable {
     enum Kind: Hashable {
-        case unlink, sweep, save, reconcile, emptyTrash, tidy, evict
+        case unlink, sweep, save, reconcile, emptyTrash, tidy, evict, clear
     }
 
     private struct State {

@@ -44,13 +44,13 @@ struct Opener {
         let files = names.filter { $0 > 0 && $0 <= Record.lastNumber }
         loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0)
         let rows = loaded.shards.flatMap { shard in
-            shard.manifest.rows.lazy.filter { $0.file != 0 }.map { (key: $0.key, file: $0.file) }
+            shard.manifest.rows.lazy.filter { $0.file != 0 }.map { (key: $0.name, file: $0.file) }
         }
         let doomed = Set(loaded.shards.flatMap { $0.doomed.lazy.map(\.file) })
         loaded.reconciliation = Reconciliation(
             rows: rows, files: files.filter { !doomed.contains($0) },
             leftovers: names.filter(DirectoryLayout.isStaged), cleared: replay.cleared,
-            isDamaged: replay.journals.isDamaged)
+            clearedNamespaces: replay.clearedNamespaces, isDamaged: replay.journals.isDamaged)
         return loaded
     }
 

@@ -7,9 +7,11 @@ struct Reconciliation: Sendable {
     /// Files that are to be deleted, the newest first: were an older one of the same key left, it would be adopted next time.
     private(set) var condemned: [UInt64] = []
     /// Files that rows mention and the directory does not have, with their keys.
-    private(set) var missing: [(key: String, file: UInt64)] = []
+    private(set) var missing: [(key: Key, file: UInt64)] = []
     /// Files below this number were removed by `removeAll`.
     let cleared: UInt64
+    /// The same for single namespaces.
+    private(set) var clearedNamespaces: [Namespace: UInt64] = [:]
     /// Files that rows mentioned when the directory was opened.
     private var mentioned: Set<UInt64> = []
     /// Everything has been looked at.
@@ -29,10 +31,12 @@ struct Reconciliation: Sendable {
     /// Where the index itself is `damaged`, a renewed life may be known to the files alone. `leftovers` are copies that were not
     /// finished.
     init(
-        rows: [(key: String, file: UInt64)], files: [UInt64], leftovers: [UInt64], cleared: UInt64, isDamaged: Bool
+        rows: [(key: Key, file: UInt64)], files: [UInt64], leftovers: [UInt64], cleared: UInt64,
+        clearedNamespaces: [Namespace: UInt64], isDamaged: Bool
     ) {
         condemned = leftovers
         self.cleared = cleared
+        self.clearedNamespaces = clearedNamespaces
         mentioned = Set(rows.map(\.file))
         let present = Set(files)
         unread = files.filter { [mentioned] in isDamaged || !mentioned.contains($0) }.sorted()
@@ -43,7 +47,7 @@ struct Reconciliation: Sendable {
     enum Step {
         case examine(file: UInt64)
         case delete(file: UInt64)
-        case check(key: String, file: UInt64)
+        case check(key: Key, file: UInt64)
         case finish
     }
 
@@ -65,6 +69,16 @@ struct Reconciliation: Sendable {
         condemned.append(file)
     }
 
+    /// Notes that files of a namespace below a number are dead.
+    mutating func clear(_ namespace: Namespace, below number: UInt64) {
+        clearedNamespaces[namespace] = max(number, clearedNamespaces[namespace] ?? 0)
+    }
+
+    /// Files of a namespace up to here are dead.
+    func cleared(_ namespace: Namespace) -> UInt64 {
+        max(cleared, clearedNamespaces[namespace] ?? 0)
+    }
+
     mutating func leaveResidue() {
         hasResidue = true
     }
@@ -72,5 +86,6 @@ struct Reconciliation: Sendable {
     mutating func finish() {
         mentioned = []
         isFinished = true
+        if !hasResidue { clearedNamespaces = [:] }
     }
 }

@@ -126,7 +126,7 @@ extension Store {
         } catch {
             takeBackHit(key, asMiss: false)
             let error = CacheError(error, doing: "export a value", path: target.path)
-            report(error, keys: [key.text])
+            report(error, of: key)
             throw error
         }
         takeBackHit(key, asMiss: true)

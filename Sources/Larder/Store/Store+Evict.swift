@@ -118,9 +118,8 @@ extension Store {
             return []
         }
         if rows.isEmpty { return [] }
-        report(CacheEvent(.evicted, keys: rows.map(\.key), limit: limit)) { statistics in
-            statistics.evictions.add(rows.count, for: limit)
-        }
+        tally.withLock { $0.evictions.add(rows.count, for: limit) }
+        tell(.evicted, rows, limit: limit)
         return rows
     }
 
@@ -152,14 +151,15 @@ extension Store {
                 try unseal()
                 let number = try takeNumber()
                 var printer = RecordPrinter(reserving: rows.count * 96)
-                for row in rows { JournalFormat.append(.remove(key: row.key, number: number), to: &printer) }
+                for row in rows { JournalFormat.append(.remove(key: row.name, number: number), to: &printer) }
                 _ = commitBestEffort(printer.bytes, count: rows.count, in: volume) { index in
-                    index.withShard(at: shard) { shard in
+                    _ = index.change(at: shard) { shard in
                         for row in rows {
-                            let key = Key(row.key)
+                            let key = row.name
                             shard.remove(key, number: number)
                             shard.doom(row.file, of: key)
                         }
+                        return rows
                     }
                 }
                 return rows

@@ -16,11 +16,14 @@ extension Store {
         }
     }
 
-    /// Returns a part of every fresh row. O(n).
-    func freshRows<Part>(at now: Timestamp, _ part: (Row) -> Part) -> [Part] {
+    /// Returns a part of every fresh row of a namespace. O(n).
+    func freshRows<Part>(of namespace: Namespace, at now: Timestamp, _ part: (Row) -> Part) -> [Part] {
         var parts: [Part] = []
         for shard in 0..<Index.shardCount {
-            for row in snapshot(shard).rows where row.file != 0 && row.isFresh(at: now) { parts.append(part(row)) }
+            for row in snapshot(shard).rows
+            where row.file != 0 && row.namespace == namespace && row.isFresh(at: now) {
+                parts.append(part(row))
+            }
         }
         return parts
     }

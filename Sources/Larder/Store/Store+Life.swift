@@ -11,7 +11,7 @@ extension Store {
                 try setLife(life, of: key, at: now, in: volume)
             }
         } catch {
-            report(error, keys: [key.text])
+            report(error, of: key)
             throw error
         }
     }
@@ -42,9 +42,9 @@ extension Store {
         } catch {
             // Back to the old life, in memory whatever happens, and on disk as far as it still listens.
             let number = try takeNumber()
-            let record = Record.life(key: row.key, file: row.file, change: number, row.life)
+            let record = Record.life(key: key, file: row.file, change: number, row.life)
             _ = commitBestEffort(record, in: volume) { index in
-                index.withShard(of: key) { $0.manifest.setLife(row.life, change: number, for: key) }
+                index.change(key) { $0.manifest.setLife(row.life, change: number, for: key) }
             }
             _ = try? writeSlot(row.life, number, of: row, in: volume)
             throw error
@@ -55,9 +55,9 @@ extension Store {
     private func commitLife(
         _ life: Life, _ number: UInt64, of row: Row, _ key: Key, in volume: Volume
     ) throws(CacheError) -> Ticket? {
-        let record = Record.life(key: row.key, file: row.file, change: number, life)
+        let record = Record.life(key: key, file: row.file, change: number, life)
         return try commit(JournalFormat.lines(record), in: volume) { index in
-            index.withShard(of: key) { $0.manifest.setLife(life, change: number, for: key) }
+            index.change(key) { $0.manifest.setLife(life, change: number, for: key) }
         }.ticket
     }
 

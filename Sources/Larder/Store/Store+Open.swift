@@ -103,7 +103,8 @@ extension Store {
     private func endSession() throws(CacheError) {
         guard let volume else { return }
         self.volume = nil
-        let isSettled = index.doomedCount == 0 && reconciliation.withLock { $0.isDone }
+        let isSettled =
+            index.doomedCount == 0 && tombstones.withLock { $0.isEmpty } && reconciliation.withLock { $0.isDone }
         try info.run { () throws(CacheError) in
             guard isSettled, !journal.mustSave else { return }
             try translating("close the journal", at: path) { () throws(Errno) in

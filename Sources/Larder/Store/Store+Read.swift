@@ -25,7 +25,7 @@ extension Store {
             case .damaged:
                 forget(row, key, as: .corrupt)
             case .failed(let error):
-                report(error, keys: [key.text])
+                report(error, of: key)
             case nil:
                 break
             }
@@ -46,7 +46,7 @@ extension Store {
         }
         guard let reading = reading ?? nil else { return nil }
         if case .value(let value) = reading { return value }
-        if case .failed(let error) = reading { report(error, keys: [key.text]) }
+        if case .failed(let error) = reading { report(error, of: key) }
         takeBackHit(key, asMiss: true)
         return nil
     }
@@ -92,7 +92,7 @@ extension Store {
     func forget(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) -> Bool {
         let dropped = attempting { () throws(CacheError) in try drop(row, key, as: cause) }
         guard dropped == true else { return false }
-        report(CacheEvent(cause, keys: [row.key])) { statistics in
+        report(CacheEvent(cause, of: key)) { statistics in
             if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
         }
         return true
@@ -103,8 +103,8 @@ extension Store {
             guard isCurrent(row, key) else { return false }
             try unseal()
             let number = try takeNumber()
-            _ = commitBestEffort(.remove(key: row.key, number: number), in: volume) { index in
-                index.withShard(of: key) { shard in
+            _ = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
+                index.change(key) { shard in
                     shard.remove(key, number: number)
                     if cause != .lost { shard.doom(row.file, of: key) }
                 }

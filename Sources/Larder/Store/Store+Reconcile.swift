@@ -27,7 +27,7 @@ extension Store {
             case .delete(let file):
                 delete(file, in: volume)
             case .check(let key, let file):
-                check(Key(key), file, in: volume)
+                check(key, file, in: volume)
             case .finish:
                 return false
             }
@@ -43,6 +43,7 @@ extension Store {
             return reconciliation.isDone
         }
         unlinkAnyBehind()
+        unlinkTombstones()
         enforceBehind()
         if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {
@@ -62,6 +63,7 @@ extension Store {
         }
         switch footer {
         case .valid(let row): consider(row, in: volume)
+        case .cleared(let namespace): clear(namespace, below: file, in: volume)
         case .invalid, .longer: reconciliation.withLock { $0.condemnUnmentioned(file) }
         case .newer, nil: break
         }
@@ -93,8 +95,8 @@ extension Store {
 
     /// Adopts an entry that was found by its file, unless more is known about its key.
     private func consider(_ row: Row, in volume: Volume) {
-        let key = Key(row.key)
-        let cleared = reconciliation.withLock { $0.cleared }
+        let key = row.name
+        let cleared = reconciliation.withLock { $0.cleared(key.namespace) }
         let now = clock.now
         raiseNumbers(to: row.change)
         let isWanted = stripes[key.shard].withLock { _ in
@@ -106,19 +108,19 @@ extension Store {
             guard max(known.0, known.1, cleared) < row.file else { return false }
             if row.life.isExpired(at: now) {
                 // It has expired, and what it once replaced is dead with it.
-                _ = commitBestEffort(.remove(key: key.text, number: row.file), in: volume) { index in
-                    index.withShard(of: key) { shard in
+                _ = commitBestEffort(.remove(key: key, number: row.file), in: volume) { index in
+                    index.change(key) { shard in
                         if let old = shard.remove(key, number: row.file) { shard.doom(old.file, of: key) }
                     }
                 }
                 return false
             }
             _ = commitBestEffort(.set(row), in: volume) { index in
-                index.withShard(of: key) { shard in
+                index.change(key) { shard in
                     if let old = shard.manifest.publish(row, for: key) { shard.doom(old.file, of: key) }
                 }
             }
-            report(CacheEvent(.adopted, keys: [row.key])) { $0.adoptions += 1 }
+            report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
             return true
         }
         if !isWanted { reconciliation.withLock { $0.condemn(row.file) } }
@@ -129,9 +131,9 @@ extension Store {
         guard let known = index.withShard(of: key, { $0.manifest.row(key) }), known.change < found.change else {
             return
         }
-        let record = Record.life(key: key.text, file: found.file, change: found.change, found.life)
+        let record = Record.life(key: key, file: found.file, change: found.change, found.life)
         _ = commitBestEffort(record, in: volume) { index in
-            index.withShard(of: key) { $0.manifest.setLife(found.life, change: found.change, for: key) }
+            index.change(key) { $0.manifest.setLife(found.life, change: found.change, for: key) }
         }
     }
 
@@ -152,12 +154,12 @@ extension Store {
             let isForgotten = stripes[key.shard].withLock { _ in
                 guard index.withShard(of: key, { $0.manifest.row(key)?.file }) == file, let number = try? takeNumber()
                 else { return false }
-                _ = commitBestEffort(.remove(key: key.text, number: number), in: volume) { index in
-                    index.withShard(of: key) { _ = $0.remove(key, number: number) }
+                _ = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
+                    index.change(key) { _ = $0.remove(key, number: number) }
                 }
                 return true
             }
-            if isForgotten { report(CacheEvent(.lost, keys: [key.text])) { $0.losses += 1 } }
+            if isForgotten { report(CacheEvent(.lost, of: key)) { $0.losses += 1 } }
         } catch {
             leaveResidue(CacheError(error, doing: "look for an entry", path: volume.path(of: file)))
         }

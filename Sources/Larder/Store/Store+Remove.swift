@@ -14,11 +14,11 @@ extension Store {
                 try remove(key, in: volume)
             }
         } catch {
-            report(error, keys: [key.text])
+            report(error, of: key)
             throw error
         }
         guard let removed else { return false }
-        report(CacheEvent(.removed, keys: [key.text])) { $0.removals += 1 }
+        report(CacheEvent(.removed, of: key)) { $0.removals += 1 }
         return removed.isFresh(at: now)
     }
 
@@ -35,9 +35,9 @@ extension Store {
             }
         }
         let number = try takeNumber()
-        let record = Record.remove(key: key.text, number: number)
+        let record = Record.remove(key: key, number: number)
         let publish = { (index: Index) in
-            index.withShard(of: key) { shard in
+            index.change(key) { shard in
                 shard.remove(key, number: number)
                 shard.doomed.removeAll { waiting.contains($0) }
             }

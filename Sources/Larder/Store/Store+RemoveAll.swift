@@ -38,8 +38,9 @@ extension Store {
         }
         let count = index.totals.count
         volume = fresh
+        tombstones.withLock { $0 = [] }
         reconciliation.withLock { $0 = Reconciliation(cleared: trashNumber) }
-        let ticket = commitBestEffort(.clear(number: trashNumber), in: fresh) { index in
+        let ticket = commitBestEffort(.clear(namespace: nil, number: trashNumber), in: fresh) { index in
             index.removeAll()
         }
         do throws(CacheError) {

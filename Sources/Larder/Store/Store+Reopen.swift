@@ -11,7 +11,7 @@ extension Store {
             return try change()
         } catch {
             guard error.errno == Errno.noEntry.rawValue, reopenIfReplaced() else {
-                report(error, keys: [key.text])
+                report(error, of: key)
                 throw error
             }
         }
@@ -66,6 +66,7 @@ extension Store {
             index.replace(with: loaded.shards)
             reconciliation.withLock { $0 = loaded.reconciliation }
             isTrashLive = false
+            tombstones.withLock { $0 = [] }
             self.volume = loaded.volume
             self.lease = lease
             return true

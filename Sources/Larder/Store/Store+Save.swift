@@ -117,19 +117,21 @@ extension Store {
 
     /// Calls `body` with all that a manifest tells, a shard at a time.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Void) throws(Errno) {
-        let cleared = reconciliation.withLock { $0.cleared }
-        if cleared > 0 { try body(.clear(number: cleared)) }
+        let (cleared, namespaces) = reconciliation.withLock { ($0.cleared, $0.clearedNamespaces) }
+        if cleared > 0 { try body(.clear(namespace: nil, number: cleared)) }
+        for (namespace, number) in namespaces { try body(.clear(namespace: namespace, number: number)) }
         for shard in 0..<Index.shardCount {
             let (rows, graves) = snapshot(shard)
-            for (key, number) in graves { try body(.remove(key: key.text, number: number)) }
+            for (key, number) in graves { try body(.remove(key: key, number: number)) }
             for row in rows where row.file != 0 { try body(.set(row)) }
         }
     }
 
-    /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here.
+    /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here, unless a namespace is
+    /// being cleared.
     func snapshot(_ shard: Int) -> (rows: [Row], graves: [Key: UInt64]) {
         frozen.run {
-            index.withShard(at: shard) { ($0.manifest.rows, $0.graves) }
+            index.withShard(at: shard) { ($0.manifest.snapshot, $0.graves) }
         }
     }
 

@@ -45,9 +45,9 @@ extension Store {
         guard case .stored(let replaced) = outcome else { return false }
         tally.withLock { $0.stores += 1 }
         enforceAfterStoring()
-        guard let replaced else { return true }
+        guard replaced != nil else { return true }
         unlinkSomeBehind(shard: key.shard)
-        events.post(CacheEvent(.replaced, keys: [replaced.key]))
+        events.post(CacheEvent(.replaced, of: key))
         return true
     }
 
@@ -58,7 +58,7 @@ extension Store {
         let error = CacheError(
             code: .tooLarge, message: "A value of \(size) bytes is larger than the cache may be, \(limit) bytes.",
             path: path)
-        report(error, keys: [key.text])
+        report(error, of: key)
         throw error
     }
 
@@ -84,7 +84,7 @@ extension Store {
             committed = try new.text.withBytes { bytes throws(CacheError) in
                 let line = UnsafeRawBufferPointer(rebasing: bytes.prefix(new.lineLength))
                 return try commit(line, in: volume) { index in
-                    index.withShard(of: key) { $0.manifest.publish(new.row, for: key) }
+                    index.change(key) { $0.manifest.publish(new.row, for: key) }
                 }
             }
         } catch {
@@ -220,15 +220,15 @@ extension Store {
         info.run {
             journal.abandon()
             let lines =
-                old.map { JournalFormat.lines(.remove(key: row.key, number: number), .set($0)) }
-                ?? JournalFormat.lines(.remove(key: row.key, number: number))
+                old.map { JournalFormat.lines(.remove(key: key, number: number), .set($0)) }
+                ?? JournalFormat.lines(.remove(key: key, number: number))
             do {
                 try journal.append(lines, last: lastTaken)
                 if let sync = journal.sync { try sync.sync(through: sync.note()) }
             } catch {
                 journal.demandSave()
             }
-            index.withShard(of: key) { shard in
+            index.change(key) { shard in
                 shard.manifest.remove(key)
                 if let old { shard.manifest.publish(old, for: key) }
             }

@@ -9,7 +9,8 @@ extension Store {
         for shard in 0..<Index.shardCount {
             while case let victims = purge(shard, at: now), !victims.isEmpty {
                 count += victims.count
-                report(CacheEvent(.expired, keys: victims.map(\.key))) { $0.expirations += victims.count }
+                tally.withLock { $0.expirations += victims.count }
+                tell(.expired, victims)
             }
         }
         if count > 0 { unlinkAnyBehind() }
@@ -20,7 +21,7 @@ extension Store {
         guard index.withShard(at: shard, { $0.manifest.mayHaveExpired(at: now) }) else { return [] }
         let victims = attempting { () throws(CacheError) in
             try changing(shard: shard) { _ throws(CacheError) in
-                index.withShard(at: shard) { $0.purge(at: now, limit: Self.slice) }
+                index.change(at: shard) { $0.purge(at: now, limit: Self.slice) }
             }
         }
         return victims ?? []
@@ -59,7 +60,7 @@ extension Store {
         var printer = RecordPrinter(reserving: rows.count * 128)
         for row in rows {
             let record = Record.used(
-                key: row.key, file: row.file, change: row.change, at: row.used, expires: row.life.expires)
+                key: row.name, file: row.file, change: row.change, at: row.used, expires: row.life.expires)
             JournalFormat.append(record, to: &printer)
         }
         let lines = printer.bytes

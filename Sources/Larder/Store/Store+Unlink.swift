@@ -32,7 +32,9 @@ extension Store {
                 if part < Self.slice { position.withLock { $0 += 1 } }
                 gone += part
             }
-            return gone >= Self.slice
+            if gone >= Self.slice { return true }
+            unlinkTombstones()
+            return false
         }
     }
 

@@ -25,7 +25,7 @@ extension Store {
     }
 
     private func verify(_ row: Row, _ report: inout VerificationReport) throws(CacheError) {
-        let key = Key(row.key)
+        let key = row.name
         let (opened, path) = try onDisk { volume throws(CacheError) in (volume.open(row), volume.path(of: row.file)) }
         switch checked(opened, row, path: path) {
         case .value:
@@ -36,7 +36,7 @@ extension Store {
         case .damaged:
             if forget(row, key, as: .corrupt) { report.damaged.append(row.key) }
         case .failed(let error):
-            self.report(error, keys: [row.key])
+            self.report(error, of: key)
             report.unreadable.append(row.key)
         }
     }
@@ -61,12 +61,12 @@ extension Store {
                 try fileSystem.numbers(.regular, in: volume.entries.file)
             }
         }
-        var strangers = Set(names.lazy.filter { $0 <= last })
+        var strangers = Set(names.lazy.filter { $0 <= last }).subtracting(tombstones.withLock { $0 })
         // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted.
         for _ in 1...2 where !strangers.isEmpty {
             disk.sync(flags: .barrier) {}
             index.forEachShard { shard in
-                for row in shard.manifest.rows { strangers.remove(row.file) }
+                for row in shard.manifest.rows + shard.manifest.evacuated { strangers.remove(row.file) }
                 for file in shard.doomed { strangers.remove(file.file) }
             }
         }

@@ -9,7 +9,8 @@ import LarderFiles
 /// 2. a stripe, one of 64, by key: held from taking a sequence number to publishing, so number order is commit order.
 /// 3. `info`, serial: the one writer of the journal. It appends a change's record and publishes it.
 /// 4. `frozen`, serial, no I/O: takes the snapshots of the index, one shard at a time.
-/// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the order of use.
+/// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the order of use,
+///    and those of the memory tiers.
 ///
 /// `evicting` comes before all of them.
 ///
@@ -33,6 +34,8 @@ final class Store: Sendable {
     /// `disk`.
     let evicting = Lock(())
     let freeSpace = Lock(FreeSpaceWatch())
+    /// The files that keep cleared namespaces dead.
+    let tombstones = Lock<Set<UInt64>>([])
     /// Large files that are being copied in outside of `disk`.
     let copies = DispatchGroup()
     /// Open handles.
@@ -126,9 +129,9 @@ final class Store: Sendable {
     }
 
     /// Counts and reports something that could not be done.
-    func report(_ error: CacheError, keys: [String] = []) {
+    func report(_ error: CacheError, of key: Key? = nil) {
         tally.withLock { $0.failures += 1 }
-        events.post(CacheEvent(.failed, keys: keys, error: error))
+        events.post(CacheEvent(.failed, of: key, error: error))
     }
 
     /// Runs what has no caller to throw to; what fails is counted and reported.
@@ -145,6 +148,14 @@ final class Store: Sendable {
     func report(_ event: @autoclosure () -> CacheEvent, _ count: (inout CacheStatistics) -> Void) {
         tally.withLock(count)
         events.post(event())
+    }
+
+    /// Tells the listeners what became of entries: an event for each namespace.
+    func tell(_ kind: CacheEvent.Kind, _ rows: [Row], limit: CacheLimit? = nil) {
+        guard events.isListening else { return }
+        for (namespace, rows) in Dictionary(grouping: rows, by: \.namespace) {
+            events.post(CacheEvent(kind, keys: rows.map(\.key), in: namespace, limit: limit))
+        }
     }
 
     var statistics: CacheStatistics {

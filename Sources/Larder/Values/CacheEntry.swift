@@ -5,6 +5,8 @@ import LarderFiles
 public struct CacheEntry: Sendable {
     /// The key, as it was given.
     public let key: String
+    /// The namespace that it belongs to; nil: none.
+    public let namespace: String?
     /// Payload bytes.
     public let size: Int
     /// When the value was stored.
@@ -19,6 +21,7 @@ public struct CacheEntry: Sendable {
 
     init(_ row: Row, at now: Timestamp) {
         key = row.key
+        namespace = row.namespace == .none ? nil : row.namespace.name
         size = row.size
         storedAt = row.stored.date
         expiresAt = row.life.effectiveExpiry(at: now)?.date

@@ -7,6 +7,8 @@ public struct CacheEvent: Sendable {
     public let kind: Kind
     /// The keys concerned; empty for `cleared`, and where a failure concerns none.
     public let keys: [String]
+    /// The namespace that the keys belong to; nil: none. Of `cleared`: the one that was; nil: everything.
+    public let namespace: String?
     /// The number of entries concerned.
     public let count: Int
     /// Of `evicted`: the limit that was obeyed.
@@ -15,13 +17,20 @@ public struct CacheEvent: Sendable {
     public let error: CacheError?
 
     init(
-        _ kind: Kind, keys: [String] = [], count: Int? = nil, limit: CacheLimit? = nil, error: CacheError? = nil
+        _ kind: Kind, keys: [String] = [], in namespace: Namespace = .none, count: Int? = nil,
+        limit: CacheLimit? = nil, error: CacheError? = nil
     ) {
         self.kind = kind
         self.keys = keys
+        self.namespace = namespace == .none ? nil : namespace.name
         self.count = count ?? keys.count
         self.limit = limit
         self.error = error
+    }
+
+    /// An event about one entry, or about none.
+    init(_ kind: Kind, of key: Key?, error: CacheError? = nil) {
+        self.init(kind, keys: key.map { [$0.text] } ?? [], in: key?.namespace ?? .none, error: error)
     }
 
     /// The kinds of events. More may come.
@@ -45,7 +54,7 @@ public struct CacheEvent: Sendable {
         public static let corrupt = Kind("corrupt")
         /// The entry was dropped because its file was gone.
         public static let lost = Kind("lost")
-        /// A caller removed everything.
+        /// A caller removed everything, or all of one namespace.
         public static let cleared = Kind("cleared")
         /// After an unclean close, the entry was found again by its file.
         public static let adopted = Kind("adopted")

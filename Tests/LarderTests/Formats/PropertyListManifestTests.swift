@@ -202,7 +202,7 @@ struct PropertyListManifestTests {
         var manifest = PropertyListManifest(generation: 3, last: 20)
         manifest.append(.set(row))
         manifest.append(.remove(key: "gone", number: 4))
-        manifest.append(.clear(number: 2))
+        manifest.append(.clear(namespace: nil, number: 2))
         let content = try #require(PropertyListManifest.content(of: try manifest.encoded()))
         #expect(content.generation == 3 && content.damagedRecords == 0 && content.records.count == 4)
         guard case .set(let read) = content.records[3] else {

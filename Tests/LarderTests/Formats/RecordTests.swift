@@ -53,7 +53,7 @@ struct RecordTests {
                     expires: Timestamp(milliseconds: 8)),
                 #"{"o":"used","k":"a/b","f":17,"n":19,"u":7,"e":8,"c":"04f3a804fd63d5b6"}"#
             ),
-            (.clear(number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
+            (.clear(namespace: nil, number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
             (.closed(number: 21), #"{"o":"closed","n":21,"c":"a2b15e09e1ffe4e6"}"#),
         ]
         for (record, expected) in golden { #expect(Self.text(record) == expected) }
