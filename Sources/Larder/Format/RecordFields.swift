@@ -68,6 +68,7 @@ struct Fields {
         return Row(
             key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored), life: life,
             used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
-            attachments: Attachments(metadata: metadata, namespace: namespace.map { Namespace($0) } ?? .none, unknown: unknown))
+            attachments: Attachments(
+                metadata: metadata, namespace: namespace.map { Namespace($0) } ?? .none, unknown: unknown))
     }
 }

@@ -32,6 +32,22 @@ struct CrashTests {
             pending = [:]
         }
 
+        /// The keys of a namespace are noted with its name and a slash before them.
+        mutating func setInSpace(_ cache: DiskCache, _ key: String, _ value: String) throws {
+            given["space/" + key, default: []].insert(value)
+            pending = ["space/" + key: value]
+            try cache.namespace("space").setString(value, forKey: key)
+            acknowledged["space/" + key] = value
+            pending = [:]
+        }
+
+        mutating func removeSpace(_ cache: DiskCache) throws {
+            for key in acknowledged.keys where key.hasPrefix("space/") { pending[key] = .some(nil) }
+            try cache.namespace("space").removeAll()
+            for key in pending.keys { acknowledged[key] = nil }
+            pending = [:]
+        }
+
         mutating func removeAll(_ cache: DiskCache) throws {
             isClearing = true
             try cache.removeAll()
@@ -44,6 +60,7 @@ struct CrashTests {
             let cache = try world.open()
             for number in 0..<8 { try set(cache, "k\(number)", "before \(number)") }
             try set(cache, "k7", "before all")
+            for number in 0..<4 { try setInSpace(cache, "k\(number)", "before in space") }
             try remove(cache, "k6")
             try cache.close()
             world.restart()
@@ -52,6 +69,9 @@ struct CrashTests {
         mutating func tell(_ cache: DiskCache, _ world: World) throws {
             for number in 0..<6 { try set(cache, "k\(number)", "first \(number)") }
             try set(cache, "k1", "second")
+            for number in 0..<3 { try setInSpace(cache, "k\(number)", "first in space") }
+            try removeSpace(cache)
+            try setInSpace(cache, "k0", "second in space")
             try remove(cache, "k7")
             try remove(cache, "k2")
             try cache.setTimeToLive(.hours(1), forKey: "k3")
@@ -69,6 +89,8 @@ struct CrashTests {
             try remove(cache, "k0")
             try set(cache, "k0", "after all")
             try set(cache, "k6", "last")
+            for number in 0..<3 { try setInSpace(cache, "k\(number)", "last in space") }
+            try removeSpace(cache)
             try cache.close()
         }
 
@@ -79,6 +101,16 @@ struct CrashTests {
                 if isClearing { allowed.insert(nil) }
                 #expect(allowed.contains(cache.string(forKey: key)), "\(key), \(context)")
             }
+            var left: Set<Bool> = []
+            for key in (0..<4).map({ "k\($0)" }) {
+                var allowed: Set<String?> = [acknowledged["space/" + key]]
+                if let pending = pending["space/" + key] { allowed.insert(pending) }
+                if isClearing { allowed.insert(nil) }
+                let value = cache.namespace("space").string(forKey: key)
+                #expect(allowed.contains(value), "space, \(key), \(context)")
+                if allowed.count == 2, allowed.contains(nil) { left.insert(value != nil) }
+            }
+            #expect(left.count <= 1, "a namespace goes as a whole, \(context)")
         }
 
         /// After a power cut without syncs, what changed may be lost, but what is there was stored once for that key.
@@ -92,7 +124,7 @@ struct CrashTests {
 
     /// How a session begins: in an empty directory, or after a clean close with any of these.
     enum Beginning: CaseIterable {
-        case empty, set, remove, renewal, clear
+        case empty, set, remove, renewal, clear, clearSpace
 
         func change(_ story: inout Story, _ cache: DiskCache) throws {
             switch self {
@@ -101,6 +133,7 @@ struct CrashTests {
             case .remove: try story.remove(cache, "k7")
             case .renewal: try cache.setTimeToLive(.hours(2), forKey: "k7")
             case .clear: try story.removeAll(cache)
+            case .clearSpace: try story.removeSpace(cache)
             }
         }
     }

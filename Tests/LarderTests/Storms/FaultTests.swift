@@ -43,6 +43,15 @@ struct FaultTests {
         Operation(testDescription: "removeAll", failed: ["old"], done: [nil]) { cache, _ in
             try cache.removeAll()
         },
+        Operation(testDescription: "removeAll of a namespace", failed: ["old"], done: ["old"]) { cache, _ in
+            try cache.namespace("space").removeAll()
+        },
+        Operation(
+            testDescription: "removeAll of a namespace, power-safe", durability: .powerSafe, failed: ["old"],
+            done: ["old"]
+        ) { cache, _ in
+            try cache.namespace("space").removeAll()
+        },
         Operation(testDescription: "save", failed: ["old"], done: ["old"]) { cache, _ in
             try cache.flush()
         },

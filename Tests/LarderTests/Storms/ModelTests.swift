@@ -15,13 +15,16 @@ struct ModelTests {
         var metadata: [String: String]
     }
 
+    static let namespaces = ["", "users", "e\u{301}", "\u{e9}"]
     static let keys = (0..<24).map { "key \($0)" } + ["", "..", "a/b", "a_b", "e\u{301}", "\u{e9}", "\u{0}"]
 
     struct Run {
         var generator: SeededGenerator
         var world: World
         var cache: DiskCache
-        var model: [[UInt8]: Value] = [:]
+        /// By namespace and key.
+        var model: [[[UInt8]]: Value] = [:]
+        var namespace = ""
 
         init(seed: UInt64, sliding: Bool) throws {
             generator = SeededGenerator(seed: seed)
@@ -31,8 +34,10 @@ struct ModelTests {
 
         var now: Int64 { world.clock.milliseconds }
 
+        func name(_ key: String) -> [[UInt8]] { [Array(namespace.utf8), Array(key.utf8)] }
+
         mutating func freshValue(_ key: String) -> Value? {
-            guard let value = model[Array(key.utf8)], now < value.expires else { return nil }
+            guard let value = model[name(key)], now < value.expires else { return nil }
             return value
         }
 
@@ -44,7 +49,9 @@ struct ModelTests {
 
         mutating func step(_ sliding: Bool) throws {
             let key = ModelTests.keys.randomElement(using: &generator) ?? ""
-            let bytes = Array(key.utf8)
+            namespace = generator.chance(40) ? ModelTests.namespaces.randomElement(using: &generator) ?? "" : ""
+            let (whole, cache) = (self.cache, self.cache.namespace(namespace))
+            let bytes = name(key)
             switch Int.random(in: 0..<100, using: &generator) {
             case 0..<35:
                 let (ttl, milliseconds) = life()
@@ -85,8 +92,11 @@ struct ModelTests {
                 try cache.flush()
                 cache.checkInvariants(world, settled: true)
             case 79:
-                try cache.removeAll()
+                try whole.removeAll()
                 model = [:]
+            case 87...88 where !namespace.isEmpty:
+                try cache.removeAll()
+                model = model.filter { $0.key[0] != bytes[0] }
             case 80..<84:
                 if sliding { fallthrough }
                 try restart(kill: true, losing: [])
@@ -117,10 +127,17 @@ struct ModelTests {
         }
 
         mutating func compare() {
-            let fresh = model.filter { $0.value.expires > now }
-            #expect(Set(cache.keys().map { Array($0.utf8) }) == Set(fresh.keys))
+            for namespace in ModelTests.namespaces { compare(namespace) }
+        }
+
+        private mutating func compare(_ namespace: String) {
+            self.namespace = namespace
+            let cache = cache.namespace(namespace)
+            let fresh = model.filter { $0.value.expires > now && $0.key[0] == Array(namespace.utf8) }
+            #expect(Set(cache.keys().map { name($0) }) == Set(fresh.keys))
             for entry in cache.entries() {
-                let value = fresh[Array(entry.key.utf8)]
+                #expect(entry.namespace ?? "" == namespace)
+                let value = fresh[name(entry.key)]
                 #expect(entry.size == value?.data.count)
                 let expires = entry.expiresAt.map { Int64(($0.timeIntervalSince1970 * 1000).rounded()) } ?? .max
                 #expect(expires == value?.expires)

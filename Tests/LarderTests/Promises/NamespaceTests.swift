@@ -1,0 +1,295 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Namespaces: keys of their own in one directory")
+struct NamespaceTests {
+    @Test("one key in three namespaces is three entries, to every call, and after a restart")
+    func identity() throws {
+        var world = World()
+        var cache = try world.open()
+        let names = ["", "e\u{301}", "\u{e9}"]
+        for name in names {
+            try cache.namespace(name).setString("of \(name.utf8.count)", forKey: "k", metadata: ["in": name])
+        }
+        try cache.namespace("other").setString("1", forKey: "only here")
+        func check(_ cache: DiskCache) throws {
+            for name in names {
+                let space = cache.namespace(name)
+                #expect(space.string(forKey: "k") == "of \(name.utf8.count)")
+                #expect(space.keys() == ["k"])
+                #expect(space.entries().map(\.namespace) == [name.isEmpty ? nil : name])
+                #expect(space.entry(forKey: "k")?.metadata == ["in": name])
+                #expect(!space.hasValue(forKey: "only here"))
+                if !name.isEmpty { #expect(space.count == 1 && space.size == "of 0".count) }
+            }
+            #expect(cache.count == 4)
+            cache.checkInvariants()
+        }
+        try check(cache)
+        try cache.close()
+        cache = try world.open()
+        try check(cache)
+        world.restart()
+        cache = try world.open()
+        try check(cache)
+        let image = world.files.image
+        for lost in [["manifest"], ["journal"], ["manifest", "journal"]] {
+            var damaged = image
+            for name in world.names where lost.contains(where: name.hasPrefix) { damaged.remove(at: "/cache/" + name) }
+            world.restart(with: damaged)
+            cache = try world.open()
+            try cache.flush()
+            try check(cache)
+        }
+        #expect(try cache.namespace(names[1]).removeValue(forKey: "k"))
+        #expect(try cache.namespace(names[2]).setTimeToLive(.seconds(1), forKey: "k"))
+        #expect(cache.string(forKey: "k") == "of 0")
+        world.clock.advance(by: .seconds(2))
+        #expect(names.map { cache.namespace($0).hasValue(forKey: "k") } == [true, false, false])
+    }
+
+    @Test("the record says whose it is, and entries without metadata share it")
+    func record() throws {
+        var row = RecordTests.row
+        let shared = Attachments(metadata: [:], namespace: Namespace("users"))
+        row.attachments = shared
+        #expect(
+            RecordTests.text(.set(row)).hasPrefix(#"{"k":"a/b","ns":"users","n":17,"s":1763632800000,"#))
+        let clear = RecordTests.text(.clear(namespace: Namespace("users"), number: 20))
+        #expect(clear == #"{"o":"clear","ns":"users","n":20,"c":"d65812a1ebb68eca"}"#)
+        let key = Key("a/b", in: Namespace("users"))
+        #expect(
+            RecordTests.text(.remove(key: key, number: 18)).hasPrefix(#"{"o":"remove","k":"a/b","ns":"users","n":18"#))
+        #expect(Attachments(metadata: [:]) == nil)
+        let world = World()
+        var cache = try world.open()
+        func attachments() -> Set<ObjectIdentifier> {
+            var found: Set<ObjectIdentifier> = []
+            cache.store.index.forEachShard { shard in
+                for row in shard.manifest.rows { row.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
+            }
+            return found
+        }
+        let space = cache.namespace("users")
+        for number in 0..<100 { try space.setString("v", forKey: "\(number)") }
+        #expect(attachments().count == 1)
+        try cache.close()
+        cache = try world.open()
+        #expect(attachments().count == 1)
+        #expect(cache.namespace("users").keys().count == 100)
+    }
+
+    /// What a killed process leaves in the middle of removing the namespace "a", for every system call; with its index and
+    /// without.
+    @Test("removing one leaves the others, and none of it comes back: killed anywhere, the index lost or not")
+    func removedForGood() throws {
+        var points = 0
+        for number in 1... {
+            var world = World()
+            let cache = try world.open()
+            for number in 0..<40 {
+                for name in ["a", "b"] { try cache.namespace(name).setString(name, forKey: "\(number)") }
+                try cache.setString("none", forKey: "\(number)")
+            }
+            // Replaced files wait to be deleted: they must not come back either.
+            for number in 0..<9 { try cache.namespace("a").setString("newer", forKey: "\(number)") }
+            cache.settle()
+            let isReached = world.killing(in: number)
+            let hasReturned = code { try cache.namespace("a").removeAll() } == nil
+            let isGone = hasReturned ? cache.namespace("a").keys().isEmpty : true
+            #expect(isGone, "killed in call \(number)")
+            cache.settle()
+            try? cache.namespace("a").setString("after", forKey: "after")
+            let image = world.files.image
+            let isKilled = isReached.withLock { $0 }
+            for lost in [[], ["manifest"], ["journal"], ["manifest", "journal"]] {
+                var damaged = image
+                for name in image.names(at: "/cache") where lost.contains(where: name.hasPrefix) {
+                    damaged.remove(at: "/cache/" + name)
+                }
+                for second in [nil, 4, 30] {
+                    world.restart(with: damaged)
+                    if let second {
+                        world.files.inject { call, _ in call == second ? .kill : nil }
+                        if let cache = try? world.open() { cache.settle() }
+                        world.restart()
+                    }
+                    let reopened = try world.open()
+                    try reopened.flush()
+                    let context: Comment = "killed in call \(number), lost \(lost), then in \(second ?? 0)"
+                    let left = reopened.namespace("a").keys().filter { $0 != "after" }
+                    #expect(hasReturned ? left.isEmpty : left.isEmpty || left.count == 40, context)
+                    #expect(reopened.namespace("b").keys().count == 40, context)
+                    #expect(reopened.keys().count == 40, context)
+                    if !isKilled { #expect(reopened.namespace("a").string(forKey: "after") == "after") }
+                    reopened.checkInvariants(world, settled: true)
+                }
+            }
+            if !isKilled { break }
+            points += 1
+        }
+        print("removing a namespace: \(points) points survived")
+        #expect(points > 50)
+    }
+
+    @Test("removing one costs the same at ten entries as at three thousand", arguments: [10, 3000])
+    func constantCost(entries: Int) throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        let space = cache.namespace("users")
+        for number in 0..<entries { try space.setString("v", forKey: "\(number)") }
+        try cache.flush()
+        try cache.setString("the first change opens the journal", forKey: "warm")
+        let counter = CallCounter()
+        // What goes behind is held up meanwhile.
+        try cache.store.chores.alone {
+            world.files.inject(counter.count)
+            try space.removeAll()
+            #expect(counter.all == [.create: 1, .write: 2])
+            #expect(space.count == 0 && space.size == 0 && space.keys() == [] && space.entries().isEmpty)
+            #expect(cache.count == 1)
+            #expect(!space.hasValue(forKey: "1") && space.string(forKey: "1") == nil)
+            try space.setString("again", forKey: "1")
+            #expect(space.string(forKey: "1") == "again" && space.count == 1)
+            #expect(world.entryFiles.count == entries + 3)
+            cache.checkInvariants()
+        }
+        cache.settle()
+        #expect(world.entryFiles.count == 2)
+        #expect(cache.statistics.removals == entries)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("on a full disk it can still be removed: some of its files make room", arguments: [1, 5, 1000])
+    func fullDisk(needed: Int) throws {
+        let world = World { $0.saveDelay = .seconds(1000) }
+        let cache = try world.open()
+        let space = cache.namespace("users")
+        for number in 0..<300 { try space.setString("v", forKey: "\(number)") }
+        try cache.setString("stays", forKey: "k")
+        let removed = Lock(0)
+        world.files.inject { _, operation in
+            if operation == .remove { removed.withLock { $0 += 1 } }
+            let isFull = removed.withLock { $0 } < needed
+            return isFull && (operation == .create || operation == .write) ? .fail(.noSpace) : nil
+        }
+        #expect(code { try cache.setString("v", forKey: "new") } == .noSpace)
+        try space.removeAll()
+        #expect(space.keys() == [] && space.count == 0 && cache.string(forKey: "k") == "stays")
+        world.files.inject(nil)
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
+        #expect(cache.keys() == ["k"])
+    }
+
+    @Test("files that cannot be deleted stay dead, and go later")
+    func stuckFiles() throws {
+        var world = World()
+        var cache = try world.open()
+        for number in 0..<20 { try cache.namespace("users").setString("v", forKey: "\(number)") }
+        world.files.inject { _, operation in operation == .remove ? .fail(.io) : nil }
+        try cache.namespace("users").removeAll()
+        cache.settle()
+        #expect(world.entryFiles.count == 21)
+        #expect(cache.namespace("users").keys() == [])
+        #expect(try cache.verify().orphans == 0)
+        // The old journal cannot be deleted either.
+        #expect(code { try cache.close() } == .io)
+        var image = world.files.image
+        for name in world.names where name != "entries" { image.remove(at: "/cache/" + name) }
+        for _ in 0..<2 {
+            world.restart(with: image)
+            world.files.inject { _, operation in operation == .remove ? .fail(.io) : nil }
+            cache = try world.open()
+            cache.settle()
+            #expect(cache.namespace("users").keys() == [])
+            image = world.files.image
+        }
+        world.restart()
+        cache = try world.open()
+        try cache.flush()
+        #expect(world.entryFiles == [])
+        try cache.close()
+    }
+
+    @Test("events tell the namespace")
+    func events() throws {
+        let log = EventLog()
+        let world = World { $0.onEvent = log.note }
+        let cache = try world.open()
+        for name in ["a", "b"] {
+            try cache.namespace(name).setString("v", forKey: "k", ttl: .seconds(1))
+            try cache.namespace(name).setString("w", forKey: "k", ttl: .seconds(1))
+        }
+        try cache.namespace("a").removeValue(forKey: "k")
+        try cache.namespace("a").setString("v", forKey: "k", ttl: .seconds(1))
+        world.clock.set(milliseconds: world.clock.milliseconds + 1000)
+        _ = cache.removeExpired()
+        try cache.namespace("a").setString("v", forKey: "k")
+        try cache.namespace("a").removeAll()
+        let events = log.events(of: cache).map { "\($0.kind) \($0.namespace ?? "none") \($0.keys) \($0.count)" }
+        #expect(
+            events.prefix(3) == [#"replaced a ["k"] 1"#, #"replaced b ["k"] 1"#, #"removed a ["k"] 1"#])
+        #expect(Set(events[3..<5]) == [#"expired a ["k"] 1"#, #"expired b ["k"] 1"#])
+        #expect(events.last == "cleared a [] 1")
+    }
+
+    @Test(
+        "a shard forgets what was cleared at once and takes it out in slices", arguments: 1...4 as ClosedRange<UInt64>)
+    func manifest(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var manifest = Manifest()
+        manifest.keepOrder(counting: UseCounter())
+        var model: [Key: UInt64] = [:]
+        var taken: Set<UInt64> = []
+        var dead: Set<UInt64> = []
+        let spaces = ["", "a", "b"].map { Namespace($0) }
+        for number in 1...4000 as ClosedRange<UInt64> {
+            let space = spaces.randomElement(using: &generator) ?? .none
+            let key = Key("k\(Int.random(in: 0..<300, using: &generator))", in: space)
+            switch Int.random(in: 0..<200, using: &generator) {
+            case 0..<120:
+                var row = RecordTests.row
+                row.key = key.text
+                row.file = number
+                row.attachments = Attachments(metadata: [:], namespace: space)
+                row.stored.milliseconds = -1
+                row.life.ttl = Life.unlimited
+                row.life.expires.milliseconds = Int64.random(in: 0..<1_000_000, using: &generator)
+                #expect(manifest.publish(row, for: key)?.file == model[key])
+                model[key] = number
+            case 120..<150:
+                #expect(manifest.remove(key)?.file == model.removeValue(forKey: key))
+            case 150..<152 where space != .none:
+                let gone = model.filter { $0.key.namespace == space }
+                #expect(manifest.clear(space, below: number).count == gone.count)
+                dead.formUnion(gone.values)
+                model = model.filter { $0.key.namespace != space }
+            case 152..<190:
+                #expect(manifest.row(key)?.file == model[key])
+                #expect(manifest.use(key, at: .init(milliseconds: -1), sliding: false)?.file == model[key])
+            case 190..<193:
+                for row in manifest.purge(at: .init(milliseconds: Int64(number) * 50), limit: 3) {
+                    #expect(model.removeValue(forKey: row.name) == row.file)
+                }
+            default:
+                for row in manifest.takeCleared(limit: 40) ?? [] { taken.insert(row.file) }
+                #expect(taken.isSubset(of: dead))
+            }
+            if number % 100 == 0 {
+                #expect(manifest.violations() == [])
+                #expect(manifest.count == model.count)
+                let rows = manifest.snapshot.filter { $0.file != 0 }
+                #expect(Set(rows.map(\.file)) == Set(model.values))
+            }
+        }
+        while let rows = manifest.takeCleared(limit: 40) { taken.formUnion(rows.map(\.file)) }
+        #expect(taken == dead)
+        #expect(manifest.violations() == [])
+        print("namespaces in a shard: seed \(seed), \(dead.count) rows cleared")
+    }
+}
