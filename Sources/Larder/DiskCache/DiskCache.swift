@@ -98,6 +98,7 @@ public final class DiskCache: Sendable {
     /// closing one handle closes both. Namespaces do not nest. O(1).
     ///
     /// - Parameter name: Any string of at most 64 KiB, compared by its UTF-8 bytes; "" is what has no namespace.
+    /// - Returns: Another handle.
     public func namespace(_ name: String) -> DiskCache {
         DiskCache(Namespace(name), of: self)
     }

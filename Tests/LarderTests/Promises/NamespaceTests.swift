@@ -216,6 +216,30 @@ struct NamespaceTests {
         try cache.close()
     }
 
+    @Test("a tombstone stays as long as a file that it speaks of, though it could be deleted itself")
+    func tombstoneIsLast() throws {
+        var world = World()
+        var cache = try world.open()
+        for number in 0..<20 { try cache.namespace("users").setString("v", forKey: "\(number)") }
+        let removals = Lock(0)
+        world.files.inject { _, operation in
+            guard operation == .remove else { return nil }
+            return removals.withLock { removals in
+                removals += 1
+                return removals <= 20 ? .fail(.io) : nil
+            }
+        }
+        try cache.namespace("users").removeAll()
+        cache.settle()
+        #expect(removals.withLock { $0 } == 20 && world.entryFiles.count == 21)
+        var image = world.files.image
+        for name in world.names where name != "entries" { image.remove(at: "/cache/" + name) }
+        world.restart(with: image)
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.namespace("users").keys() == [] && world.entryFiles == [])
+    }
+
     @Test("events tell the namespace")
     func events() throws {
         let log = EventLog()
