@@ -110,7 +110,7 @@ extension Store {
             }
             let part = try? onDisk { volume throws(CacheError) in
                 let more = index.withShard(at: shard) { $0.doomCleared(limit: Self.slice) }
-                return (more: more, gone: unlinkDoomed(in: volume, shard: shard))
+                return (more: more, gone: more ? unlinkDoomed(in: volume, shard: shard) : 0)
             }
             guard let part else { return false }
             let gone = state.withLock { state in
