@@ -1,3 +1,5 @@
+import Dispatch
+
 /// The world's time: it tells the time *and* runs work later.
 ///
 /// The debounced save and the sweep go through it, so a test drives them by hand and nothing in the suite sleeps.
@@ -7,4 +9,13 @@ package protocol Clock: Sendable {
 
     /// Runs `work` once, no earlier than after `delay`, on a thread of the clock's choice.
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void)
+}
+
+extension Clock {
+    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+        let nanoseconds = delay.components.attoseconds / 1_000_000_000
+        let wait = DispatchTimeInterval.seconds(Int(clamping: delay.components.seconds))
+        let deadline = DispatchTime.now() + wait + .nanoseconds(Int(nanoseconds))
+        DispatchQueue.global(qos: .utility).asyncAfter(deadline: deadline, execute: work)
+    }
 }

@@ -1,10 +1,10 @@
 #if canImport(Darwin)
-    package import os
+    public import os
 #elseif LARDER_THREAD_SANITIZER
     // The sanitizer does not see the futex inside `Mutex` and reports races that are none; it does see pthreads.
-    package import Foundation
+    public import Foundation
 #else
-    package import Synchronization
+    public import Synchronization
 #endif
 
 /// A value that only one thread at a time can touch.
@@ -13,7 +13,8 @@
 ///
 /// `@unchecked Sendable`: `state` is only ever dereferenced between locking and unlocking `mutex`, and freed in `deinit`,
 /// when no other reference is left. The pointer instead of a stored property saves the dynamic exclusivity check.
-package final class Lock<State>: @unchecked Sendable {
+@usableFromInline
+package final class Lock<State: ~Copyable>: @unchecked Sendable {
     @usableFromInline let state: UnsafeMutablePointer<State>
 
     #if canImport(Darwin)
@@ -24,7 +25,8 @@ package final class Lock<State>: @unchecked Sendable {
         @usableFromInline let mutex = Mutex<Void>(())
     #endif
 
-    package init(_ value: State) {
+    @usableFromInline
+    package init(_ value: consuming State) {
         state = .allocate(capacity: 1)
         state.initialize(to: value)
         #if LARDER_THREAD_SANITIZER && !canImport(Darwin)

@@ -49,6 +49,13 @@ enum Platform {
         }
     }
 
+    /// The time since 1970.
+    static func time() -> (seconds: Int64, nanoseconds: Int64) {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return (Int64(time.tv_sec), Int64(time.tv_nsec))
+    }
+
     static func retrying(_ call: () -> Int) throws(Errno) -> Int {
         while true {
             let result = call()

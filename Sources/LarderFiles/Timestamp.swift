@@ -1,6 +1,7 @@
 /// An instant: whole milliseconds since 1970, in wall-clock time, because the lives of entries outlive reboots.
+@usableFromInline
 package struct Timestamp: Hashable, Comparable, Sendable {
-    package var milliseconds: Int64
+    @usableFromInline package var milliseconds: Int64
 
     @inlinable
     package init(milliseconds: Int64) {

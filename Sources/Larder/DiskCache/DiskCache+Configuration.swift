@@ -33,12 +33,21 @@ extension DiskCache {
         /// How the index is saved. `.json`.
         public var manifestFormat: ManifestFormat = .json
         /// Tells the time. The first opener's counts. It must be quick and must not call the cache. The system's clock.
-        public var now: @Sendable () -> Date = { Date() }
+        public var now: @Sendable () -> Date = { Date() } {
+            didSet { isSystemTime = false }
+        }
         /// Is told of every failure and every removal with its cause. The handle's own. None.
         public var onEvent: (@Sendable (CacheEvent) -> Void)?
 
+        private var isSystemTime = true
+
         /// Creates the defaults.
         public init() {}
+
+        var clock: any LarderFiles.Clock {
+            let now = now
+            return isSystemTime ? SystemClock() : WallClock { Timestamp(now()) }
+        }
 
         var settings: StoreSettings {
             StoreSettings(

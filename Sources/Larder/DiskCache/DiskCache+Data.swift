@@ -38,7 +38,7 @@ extension DiskCache {
 
 extension Data {
     /// `withUnsafeBytes` that keeps the type of the error.
-    fileprivate func withBytes<Result, Failure: Error>(
+    func withBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try withUnsafeBytes { bytes in

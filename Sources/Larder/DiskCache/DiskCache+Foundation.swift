@@ -29,11 +29,7 @@ extension DiskCache {
     /// stored and is no archive of a `type` is a miss, reported and kept. On Linux Foundation's unarchiver can end the process
     /// over an archive that somebody has forged: there, read archives only from directories that nobody else writes to.
     public func archivedObject<Object: NSObject & NSSecureCoding>(_ type: Object.Type, forKey key: String) -> Object? {
-        decoded(key, "an archive of a \(type)") { data in
-            if FoundationTraits.archivingTraps, KeyedArchive(data)?.isReadable(as: type) != true { return nil }
-            let classes = [type as AnyClass] + KeyedArchive.plainClasses
-            return try NSKeyedUnarchiver.unarchivedObject(ofClasses: classes, from: data) as? Object
-        }
+        decoded(key, "an archive of a \(type)") { try KeyedArchive.object(type, in: $0) }
     }
 
     /// Stores an object as a secure archive. See `setData(_:forKey:ttl:metadata:)`.

@@ -29,9 +29,10 @@
         public func setImage(
             _ image: NSImage, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
         ) throws(CacheError) {
-            guard let tiff = image.tiffRepresentation, let bitmap = NSBitmapImageRep(data: tiff),
-                let png = bitmap.representation(using: .png, properties: [:])
-            else {
+            let png: Data
+            do {
+                png = try Coder<NSImage>.image.encode(image)
+            } catch {
                 throw CacheError(code: .unencodable, message: "The image has no PNG form.")
             }
             try setData(png, forKey: key, ttl: ttl, metadata: metadata)

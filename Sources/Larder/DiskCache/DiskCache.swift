@@ -17,25 +17,9 @@ public final class DiskCache: Sendable {
 
     let configuration: Configuration
     let space: Namespace
-    private let session: Session
+    let session: DiskSession
     /// What entries without metadata share.
     private let attachments: Attachments?
-
-    /// What a handle shares with the handles of its namespaces.
-    private final class Session: Sendable {
-        let store: Store
-        let listener: Int?
-        let isClosed = Lock(false)
-
-        init(_ store: Store, listener: Int?) {
-            self.store = store
-            self.listener = listener
-        }
-
-        deinit {
-            if !isClosed.withLock({ $0 }) { _ = store.leave(listener) }
-        }
-    }
 
     /// Opens the cache `name` in the user's caches directory.
     ///
@@ -55,10 +39,9 @@ public final class DiskCache: Sendable {
     /// - Throws: `.directoryInUse` when another process has it open, `.notACache` when it holds something else,
     ///   `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then as it was.
     public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
-        let now = configuration.now
         try self.init(
             directory: directory, configuration: configuration, fileSystem: PosixFileSystem(),
-            clock: WallClock { Timestamp(now()) })
+            clock: configuration.clock)
     }
 
     /// Opens a cache in another world: the tests' file system and clock.
@@ -78,7 +61,7 @@ public final class DiskCache: Sendable {
         }
         self.directory = directory
         self.configuration = configuration
-        session = Session(store, listener: listener)
+        session = DiskSession(store, listener: listener)
         space = .none
         attachments = nil
     }
@@ -110,13 +93,7 @@ public final class DiskCache: Sendable {
     ///
     /// - Throws: `.noSpace`, `.io` when the index could not be saved; the handle is closed all the same.
     public func close() throws(CacheError) {
-        let wasClosed = session.isClosed.withLock { isClosed in
-            defer { isClosed = true }
-            return isClosed
-        }
-        if wasClosed { return }
-        let (store, listener) = (store, session.listener)
-        try store.close { store.leave(listener) }
+        try session.close()
     }
 
     /// Returns when the manifest is saved and every chore begun before is done. O(n) when anything has changed.
@@ -145,7 +122,7 @@ public final class DiskCache: Sendable {
 
     var store: Store { session.store }
 
-    var isClosed: Bool { session.isClosed.withLock { $0 } }
+    var isClosed: Bool { session.isClosed }
 
     /// The machine, for a write.
     var openStore: Store {

@@ -99,6 +99,17 @@ final class Index: Sendable {
         return gone
     }
 
+    /// Runs `body` with what the index says of a row by now, unless its value has been replaced or has gone, or the tier is not
+    /// attached any more. Nobody changes the key meanwhile.
+    func promote(_ row: Row, _ key: Key, to tier: any MemoryTier, _ body: (Row) -> Void) {
+        withCell(at: key.shard) { cell in
+            guard let current = cell.shard.manifest.row(key), current.file == row.file,
+                cell.tiers.contains(where: { $0 === tier })
+            else { return }
+            body(current)
+        }
+    }
+
     /// From now on tells a memory tier of every change.
     func attach(_ tier: any MemoryTier) {
         for cell in cells { cell.withLock { $0.tiers.append(tier) } }

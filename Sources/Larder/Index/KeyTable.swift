@@ -1,25 +1,38 @@
 /// A hash table from 32-bit tags to slots: open addressing, linear probing, no tombstones.
 ///
 /// It stores no keys; who asks compares them. Eight bytes a bucket, at most three quarters full.
+@usableFromInline
 struct KeyTable: Sendable {
-    private struct Bucket {
-        var tag: UInt32
-        var slot: UInt32
+    @usableFromInline
+    struct Bucket: Sendable {
+        @usableFromInline var tag: UInt32
+        @usableFromInline var slot: UInt32
+
+        @inlinable
+        init(tag: UInt32, slot: UInt32) {
+            self.tag = tag
+            self.slot = slot
+        }
     }
 
-    private static let empty = UInt32.max
+    @usableFromInline static let empty = UInt32.max
 
-    private var buckets: [Bucket] = []
-    private var count = 0
+    @usableFromInline var buckets: [Bucket] = []
+    @usableFromInline var count = 0
 
-    private var mask: Int { buckets.count - 1 }
+    @inlinable
+    init() {}
+
+    @inlinable var mask: Int { buckets.count - 1 }
 
     /// Returns the first slot with this tag that `matches` accepts. O(1) expected.
+    @inlinable
     func slot(tag: UInt32, where matches: (Int) -> Bool) -> Int? {
         bucket(tag: tag, where: matches).map { Int(buckets[$0].slot) }
     }
 
-    private func bucket(tag: UInt32, where matches: (Int) -> Bool) -> Int? {
+    @inlinable
+    func bucket(tag: UInt32, where matches: (Int) -> Bool) -> Int? {
         if buckets.isEmpty { return nil }
         var position = Int(tag) & mask
         while buckets[position].slot != Self.empty {
@@ -30,6 +43,7 @@ struct KeyTable: Sendable {
     }
 
     /// Adds a slot whose key is not yet there. O(1) amortised.
+    @inlinable
     mutating func insert(tag: UInt32, slot: Int) {
         if (count + 1) * 4 > buckets.count * 3 { grow() }
         place(Bucket(tag: tag, slot: UInt32(slot)))
@@ -37,6 +51,7 @@ struct KeyTable: Sendable {
     }
 
     /// Takes a slot out, and closes the gap that it leaves in its run. O(1) expected.
+    @inlinable
     mutating func remove(tag: UInt32, slot: Int) {
         guard var gap = bucket(tag: tag, where: { $0 == slot }) else { return }
         var position = (gap + 1) & mask
@@ -52,13 +67,15 @@ struct KeyTable: Sendable {
         count -= 1
     }
 
-    private mutating func place(_ bucket: Bucket) {
+    @inlinable
+    mutating func place(_ bucket: Bucket) {
         var position = Int(bucket.tag) & mask
         while buckets[position].slot != Self.empty { position = (position + 1) & mask }
         buckets[position] = bucket
     }
 
-    private mutating func grow() {
+    @usableFromInline
+    mutating func grow() {
         let old = buckets
         buckets = Array(repeating: Bucket(tag: 0, slot: Self.empty), count: max(8, old.count * 2))
         for bucket in old where bucket.slot != Self.empty { place(bucket) }

@@ -1,4 +1,5 @@
 import Foundation
+import LarderFiles
 
 /// Looks into a keyed archive before Foundation does.
 ///
@@ -17,6 +18,13 @@ struct KeyedArchive {
         else { return nil }
         self.objects = objects
         self.root = root
+    }
+
+    /// Returns the object of a secure archive; nil when it is another.
+    static func object<Object: NSObject & NSSecureCoding>(_ type: Object.Type, in data: Data) throws -> Object? {
+        if FoundationTraits.archivingTraps, KeyedArchive(data)?.isReadable(as: type) != true { return nil }
+        let classes = [type as AnyClass] + plainClasses
+        return try NSKeyedUnarchiver.unarchivedObject(ofClasses: classes, from: data) as? Object
     }
 
     /// Foundation's own values, which may always stand inside of an object.

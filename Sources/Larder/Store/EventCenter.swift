@@ -31,6 +31,15 @@ final class EventCenter: Sendable {
         }
     }
 
+    /// What is posted from now on, until the reader has had enough or the center goes.
+    var stream: AsyncStream<CacheEvent> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: CacheEvent.self, bufferingPolicy: .bufferingNewest(Self.bound))
+        let id = add { continuation.yield($0) }
+        continuation.onTermination = { [weak self] _ in self?.remove(id) }
+        return stream
+    }
+
     func remove(_ id: Int) {
         let handler = state.withLock { $0.handlers.removeValue(forKey: id) }
         _ = consume handler

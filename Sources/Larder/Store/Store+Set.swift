@@ -6,23 +6,27 @@ extension Store {
     /// Killed before the journal has the record, the process leaves a file that the next opening adopts or deletes; after it,
     /// the value is stored.
     func set(
-        _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp
+        _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp,
+        onPublish: ((Row) -> Void)? = nil
     ) throws(CacheError) {
         try checkSize(payload.count, of: key)
         let row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
             checksum: XXH64.hash(payload), attachments: attachments)
-        _ = try set(payload, row, key, mayReplace: true)
+        _ = try set(payload, row, key, mayReplace: true, onPublish: onPublish)
     }
 
     /// Stores a row whose file is still to be made. Unless `mayReplace`, a fresh entry is left alone; false then.
+    ///
+    /// `onPublish` is called with the lock of the key's shard held, when the value is there for everybody.
     func set(
-        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, mayReplace: Bool
+        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, mayReplace: Bool, onPublish: ((Row) -> Void)? = nil
     ) throws(CacheError) -> Bool {
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
                 try unseal()
-                return try store(.bytes(payload), row, key, mayReplace: mayReplace, in: volume)
+                return try store(
+                    .bytes(payload), row, key, mayReplace: mayReplace, onPublish: onPublish, in: volume)
             }
         }
         return finish(outcome, key)
@@ -64,19 +68,20 @@ extension Store {
 
     /// Call it in a block of `disk`, with the journal unsealed.
     func store(
-        _ content: Content, _ row: Row, _ key: Key, mayReplace: Bool, in volume: Volume
+        _ content: Content, _ row: Row, _ key: Key, mayReplace: Bool, onPublish: ((Row) -> Void)? = nil,
+        in volume: Volume
     ) throws(CacheError) -> Outcome {
         try stripes[key.shard].withLock { _ throws(CacheError) in
             if !mayReplace {
                 let old = index.withShard(of: key) { $0.manifest.row(key) }
                 if old?.isFresh(at: row.stored) == true { return .kept }
             }
-            return .stored(replacing: try store(content, row, key, in: volume))
+            return .stored(replacing: try store(content, row, key, onPublish, in: volume))
         }
     }
 
     private func store(
-        _ content: Content, _ row: Row, _ key: Key, in volume: Volume
+        _ content: Content, _ row: Row, _ key: Key, _ onPublish: ((Row) -> Void)?, in volume: Volume
     ) throws(CacheError) -> Row? {
         let new = try create(content, row, key, in: volume)
         let committed: (result: Row?, ticket: Ticket?)
@@ -84,7 +89,11 @@ extension Store {
             committed = try new.text.withBytes { bytes throws(CacheError) in
                 let line = UnsafeRawBufferPointer(rebasing: bytes.prefix(new.lineLength))
                 return try commit(line, in: volume) { index in
-                    index.change(key) { $0.manifest.publish(new.row, for: key) }
+                    index.change(key) { shard in
+                        let old = shard.manifest.publish(new.row, for: key)
+                        onPublish?(new.row)
+                        return old
+                    }
                 }
             }
         } catch {

@@ -23,6 +23,7 @@ final class Store: Sendable {
 
     let index: Index
     let events = EventCenter()
+    let lane = DiskLane()
     let chores = Chores()
     let disk = DispatchQueue(label: "larder.disk", attributes: .concurrent)
     let info = DispatchQueue(label: "larder.info")

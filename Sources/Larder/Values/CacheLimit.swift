@@ -13,6 +13,8 @@ public struct CacheLimit: Hashable, Sendable, CustomStringConvertible {
     public static let size = CacheLimit("size")
     /// `ageLimit`, or `trim(toAge:)`.
     public static let age = CacheLimit("age")
+    /// In memory: `costLimit`, or `trim(toCost:)`.
+    public static let cost = CacheLimit("cost")
     /// `minimumFreeSpace`, or `trim(toFreeSpace:)`.
     public static let freeSpace = CacheLimit("freeSpace")
 }

@@ -52,6 +52,9 @@ public struct TimeToLive: Hashable, Sendable {
         return Int64(exactly: value.rounded(.up)) ?? (value < 0 ? 0 : Life.unlimited)
     }
 
+    /// The same, or another where this is the default.
+    func or(_ other: TimeToLive) -> TimeToLive { kind == .standard ? other : self }
+
     /// Returns the life that begins at `now`; nil for "do not keep".
     func life(from now: Timestamp, default standard: TimeToLive) -> Life? {
         switch kind {

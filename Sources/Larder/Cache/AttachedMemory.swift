@@ -1,0 +1,58 @@
+import LarderFiles
+
+/// The memory tier of a cache on a store: told of every change with the lock of a shard held, it releases nothing there.
+final class AttachedMemory<Value: Sendable>: MemoryTier {
+    let memory: MemoryCache<String, Value>
+    let namespace: Namespace
+
+    init(_ memory: MemoryCache<String, Value>, of namespace: Namespace) {
+        self.memory = memory
+        self.namespace = namespace
+    }
+
+    func invalidate(_ key: String) {
+        memory.invalidate(key)
+    }
+
+    func invalidateAll() {
+        memory.release(memory.takeAll(), behind: true)
+    }
+}
+
+extension MemoryCache {
+    /// Drops a value because that on disk changes; it is released behind.
+    func invalidate(_ key: Key) {
+        let demand = table.withLock { table in
+            table.drop(key, tag: MemoryKey.tag(key), .removed)
+            return table.takeDemand()
+        }
+        releaseBehind(demand)
+    }
+
+    /// Puts a value in with the life that it has on disk; what it pushes out is released behind.
+    func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
+        let entry = Table.Entry(value, for: key, life: life, used: time.now, cost: max(0, cost))
+        let demand = table.withLock { table in
+            let tag = MemoryKey.tag(key)
+            if cost > costLimit {
+                table.drop(key, tag: tag, .cost)
+            } else {
+                table.insert(entry, tag: tag)
+                table.evict(count: countLimit, cost: costLimit)
+            }
+            return table.takeDemand()
+        }
+        releaseBehind(demand)
+    }
+
+    /// Returns a fresh value with its life, and notes the use.
+    func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
+        table.withLock { $0.useEntry(key, tag: MemoryKey.tag(key), at: now) }
+    }
+
+    /// Takes over a life that has changed on disk.
+    func setLife(_ life: MemoryLife, forKey key: Key) {
+        let now = time.now
+        _ = table.withLock { $0.setLife(life, of: key, tag: MemoryKey.tag(key), at: now) }
+    }
+}

@@ -1,0 +1,107 @@
+public import Foundation
+import LarderFiles
+
+/// A cache of typed values in two tiers: decoded in memory, and as files on disk.
+///
+///     let users = try Cache<User>(name: "users")
+///     try await users.setValue(user, forKey: user.id, ttl: .hours(1))
+///     let again = await users.value(forKey: user.id)
+///
+/// A hit in memory decodes nothing, reads nothing and does not suspend; a hit on disk is promoted. Both tiers change together: after
+/// a call has returned, no cache of the directory in this process has an older value, whoever made the change. Either tier may be
+/// left out. What is said of ``DiskCache`` holds here too: reads return `nil` for a miss and never throw, a write that has
+/// returned survives the process, and one that throws has left the old value in place, in both tiers.
+public final class Cache<Value: Sendable>: Sendable {
+    /// The memory tier; nil without one. For looking, trimming and clearing: what is stored in it directly is not on disk.
+    public let memory: MemoryCache<String, Value>?
+    /// The disk tier, with this cache's namespace; nil without one. What is changed there is changed here.
+    public let disk: DiskCache?
+    let front: DiskFront<Value>?
+    /// Those of a cache without a disk tier.
+    let ownEvents: EventCenter?
+    /// Reading renews lives: the disk has to know of hits in memory.
+    @usableFromInline let slides: Bool
+    let defaultTTL: TimeToLive
+    let counts = Lock((hits: 0, misses: 0))
+    private let endings: [@Sendable () -> Void]
+
+    /// Opens a cache in a directory, which is made when it is missing.
+    ///
+    /// - Parameters:
+    ///   - directory: As for ``DiskCache/init(directory:configuration:)``.
+    ///   - coder: How values become bytes. May be left out for Codable values (JSON), strings and data.
+    ///   - configuration: How it behaves.
+    /// - Throws: What ``DiskCache/init(directory:configuration:)`` throws.
+    public convenience init(
+        directory: URL, coder: Coder<Value>, configuration: Configuration = .init()
+    ) throws(CacheError) {
+        let disk = try DiskCache(directory: directory, configuration: configuration.disk)
+        self.init(disk: disk, space: .none, coder: coder, configuration: configuration)
+    }
+
+    /// Opens the cache `name` in the user's caches directory.
+    ///
+    /// - Throws: What ``DiskCache/init(name:configuration:)`` throws.
+    public convenience init(
+        name: String, coder: Coder<Value>, configuration: Configuration = .init()
+    ) throws(CacheError) {
+        let disk = try DiskCache(name: name, configuration: configuration.disk)
+        self.init(disk: disk, space: .none, coder: coder, configuration: configuration)
+    }
+
+    /// Creates a cache over a part of a directory, so that several types of values can share one.
+    ///
+    /// - Parameters:
+    ///   - disk: The directory. It is closed by who has opened it.
+    ///   - namespace: As for ``DiskCache/namespace(_:)``.
+    ///   - coder: How values become bytes. May be left out for Codable values (JSON), strings and data.
+    ///   - configuration: How it behaves; what it says of the disk tier is not asked for.
+    public convenience init(
+        disk: DiskCache, namespace: String, coder: Coder<Value>, configuration: Configuration = .init()
+    ) {
+        self.init(disk: disk, space: Namespace(namespace), coder: coder, configuration: configuration)
+    }
+
+    private init(disk: DiskCache, space: Namespace, coder: Coder<Value>, configuration: Configuration) {
+        let disk = disk.namespace(space.name)
+        self.disk = disk
+        let memory = configuration.memory.map { MemoryCache(configuration: $0, clock: disk.store.clock) }
+        self.memory = memory
+        let attached = memory.map { AttachedMemory($0, of: space) }
+        front = DiskFront(
+            disk: disk, coder: coder, attached: attached, cost: configuration.cost, defaultTTL: configuration.defaultTTL
+        )
+        slides = disk.store.settings.slidingExpiry
+        defaultTTL = configuration.defaultTTL
+        ownEvents = nil
+        var endings: [@Sendable () -> Void] = []
+        if let attached { endings.append(disk.attach(attached)) }
+        if let onEvent = configuration.onEvent { endings.append(disk.observe(onEvent)) }
+        self.endings = endings
+    }
+
+    /// Creates a cache without a disk tier.
+    public convenience init(memoryOnly configuration: MemoryCache<String, Value>.Configuration) {
+        self.init(memoryOnly: configuration, clock: configuration.clock)
+    }
+
+    init(memoryOnly configuration: MemoryCache<String, Value>.Configuration, clock: any LarderFiles.Clock) {
+        let events = EventCenter()
+        memory = MemoryCache(configuration: configuration, clock: clock) { removals in
+            switch removals {
+            case .cleared(let count): events.post(CacheEvent(.cleared, count: count))
+            case .left(let key, let cause): events.post(CacheEvent(cause.kind, keys: [key], limit: cause.limit))
+            }
+        }
+        disk = nil
+        front = nil
+        ownEvents = events
+        slides = false
+        defaultTTL = configuration.defaultTTL
+        endings = []
+    }
+
+    deinit {
+        for ending in endings { ending() }
+    }
+}

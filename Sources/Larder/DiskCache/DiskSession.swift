@@ -1,0 +1,58 @@
+import LarderFiles
+
+/// The use of a store by one handle, and by the handles of its namespaces.
+final class DiskSession: Sendable {
+    let store: Store
+    private let listener: Int?
+    private let state = Lock(State())
+
+    private struct State {
+        var isClosed = false
+        var last = 0
+        /// What has to end with the session.
+        var endings: [Int: @Sendable () -> Void] = [:]
+    }
+
+    init(_ store: Store, listener: Int?) {
+        self.store = store
+        self.listener = listener
+    }
+
+    deinit {
+        if end() { _ = store.leave(listener) }
+    }
+
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
+    func close() throws(CacheError) {
+        guard end() else { return }
+        let (store, listener) = (store, listener)
+        try store.close { store.leave(listener) }
+    }
+
+    /// Runs `ending` when the session ends, or when the answer is called: once, and not at all after the end.
+    func atEnd(_ ending: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        let number = state.withLock { state in
+            state.last += 1
+            state.endings[state.last] = ending
+            return state.last
+        }
+        return { [weak self] in
+            let ending = self?.state.withLock { $0.endings.removeValue(forKey: number) }
+            (ending ?? nil)?()
+        }
+    }
+
+    /// True for the first time.
+    private func end() -> Bool {
+        let endings = state.withLock { state -> [Int: @Sendable () -> Void]? in
+            if state.isClosed { return nil }
+            state.isClosed = true
+            defer { state.endings = [:] }
+            return state.endings
+        }
+        guard let endings else { return false }
+        for ending in endings.values { ending() }
+        return true
+    }
+}

@@ -1,0 +1,57 @@
+/// Slots of some storage in an order: a doubly linked list without a node of its own, 8 bytes a slot.
+@usableFromInline
+struct SlotList: Sendable {
+    @usableFromInline
+    struct Link: Sendable {
+        @usableFromInline var older: UInt32
+        @usableFromInline var newer: UInt32
+
+        @inlinable
+        init(older: UInt32, newer: UInt32) {
+            self.older = older
+            self.newer = newer
+        }
+    }
+
+    @usableFromInline static let none = UInt32.max
+
+    @usableFromInline var links: ContiguousArray<Link> = []
+    @usableFromInline var first = none
+    @usableFromInline var last = none
+
+    @inlinable
+    init() {}
+
+    @inlinable var oldest: Int? { Self.slot(first) }
+
+    @inlinable
+    func newer(than slot: Int) -> Int? { Self.slot(links[slot].newer) }
+
+    /// Puts a slot at the end that is not in the list. O(1) amortised.
+    @inlinable
+    mutating func append(_ slot: Int) {
+        while links.count <= slot { links.append(Link(older: Self.none, newer: Self.none)) }
+        links[slot] = Link(older: last, newer: Self.none)
+        if last == Self.none { first = UInt32(slot) } else { links[Int(last)].newer = UInt32(slot) }
+        last = UInt32(slot)
+    }
+
+    /// Takes a slot out. O(1).
+    @inlinable
+    mutating func remove(_ slot: Int) {
+        let link = links[slot]
+        if link.older == Self.none { first = link.newer } else { links[Int(link.older)].newer = link.newer }
+        if link.newer == Self.none { last = link.older } else { links[Int(link.newer)].older = link.older }
+    }
+
+    /// Puts a slot that is in the list at its end. O(1).
+    @inlinable
+    mutating func moveToEnd(_ slot: Int) {
+        if last == UInt32(slot) { return }
+        remove(slot)
+        append(slot)
+    }
+
+    @inlinable
+    static func slot(_ link: UInt32) -> Int? { link == none ? nil : Int(link) }
+}

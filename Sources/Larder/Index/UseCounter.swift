@@ -1,0 +1,30 @@
+import LarderFiles
+
+/// Numbers the uses of a cache in their order: the time in milliseconds, and within one a count.
+final class UseCounter: Sendable {
+    private static let countBits: UInt64 = 16
+    /// Some year 4200; a later time in a file is no reason to run out of numbers.
+    private static let latest: Int64 = 1 << 46
+
+    private let last = Lock<UInt64>(0)
+
+    /// Returns a number above all before.
+    func next(at time: Timestamp) -> UInt64 {
+        let base = Self.base(time)
+        return last.withLock { last in
+            last = max(last + 1, base)
+            return last
+        }
+    }
+
+    /// Returns the number of a use of the past; what comes next is above it.
+    func stamp(of time: Timestamp) -> UInt64 {
+        let base = Self.base(time)
+        last.withLock { $0 = max($0, base) }
+        return base
+    }
+
+    private static func base(_ time: Timestamp) -> UInt64 {
+        UInt64(min(max(time.milliseconds, 0), latest)) << countBits
+    }
+}

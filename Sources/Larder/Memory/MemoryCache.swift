@@ -1,0 +1,147 @@
+public import LarderFiles
+
+/// A cache in memory: values by key, each with a life and a cost, the least recently used evicted to obey limits.
+///
+///     let thumbnails = MemoryCache<URL, Image>()
+///     thumbnails.setValue(image, forKey: url, ttl: .minutes(10), cost: image.bytes)
+///     let image = thumbnails[url]
+///
+/// Getting, setting, removing and evicting are O(1), under one lock, with no object for an entry. The order of use is exact, over
+/// all entries. Values are released outside of the lock: their `deinit` may call the cache; the key's `==` and `hash` may not.
+/// Strings are compared by their UTF-8 bytes. Without limits it holds everything until it expires.
+public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    @usableFromInline typealias Table = MemoryTable<Key, Value>
+
+    @usableFromInline let table: Lock<Table>
+    @usableFromInline let time: MemoryTime
+    @usableFromInline let defaultTTL: TimeToLive
+    @usableFromInline let countLimit: Int
+    @usableFromInline let costLimit: Int
+    @usableFromInline let costOfValue: (@Sendable (Value) -> Int)?
+    let configuration: Configuration
+    let observer: (@Sendable (MemoryRemovals<Key>) -> Void)?
+    /// Set once, before anybody else sees the cache.
+    private let conditions = Lock<SystemConditions?>(nil)
+
+    /// Creates an empty cache.
+    public convenience init(configuration: Configuration = .init()) {
+        self.init(configuration: configuration, clock: configuration.clock)
+    }
+
+    /// Creates a cache in another time, the tests' or that of a disk tier; it tells an observer what leaves.
+    init(
+        configuration: Configuration, clock: any Clock, observer: (@Sendable (MemoryRemovals<Key>) -> Void)? = nil
+    ) {
+        self.configuration = configuration
+        self.observer = observer
+        costOfValue = configuration.cost
+        table = Lock(Table(tellsKeys: configuration.onRemove != nil || observer != nil))
+        time = MemoryTime(clock)
+        defaultTTL = configuration.defaultTTL
+        countLimit = max(0, configuration.countLimit ?? .max)
+        costLimit = max(0, configuration.costLimit ?? .max)
+        if configuration.removesAllOnMemoryPressure || configuration.removesAllInBackground
+            || configuration.onSystemCondition != nil
+        {
+            let observer = SystemConditions { [weak self] condition in
+                self?.respond(to: condition == .background ? .background : .memoryPressure)
+            }
+            conditions.withLock { $0 = observer }
+        }
+        scheduleSweep()
+    }
+
+    /// Returns the value of a key; nil for a miss. O(1).
+    @inlinable
+    public func value(forKey key: Key) -> Value? {
+        let tag = MemoryKey.tag(key)
+        let now = time.now
+        return table.withLock { $0.use(key, tag: tag, at: now) }
+    }
+
+    /// The value of a key. Storing has the default life and no cost; nil removes. O(1).
+    @inlinable
+    public subscript(key: Key) -> Value? {
+        get { value(forKey: key) }
+        set {
+            if let newValue { setValue(newValue, forKey: key) } else { removeValue(forKey: key) }
+        }
+    }
+
+    /// Stores a value, and evicts others when a limit is crossed. O(1) amortised.
+    ///
+    /// - Parameters:
+    ///   - value: The value.
+    ///   - key: Its key.
+    ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
+    ///   - cost: Its weight for `costLimit`, in whatever unit. A value that costs more than the limit is not kept: the key is removed.
+    ///     What the configuration says by default.
+    @inlinable
+    public func setValue(_ value: Value, forKey key: Key, ttl: TimeToLive = .default, cost: Int? = nil) {
+        let cost = cost ?? costOfValue?(value) ?? 0
+        let tag = MemoryKey.tag(key)
+        let now = time.now
+        guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
+            removeValue(forKey: key)
+            return
+        }
+        let entry = Table.Entry(value, for: key, life: life, used: now, cost: max(0, cost))
+        let demand = table.withLock { table in
+            table.insert(entry, tag: tag)
+            table.evict(count: countLimit, cost: costLimit)
+            return table.takeDemand()
+        }
+        if demand != .none { release(demand) }
+    }
+
+    /// Removes a value, and returns it if it was fresh. O(1).
+    @inlinable
+    @discardableResult
+    public func removeValue(forKey key: Key) -> Value? {
+        let tag = MemoryKey.tag(key)
+        let now = time.now
+        let entry = table.withLock { $0.remove(key, tag: tag) }
+        guard let entry, entry.isFresh(at: now) else { return nil }
+        return entry.value
+    }
+
+    /// Tells whether there is a fresh value. Does not count as a use. O(1).
+    public func hasValue(forKey key: Key) -> Bool {
+        let now = time.now
+        return table.withLock { $0.entry(key, tag: MemoryKey.tag(key), at: now) != nil }
+    }
+
+    /// Returns the keys of all fresh values, in no order. O(n).
+    public func keys() -> [Key] {
+        let now = time.now
+        var keys: [Key] = []
+        table.withLock { table in
+            table.forEach { if $0.isFresh(at: now) { keys.append($0.key) } }
+        }
+        return keys
+    }
+
+    /// The number of values; expired ones that have not been swept yet included. O(1).
+    public var count: Int { table.withLock { $0.count } }
+
+    /// The costs of all values; expired ones that have not been swept yet included. O(1).
+    public var cost: Int { table.withLock { $0.cost } }
+
+    /// What the cache has done since it was made. O(1).
+    public var statistics: MemoryStatistics { table.withLock { $0.statistics } }
+
+    /// Gives a fresh value a new life, from now on. O(1).
+    ///
+    /// - Parameters:
+    ///   - ttl: Zero or less removes the value.
+    ///   - key: Its key.
+    /// - Returns: False when there is no fresh value.
+    @discardableResult
+    public func setTimeToLive(_ ttl: TimeToLive, forKey key: Key) -> Bool {
+        let now = time.now
+        guard let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
+            return removeValue(forKey: key) != nil
+        }
+        return table.withLock { $0.setLife(life, of: key, tag: MemoryKey.tag(key), at: now) }
+    }
+}

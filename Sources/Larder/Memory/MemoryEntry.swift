@@ -1,0 +1,41 @@
+public import LarderFiles
+
+/// A value in memory with all that is known about it.
+@usableFromInline
+struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
+    @usableFromInline let key: Key
+    @usableFromInline var value: Value
+    @usableFromInline var life: MemoryLife
+    @usableFromInline var used: Timestamp
+    @usableFromInline var cost: Int
+
+    @inlinable
+    init(_ value: Value, for key: Key, life: MemoryLife, used: Timestamp, cost: Int) {
+        self.key = key
+        self.value = value
+        self.life = life
+        self.used = used
+        self.cost = cost
+    }
+
+    @inlinable var expires: Timestamp { life.expires }
+
+    @inlinable
+    func isFresh(at now: Timestamp) -> Bool { life.isFresh(at: now) }
+}
+
+/// A value that has left the memory, and why.
+@usableFromInline
+struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
+    /// Nil when nobody wants to know.
+    @usableFromInline let key: Key?
+    @usableFromInline let value: Value
+    @usableFromInline let cause: RemovalCause
+
+    @inlinable
+    init(_ value: Value, of key: Key?, cause: RemovalCause) {
+        self.key = key
+        self.value = value
+        self.cause = cause
+    }
+}

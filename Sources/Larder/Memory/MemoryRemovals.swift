@@ -1,0 +1,6 @@
+/// What an observer of a cache in memory is told.
+enum MemoryRemovals<Key: Sendable>: Sendable {
+    case left(Key, RemovalCause)
+    /// Everything has gone, so many.
+    case cleared(Int)
+}

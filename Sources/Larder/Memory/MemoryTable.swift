@@ -1,0 +1,175 @@
+public import LarderFiles
+
+/// What a cache in memory holds, in the order of its last use: decides, and knows neither clock nor lock.
+///
+/// Entries stand in slots of contiguous memory, found through `table` and linked by `order`: no object, and so no reference
+/// count, for an entry. What leaves goes to `removed`: in here no value is ever released.
+@usableFromInline
+struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
+    @usableFromInline typealias Entry = MemoryEntry<Key, Value>
+
+    @usableFromInline var slots = SlotMemory<Entry>()
+    @usableFromInline var order = SlotList()
+    @usableFromInline var table = KeyTable()
+    @usableFromInline var count = 0
+    @usableFromInline var cost = 0
+    @usableFromInline var statistics = MemoryStatistics()
+    /// What is still to be released.
+    @usableFromInline var removed: ContiguousArray<MemoryRemoval<Key, Value>> = []
+    @usableFromInline var demanded = ReleaseDemand.none
+
+    /// Whether what leaves is to be told with its key.
+    @usableFromInline let tellsKeys: Bool
+
+    @inlinable
+    init(tellsKeys: Bool) {
+        self.tellsKeys = tellsKeys
+    }
+
+    /// Returns a fresh value and notes the use. O(1).
+    @inlinable
+    mutating func use(_ key: Key, tag: UInt32, at now: Timestamp) -> Value? {
+        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else {
+            statistics.misses &+= 1
+            return nil
+        }
+        statistics.hits &+= 1
+        slots[slot].used = now
+        order.moveToEnd(slot)
+        return slots[slot].value
+    }
+
+    /// The same with its life.
+    mutating func useEntry(_ key: Key, tag: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
+        guard let value = use(key, tag: tag, at: now), let slot = slot(key, tag) else { return nil }
+        return (value, slots[slot].life)
+    }
+
+    /// Returns a fresh entry, and notes no use. O(1).
+    @inlinable
+    func entry(_ key: Key, tag: UInt32, at now: Timestamp) -> Entry? {
+        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else { return nil }
+        return slots[slot]
+    }
+
+    /// Puts a value in, as the one used last. O(1) amortised.
+    @inlinable
+    mutating func insert(_ entry: consuming Entry, tag: UInt32) {
+        statistics.stores &+= 1
+        cost &+= entry.cost
+        if let slot = slot(entry.key, tag) {
+            cost &-= slots[slot].cost
+            swap(&slots[slot].value, &entry.value)
+            slots[slot].life = entry.life
+            slots[slot].used = entry.used
+            slots[slot].cost = entry.cost
+            removed.append(MemoryRemoval(entry.value, of: tellsKeys ? entry.key : nil, cause: .replaced))
+            order.moveToEnd(slot)
+            return
+        }
+        let slot = slots.insert(entry)
+        table.insert(tag: tag, slot: slot)
+        order.append(slot)
+        count &+= 1
+    }
+
+    /// Takes an entry out. O(1).
+    @inlinable
+    mutating func remove(_ key: Key, tag: UInt32) -> Entry? {
+        guard let slot = slot(key, tag) else { return nil }
+        return vacate(slot, tag: tag)
+    }
+
+    /// Evicts what was used longest ago until limits are obeyed, at most `limit` entries; true when there may be more. O(1) for
+    /// each.
+    @inlinable
+    @discardableResult
+    mutating func evict(count: Int, cost: Int, limit: Int = .max) -> Bool {
+        var left = limit
+        while self.count > count || self.cost > cost && self.count > 0 {
+            if left == 0 { return true }
+            evictOldest(self.count > count ? .count : .cost)
+            left &-= 1
+        }
+        return false
+    }
+
+    @inlinable
+    func slot(_ key: Key, _ tag: UInt32) -> Int? {
+        table.slot(tag: tag) { MemoryKey.areSame(slots[$0].key, key) }
+    }
+
+    @inlinable
+    mutating func vacate(_ slot: Int, tag: UInt32) -> Entry {
+        table.remove(tag: tag, slot: slot)
+        order.remove(slot)
+        let entry = slots.remove(slot)
+        count &-= 1
+        cost &-= entry.cost
+        return entry
+    }
+
+    /// Tells whether somebody has to be asked to release what waits; not twice for the same.
+    @inlinable
+    mutating func takeDemand() -> ReleaseDemand {
+        let demand = ReleaseDemand(waiting: removed.count)
+        if demand.rawValue <= demanded.rawValue { return .none }
+        demanded = demand
+        return demand
+    }
+
+    /// Hands over what waits.
+    mutating func takeRemoved() -> ContiguousArray<MemoryRemoval<Key, Value>> {
+        demanded = .none
+        var taken: ContiguousArray<MemoryRemoval<Key, Value>> = []
+        taken.reserveCapacity(min(removed.count, ReleaseDemand.most))
+        swap(&taken, &removed)
+        return taken
+    }
+
+    @usableFromInline
+    mutating func evictOldest(_ cause: RemovalCause) {
+        if let slot = order.oldest { drop(slot, cause) }
+    }
+
+    /// Takes an entry out and leaves it to be released.
+    mutating func drop(_ slot: Int, _ cause: RemovalCause) {
+        let entry = vacate(slot, tag: MemoryKey.tag(slots[slot].key))
+        removed.append(MemoryRemoval(entry.value, of: tellsKeys ? entry.key : nil, cause: cause))
+        statistics.note(cause)
+    }
+
+    mutating func drop(_ key: Key, tag: UInt32, _ cause: RemovalCause) {
+        if let slot = slot(key, tag) { drop(slot, cause) }
+    }
+
+    /// Evicts what was last used before a time, at most `limit` entries; true when there may be more. O(1) for each.
+    mutating func evict(unusedSince time: Timestamp, limit: Int) -> Bool {
+        for _ in 0..<limit {
+            guard let slot = order.oldest, slots[slot].used < time else { return false }
+            drop(slot, .age)
+        }
+        return true
+    }
+
+    /// Drops what has expired among some slots; returns where to go on, nil at the end. O(limit).
+    mutating func removeExpired(from start: Int, limit: Int, at now: Timestamp) -> Int? {
+        let end = min(slots.count, start + limit)
+        for slot in min(start, end)..<end where slots.isUsed(slot) && now >= slots[slot].expires {
+            drop(slot, .expired)
+        }
+        return end < slots.count ? end : nil
+    }
+
+    /// Gives a fresh entry a new life; false when there is none. O(1).
+    mutating func setLife(_ life: MemoryLife, of key: Key, tag: UInt32, at now: Timestamp) -> Bool {
+        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else { return false }
+        slots[slot].life = life
+        return true
+    }
+
+    /// Calls `body` with every entry, in the order of the slots. O(n).
+    func forEach(_ body: (Entry) -> Void) {
+        for slot in 0..<slots.count where slots.isUsed(slot) { body(slots[slot]) }
+    }
+}

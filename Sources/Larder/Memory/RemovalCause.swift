@@ -1,0 +1,25 @@
+/// Why an entry has left the memory.
+@usableFromInline
+enum RemovalCause: UInt8, Sendable {
+    case replaced, removed, expired, cleared, count, cost, age
+
+    /// The public word for it.
+    var kind: CacheEvent.Kind {
+        switch self {
+        case .replaced: .replaced
+        case .removed: .removed
+        case .expired: .expired
+        case .cleared: .cleared
+        case .count, .cost, .age: .evicted
+        }
+    }
+
+    var limit: CacheLimit? {
+        switch self {
+        case .count: .count
+        case .cost: .cost
+        case .age: .age
+        case .replaced, .removed, .expired, .cleared: nil
+        }
+    }
+}
