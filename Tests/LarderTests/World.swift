@@ -105,6 +105,8 @@ final class EventLog: Sendable {
         log.withLock { $0.append(event) }
     }
 
+    var all: [CacheEvent] { log.withLock { $0 } }
+
     /// The events up to now, in order.
     func events(of cache: DiskCache) -> [CacheEvent] {
         cache.store.events.drain()
@@ -118,6 +120,16 @@ func data(_ text: String) -> Data { Data(text.utf8) }
 func code<Result>(_ body: () throws -> Result) -> CacheError.Code? {
     do {
         _ = try body()
+        return nil
+    } catch {
+        return (error as? CacheError)?.code
+    }
+}
+
+/// The same for what is async.
+func code<Result>(_ body: () async throws -> Result) async -> CacheError.Code? {
+    do {
+        _ = try await body()
         return nil
     } catch {
         return (error as? CacheError)?.code

@@ -115,6 +115,9 @@ final class Index: Sendable {
         for cell in cells { cell.withLock { $0.tiers.append(tier) } }
     }
 
+    /// For tests.
+    var tierCount: Int { cells[0].withLock { $0.tiers.count } }
+
     func detach(_ tier: any MemoryTier) {
         for cell in cells { cell.withLock { cell in cell.tiers.removeAll { $0 === tier } } }
     }
