@@ -15,7 +15,7 @@ final class AttachedMemory<Value: Sendable>: MemoryTier {
     }
 
     func invalidateAll() {
-        memory.release(memory.takeAll(), behind: true)
+        memory.invalidateAll()
     }
 }
 
@@ -27,6 +27,28 @@ extension MemoryCache {
             return table.takeDemand()
         }
         releaseBehind(demand)
+    }
+
+    /// Drops all values, because all on disk change.
+    func invalidateAll() {
+        let demand = table.withLock { table in
+            if table.count > 0 { table.removeAll() }
+            return table.takeDemand()
+        }
+        releaseBehind(demand)
+    }
+
+    /// Drops a value as a caller asks for it, and tells of it; true when it was fresh.
+    func discard(_ key: Key) -> Bool {
+        let now = time.now
+        let (isFresh, demand) = table.withLock { table in
+            let tag = MemoryKey.tag(key)
+            let isFresh = table.entry(key, tag: tag, at: now) != nil
+            table.drop(key, tag: tag, isFresh ? .removed : .expired)
+            return (isFresh, table.takeDemand())
+        }
+        release(demand)
+        return isFresh
     }
 
     /// Puts a value in with the life that it has on disk; what it pushes out is released behind.

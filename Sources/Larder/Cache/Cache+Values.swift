@@ -57,9 +57,7 @@ extension Cache {
     @discardableResult
     public func removeValue(forKey key: String) async throws(CacheError) -> Bool {
         guard let front else {
-            let isRemoved = memory?.removeValue(forKey: key) != nil
-            if isRemoved { ownEvents?.post(CacheEvent(.removed, keys: [key])) }
-            return isRemoved
+            return memory?.discard(key) ?? false
         }
         return try await front.disk.store.lane.run { () throws(CacheError) in try front.disk.removeValue(forKey: key) }
     }

@@ -42,7 +42,11 @@ extension MemoryCache {
 
     /// Removes every value. O(1), but for their release.
     public func removeAll() {
-        release(takeAll(), behind: false)
+        let demand = table.withLock { table in
+            table.removeAll()
+            return table.takeDemand()
+        }
+        if demand != .none { release(demand) }
     }
 
     /// Does what is configured for a condition of the system. On Apple platforms the system's own are noticed; elsewhere the program

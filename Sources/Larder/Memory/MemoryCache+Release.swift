@@ -22,45 +22,23 @@ extension MemoryCache {
     }
 
     /// Tells of what waits and releases it, on this thread.
-    func releaseWaiting() {
-        let removed = table.withLock { $0.takeRemoved() }
+    private func releaseWaiting() {
+        let (emptied, removed) = table.withLock { $0.takeWaiting() }
+        for all in emptied {
+            tell(all.before)
+            observer?(.cleared(all.count))
+            guard let onRemove = configuration.onRemove else { continue }
+            all.slots.forEach { onRemove($0.key, $0.value, .cleared) }
+        }
+        tell(removed)
+    }
+
+    private func tell(_ removed: ContiguousArray<MemoryRemoval<Key, Value>>) {
         for removal in removed {
             guard let key = removal.key else { return }
             observer?(.left(key, removal.cause))
             configuration.onRemove?(key, removal.value, removal.cause.kind)
         }
-    }
-
-    /// Empties the cache.
-    func takeAll() -> Emptied {
-        table.withLock { table in
-            var fresh = Table(tellsKeys: table.tellsKeys)
-            swap(&table, &fresh)
-            swap(&table.removed, &fresh.removed)
-            table.demanded = fresh.demanded
-            table.statistics = fresh.statistics
-            table.statistics.note(.cleared, times: fresh.count)
-            return Emptied(fresh)
-        }
-    }
-
-    /// What was in the cache before it was emptied.
-    final class Emptied: Sendable {
-        let table: Table
-
-        init(_ table: consuming Table) {
-            self.table = table
-        }
-    }
-
-    /// Tells of all that was in the cache and releases it.
-    func release(_ emptied: consuming Emptied, behind: Bool) {
-        observer?(.cleared(emptied.table.count))
-        let onRemove = configuration.onRemove
-        let work: @Sendable () -> Void = { [emptied] in
-            if let onRemove { emptied.table.forEach { onRemove($0.key, $0.value, .cleared) } }
-        }
-        if configuration.release == .inline, !behind { work() } else { queue.async(execute: work) }
     }
 
     private var queue: DispatchQueue {

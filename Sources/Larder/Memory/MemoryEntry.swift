@@ -39,3 +39,20 @@ struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
         self.cause = cause
     }
 }
+
+/// All that was in the memory before it was emptied, and what had left before.
+@usableFromInline
+final class EmptiedMemory<Key: Sendable, Value: Sendable>: Sendable {
+    let slots: SlotMemory<MemoryEntry<Key, Value>>
+    let count: Int
+    let before: ContiguousArray<MemoryRemoval<Key, Value>>
+
+    init(
+        _ slots: consuming SlotMemory<MemoryEntry<Key, Value>>, count: Int,
+        after before: ContiguousArray<MemoryRemoval<Key, Value>>
+    ) {
+        self.slots = slots
+        self.count = count
+        self.before = before
+    }
+}

@@ -14,8 +14,9 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var count = 0
     @usableFromInline var cost = 0
     @usableFromInline var statistics = MemoryStatistics()
-    /// What is still to be released.
+    /// What is still to be released; before it goes what was there when all was removed.
     @usableFromInline var removed: ContiguousArray<MemoryRemoval<Key, Value>> = []
+    @usableFromInline var emptied: ContiguousArray<EmptiedMemory<Key, Value>> = []
     @usableFromInline var demanded = ReleaseDemand.none
 
     /// Whether what leaves is to be told with its key.
@@ -112,19 +113,38 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Tells whether somebody has to be asked to release what waits; not twice for the same.
     @inlinable
     mutating func takeDemand() -> ReleaseDemand {
-        let demand = ReleaseDemand(waiting: removed.count)
+        let demand = emptied.isEmpty ? ReleaseDemand(waiting: removed.count) : .now
         if demand.rawValue <= demanded.rawValue { return .none }
         demanded = demand
         return demand
     }
 
-    /// Hands over what waits.
-    mutating func takeRemoved() -> ContiguousArray<MemoryRemoval<Key, Value>> {
+    /// Hands over what waits. Nobody else has a reference to it then: who lets go of it releases it.
+    mutating func takeWaiting() -> (
+        emptied: ContiguousArray<EmptiedMemory<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
+    ) {
         demanded = .none
+        defer { emptied = [] }
+        return (emptied, takeRemoved())
+    }
+
+    private mutating func takeRemoved() -> ContiguousArray<MemoryRemoval<Key, Value>> {
         var taken: ContiguousArray<MemoryRemoval<Key, Value>> = []
         taken.reserveCapacity(min(removed.count, ReleaseDemand.most))
         swap(&taken, &removed)
         return taken
+    }
+
+    /// Takes all entries out, in one piece. O(1).
+    mutating func removeAll() {
+        var all = SlotMemory<Entry>()
+        swap(&all, &slots)
+        emptied.append(EmptiedMemory(all, count: count, after: takeRemoved()))
+        statistics.note(.cleared, times: count)
+        order = SlotList()
+        table = KeyTable()
+        count = 0
+        cost = 0
     }
 
     @usableFromInline
@@ -170,6 +190,6 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Calls `body` with every entry, in the order of the slots. O(n).
     func forEach(_ body: (Entry) -> Void) {
-        for slot in 0..<slots.count where slots.isUsed(slot) { body(slots[slot]) }
+        slots.forEach(body)
     }
 }

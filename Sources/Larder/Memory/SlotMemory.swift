@@ -57,6 +57,11 @@ struct SlotMemory<Entry>: ~Copyable {
         return (base + slot).move()
     }
 
+    /// Calls `body` with every entry, in the order of the slots. O(n).
+    func forEach(_ body: (Entry) -> Void) {
+        for slot in 0..<count where isUsed(slot) { body(base[slot]) }
+    }
+
     /// By half, not by two: it bounds the memory per entry.
     @usableFromInline
     mutating func grow() {

@@ -323,7 +323,9 @@ struct MemoryCacheTests {
         cache.trim(toCount: 142_858)
         #expect(cache.count == 142_858)
         #expect(stride(from: 0, to: 1_000_000, by: 7).allSatisfy { cache[$0] == $0 })
-        let (slots, links, buckets) = cache.table.withLock { ($0.slots.capacity, $0.order.links.capacity, $0.table.buckets.capacity) }
+        let (slots, links, buckets) = cache.table.withLock {
+            ($0.slots.capacity, $0.order.links.capacity, $0.table.buckets.capacity)
+        }
         let bytes =
             slots * (MemoryLayout<MemoryEntry<Int, Int>>.stride - 16) + links * MemoryLayout<SlotList.Link>.stride
             + buckets * MemoryLayout<KeyTable.Bucket>.stride

@@ -104,7 +104,9 @@ struct CacheTests {
         // What an encryption does: a key, a check, and an error over what was not written with it.
         struct WrongKey: Error {}
         func sealed(with key: UInt8) -> Coder<User> {
-            Coder<User>.json.wrapped { Data([key] + $0.map { $0 ^ key }) } decode: { data in
+            Coder<User>.json.wrapped {
+                Data([key] + $0.map { $0 ^ key })
+            } decode: { data in
                 guard data.first == key else { throw WrongKey() }
                 return Data(data.dropFirst().map { $0 ^ key })
             }
