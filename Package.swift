@@ -38,6 +38,10 @@ let package = Package(
         .executableTarget(
             name: "MoveEGOCache", dependencies: ["Larder"], path: "Examples/MoveEGOCache", swiftSettings: settings),
         .executableTarget(
+            name: "TypedValues", dependencies: ["Larder"], path: "Examples/TypedValues", swiftSettings: settings),
+        .executableTarget(
+            name: "MemoryBudget", dependencies: ["Larder"], path: "Examples/MemoryBudget", swiftSettings: settings),
+        .executableTarget(
             name: "KillChild", dependencies: ["Larder", "LarderTestSupport"], path: "Tests/KillChild",
             swiftSettings: settings),
         .target(
