@@ -57,7 +57,9 @@ struct MemoryBudget {
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .appendingPathComponent("../../Sources").standardizedFileURL
         let all = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)
-        return (all?.compactMap { $0 as? URL } ?? []).filter { $0.pathExtension == "swift" }.sorted { $0.path < $1.path }
+        return (all?.compactMap { $0 as? URL } ?? []).filter { $0.pathExtension == "swift" }.sorted {
+            $0.path < $1.path
+        }
     }
 
     private static func fail(_ message: String) {

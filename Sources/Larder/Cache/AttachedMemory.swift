@@ -53,13 +53,14 @@ extension MemoryCache {
 
     /// Puts a value in with the life that it has on disk; what it pushes out is released behind.
     func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
-        let entry = Table.Entry(value, for: key, life: life, used: time.now, cost: max(0, cost))
+        let now = time.now
         let demand = table.withLock { table in
             let tag = MemoryKey.tag(key)
             if cost > costLimit {
                 table.drop(key, tag: tag, .cost)
             } else {
-                table.insert(entry, tag: tag)
+                let replaced = table.insert(value, for: key, tag: tag, life: life, cost: max(0, cost), at: now)
+                assert(replaced == nil, "it would be released with the caller's locks held")
                 table.evict(count: countLimit, cost: costLimit)
             }
             return table.takeDemand()

@@ -65,7 +65,9 @@ public final class Cache<Value: Sendable>: Sendable {
     private init(disk: DiskCache, space: Namespace, coder: Coder<Value>, configuration: Configuration) {
         let disk = disk.namespace(space.name)
         self.disk = disk
-        let memory = configuration.memory.map { MemoryCache(configuration: $0, clock: disk.store.clock) }
+        let memory = configuration.memory.map {
+            MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
+        }
         self.memory = memory
         let attached = memory.map { AttachedMemory($0, of: space) }
         front = DiskFront(

@@ -22,7 +22,7 @@ extension DiskCache {
         let listener = events.add { event in
             // What is not about keys of a namespace is about all of them.
             if name == nil || event.namespace == nil && event.keys.isEmpty { return handler(event) }
-            if let namespace = event.namespace, let name, Key.areSame(namespace, name) { handler(event) }
+            if let namespace = event.namespace, let name, namespace.hasSameBytes(as: name) { handler(event) }
         }
         return session.atEnd {
             events.remove(listener)

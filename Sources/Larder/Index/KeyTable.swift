@@ -1,43 +1,32 @@
 /// A hash table from 32-bit tags to slots: open addressing, linear probing, no tombstones.
 ///
-/// It stores no keys; who asks compares them. Eight bytes a bucket, at most three quarters full.
+/// It stores no keys; who asks compares them. Slots are taken densely from 0 on. Four bytes a bucket, at most three quarters full,
+/// and four a slot: what a look-up has to touch stays in the processor's cache for some 100,000 entries.
 @usableFromInline
 struct KeyTable: Sendable {
-    @usableFromInline
-    struct Bucket: Sendable {
-        @usableFromInline var tag: UInt32
-        @usableFromInline var slot: UInt32
-
-        @inlinable
-        init(tag: UInt32, slot: UInt32) {
-            self.tag = tag
-            self.slot = slot
-        }
-    }
-
-    @usableFromInline static let empty = UInt32.max
-
-    @usableFromInline var buckets: [Bucket] = []
+    /// The slot in the bits that number the buckets, and above them those bits of the tag.
+    @usableFromInline var buckets: ContiguousArray<UInt32> = []
+    /// By slot.
+    @usableFromInline var tags: ContiguousArray<UInt32> = []
     @usableFromInline var count = 0
+
+    /// No slot is numbered like the last bucket.
+    @usableFromInline static let empty = UInt32.max
 
     @inlinable
     init() {}
 
-    @inlinable var mask: Int { buckets.count - 1 }
+    @inlinable var mask: UInt32 { UInt32(truncatingIfNeeded: buckets.count &- 1) }
 
     /// Returns the first slot with this tag that `matches` accepts. O(1) expected.
     @inlinable
     func slot(tag: UInt32, where matches: (Int) -> Bool) -> Int? {
-        bucket(tag: tag, where: matches).map { Int(buckets[$0].slot) }
-    }
-
-    @inlinable
-    func bucket(tag: UInt32, where matches: (Int) -> Bool) -> Int? {
         if buckets.isEmpty { return nil }
-        var position = Int(tag) & mask
-        while buckets[position].slot != Self.empty {
-            if buckets[position].tag == tag, matches(Int(buckets[position].slot)) { return position }
-            position = (position + 1) & mask
+        let mask = mask
+        var position = tag & mask
+        while case let bucket = buckets[Int(position)], bucket != Self.empty {
+            if (bucket ^ tag) & ~mask == 0, case let slot = Int(bucket & mask), matches(slot) { return slot }
+            position = (position &+ 1) & mask
         }
         return nil
     }
@@ -46,38 +35,44 @@ struct KeyTable: Sendable {
     @inlinable
     mutating func insert(tag: UInt32, slot: Int) {
         if (count + 1) * 4 > buckets.count * 3 { grow() }
-        place(Bucket(tag: tag, slot: UInt32(slot)))
+        precondition(slot <= count || slot < tags.count, "slots are dense")
+        if slot == tags.count { tags.append(tag) } else { tags[slot] = tag }
+        place(slot)
         count += 1
     }
 
     /// Takes a slot out, and closes the gap that it leaves in its run. O(1) expected.
     @inlinable
-    mutating func remove(tag: UInt32, slot: Int) {
-        guard var gap = bucket(tag: tag, where: { $0 == slot }) else { return }
-        var position = (gap + 1) & mask
-        while buckets[position].slot != Self.empty {
-            let home = Int(buckets[position].tag) & mask
-            if (position - home) & mask >= (position - gap) & mask {
-                buckets[gap] = buckets[position]
+    mutating func remove(_ slot: Int) {
+        let mask = mask
+        var gap = tags[slot] & mask
+        while buckets[Int(gap)] & mask != UInt32(slot) || buckets[Int(gap)] == Self.empty { gap = (gap &+ 1) & mask }
+        var position = (gap &+ 1) & mask
+        while case let bucket = buckets[Int(position)], bucket != Self.empty {
+            let home = tags[Int(bucket & mask)] & mask
+            if (position &- home) & mask >= (position &- gap) & mask {
+                buckets[Int(gap)] = bucket
                 gap = position
             }
-            position = (position + 1) & mask
+            position = (position &+ 1) & mask
         }
-        buckets[gap].slot = Self.empty
+        buckets[Int(gap)] = Self.empty
         count -= 1
     }
 
     @inlinable
-    mutating func place(_ bucket: Bucket) {
-        var position = Int(bucket.tag) & mask
-        while buckets[position].slot != Self.empty { position = (position + 1) & mask }
-        buckets[position] = bucket
+    mutating func place(_ slot: Int) {
+        let mask = mask
+        let tag = tags[slot]
+        var position = tag & mask
+        while buckets[Int(position)] != Self.empty { position = (position &+ 1) & mask }
+        buckets[Int(position)] = tag & ~mask | UInt32(slot)
     }
 
     @usableFromInline
     mutating func grow() {
-        let old = buckets
-        buckets = Array(repeating: Bucket(tag: 0, slot: Self.empty), count: max(8, old.count * 2))
-        for bucket in old where bucket.slot != Self.empty { place(bucket) }
+        let (old, mask) = (buckets, mask)
+        buckets = ContiguousArray(repeating: Self.empty, count: max(8, old.count * 2))
+        for bucket in old where bucket != Self.empty { place(Int(bucket & mask)) }
     }
 }

@@ -13,7 +13,7 @@ struct Manifest: Sendable {
     private var table = KeyTable()
     private(set) var expiries = ExpiryQueue()
     /// The slots by last use; kept from the first time that somebody has to know.
-    private(set) var uses: LRUList?
+    var uses: LRUList?
     /// While the index is read from disk nothing is due; the reminders are made in one go at the end.
     private var isLoading = false
 
@@ -29,28 +29,6 @@ struct Manifest: Sendable {
     private(set) var evacuated: [Row] = []
 
     var count: Int { totals.count }
-
-    /// What there is.
-    struct Totals: Hashable, Sendable {
-        /// Entries.
-        var count = 0
-        /// Payload bytes.
-        var size = 0
-        /// Bytes on disk, nearly.
-        var space = 0
-
-        mutating func add(_ row: Row) {
-            count += 1
-            size += row.size
-            space += row.space
-        }
-
-        mutating func add(_ other: Totals, times factor: Int = 1) {
-            count += other.count * factor
-            size += other.size * factor
-            space += other.space * factor
-        }
-    }
 
     /// Uses that are this much newer than the disk knows are saved by the next sweep. Milliseconds.
     static let useTolerance: Int64 = 60_000
@@ -127,7 +105,6 @@ struct Manifest: Sendable {
     @discardableResult
     mutating func remove(_ key: Key) -> Row? {
         guard let slot = liveSlot(key) else { return nil }
-        table.remove(tag: key.tag, slot: slot)
         return vacate(slot)
     }
 
@@ -141,7 +118,6 @@ struct Manifest: Sendable {
             } else if isCleared(rows[slot]) {
                 evacuate(slot)
             } else {
-                table.remove(tag: rows[slot].name.tag, slot: slot)
                 victims.append(vacate(slot))
             }
         }
@@ -187,43 +163,12 @@ struct Manifest: Sendable {
         expiries.reminders.first.map { $0.at <= now } ?? false
     }
 
-    /// From now on keeps the rows in the order of their last use. O(n log n) the first time.
-    mutating func keepOrder(counting counter: UseCounter) {
-        if uses == nil { orderAnew(counting: counter) }
-    }
-
-    /// Orders the rows by the times of their last use. O(n log n).
-    mutating func orderAnew(counting counter: UseCounter) {
-        var list = LRUList(counting: counter)
-        let slots = rows.indices.filter { rows[$0].file != 0 }.sorted {
-            (rows[$0].used, rows[$0].file) < (rows[$1].used, rows[$1].file)
-        }
-        for slot in slots { list.load(slot, usedAt: rows[slot].used) }
-        uses = list
-    }
-
-    /// Returns the rows whose last use is longest ago, at most `limit`, none used after `stamp`; with their stamps, the oldest
-    /// first. O(their number).
-    func leastRecentlyUsed(_ limit: Int, through stamp: UInt64 = .max) -> [(row: Row, stamp: UInt64)] {
-        guard let uses else { return [] }
-        var found: [(Row, UInt64)] = []
-        var next = uses.oldest
-        while let slot = next, found.count < limit, uses.stamp(of: slot) <= stamp {
-            if !isCleared(rows[slot]) { found.append((rows[slot], uses.stamp(of: slot))) }
-            next = uses.newer(than: slot)
-        }
-        return found
-    }
-
     /// Takes out every row whose file number is below `number`, or those of one namespace. O(n).
     mutating func remove(_ namespace: Namespace? = nil, below number: UInt64) -> [Row] {
         rows.indices.filter { slot in
             let row = rows[slot]
             return row.file != 0 && row.file < number && namespace ?? row.namespace == row.namespace && !isCleared(row)
-        }.map { slot in
-            table.remove(tag: rows[slot].name.tag, slot: slot)
-            return vacate(slot)
-        }
+        }.map { vacate($0) }
     }
 
     mutating func beginLoading() {
@@ -257,7 +202,9 @@ struct Manifest: Sendable {
     }
 
     func slot(_ key: Key) -> Int? {
-        table.slot(tag: key.tag) { key.matches(rows[$0]) }
+        table.slot(tag: key.tag) { slot in
+            key.text.hasSameBytes(as: rows[slot].key) && key.namespace == rows[slot].namespace
+        }
     }
 
     private func liveSlot(_ key: Key) -> Int? {
@@ -276,7 +223,6 @@ struct Manifest: Sendable {
 
     /// Takes a row out that is none any more, and keeps it until somebody asks for its file.
     private mutating func evacuate(_ slot: Int) {
-        table.remove(tag: rows[slot].name.tag, slot: slot)
         evacuated.append(rows[slot])
         free(slot)
     }
@@ -305,6 +251,7 @@ struct Manifest: Sendable {
     }
 
     private mutating func free(_ slot: Int) {
+        table.remove(slot)
         rows[slot] = Self.vacant
         free.append(UInt32(slot))
         uses?.remove(slot)

@@ -9,21 +9,21 @@ extension MemoryCache {
     /// Sees to the release of what waits, after a call has added to it.
     @usableFromInline
     func release(_ demand: ReleaseDemand) {
-        if configuration.release == .inline { releaseWaiting() } else { releaseBehind(demand) }
+        if configuration.release == .inline { releaseWaiting(demand) } else { releaseBehind(demand) }
     }
 
     /// The same for a caller that holds locks.
     func releaseBehind(_ demand: ReleaseDemand) {
         switch demand {
         case .none: break
-        case .soon: queue.asyncAfter(deadline: .now() + Self.delay) { [weak self] in self?.releaseWaiting() }
-        case .now: queue.async { [weak self] in self?.releaseWaiting() }
+        case .soon: queue.asyncAfter(deadline: .now() + Self.delay) { [weak self] in self?.releaseWaiting(.soon) }
+        case .now: queue.async { [weak self] in self?.releaseWaiting(.now) }
         }
     }
 
     /// Tells of what waits and releases it, on this thread.
-    private func releaseWaiting() {
-        let (emptied, removed) = table.withLock { $0.takeWaiting() }
+    private func releaseWaiting(_ demand: ReleaseDemand) {
+        let (emptied, removed) = table.withLock { $0.takeWaiting(demand) }
         for all in emptied {
             tell(all.before)
             observer?(.cleared(all.count))

@@ -28,14 +28,19 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         self.init(configuration: configuration, clock: configuration.clock)
     }
 
-    /// Creates a cache in another time, the tests' or that of a disk tier; it tells an observer what leaves.
+    /// Creates a cache in another time, the tests' or that of a disk tier; it tells an observer what leaves. One that is attached
+    /// to a disk tier releases nothing in the caller's locks.
     init(
-        configuration: Configuration, clock: any Clock, observer: (@Sendable (MemoryRemovals<Key>) -> Void)? = nil
+        configuration: Configuration, clock: any Clock, isAttached: Bool = false,
+        observer: (@Sendable (MemoryRemovals<Key>) -> Void)? = nil
     ) {
         self.configuration = configuration
         self.observer = observer
         costOfValue = configuration.cost
-        table = Lock(Table(tellsKeys: configuration.onRemove != nil || observer != nil))
+        table = Lock(
+            Table(
+                tellsKeys: configuration.onRemove != nil || observer != nil,
+                returnsReplaced: configuration.release == .inline && !isAttached))
         time = MemoryTime(clock)
         defaultTTL = configuration.defaultTTL
         countLimit = max(0, configuration.countLimit ?? .max)
@@ -85,12 +90,12 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
             removeValue(forKey: key)
             return
         }
-        let entry = Table.Entry(value, for: key, life: life, used: now, cost: max(0, cost))
-        let demand = table.withLock { table in
-            table.insert(entry, tag: tag)
+        let (replaced, demand) = table.withLock { table in
+            let replaced = table.insert(value, for: key, tag: tag, life: life, cost: max(0, cost), at: now)
             table.evict(count: countLimit, cost: costLimit)
-            return table.takeDemand()
+            return (replaced, table.takeDemand())
         }
+        _ = consume replaced
         if demand != .none { release(demand) }
     }
 

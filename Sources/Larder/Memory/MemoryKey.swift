@@ -30,6 +30,6 @@ enum MemoryKey {
 
     @usableFromInline
     static func areSame(text left: String, _ right: String) -> Bool {
-        Larder.Key.areSame(left, right)
+        left.hasSameBytes(as: right)
     }
 }

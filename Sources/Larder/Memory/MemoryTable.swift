@@ -17,14 +17,18 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// What is still to be released; before it goes what was there when all was removed.
     @usableFromInline var removed: ContiguousArray<MemoryRemoval<Key, Value>> = []
     @usableFromInline var emptied: ContiguousArray<EmptiedMemory<Key, Value>> = []
-    @usableFromInline var demanded = ReleaseDemand.none
+    /// What has been asked for and is not yet done.
+    @usableFromInline var demands = ReleaseDemands()
 
     /// Whether what leaves is to be told with its key.
     @usableFromInline let tellsKeys: Bool
+    /// Whether a value that is replaced is handed to the caller instead of waiting.
+    @usableFromInline let returnsReplaced: Bool
 
     @inlinable
-    init(tellsKeys: Bool) {
+    init(tellsKeys: Bool, returnsReplaced: Bool) {
         self.tellsKeys = tellsKeys
+        self.returnsReplaced = returnsReplaced && !tellsKeys
     }
 
     /// Returns a fresh value and notes the use. O(1).
@@ -53,32 +57,36 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return slots[slot]
     }
 
-    /// Puts a value in, as the one used last. O(1) amortised.
+    /// Puts a value in, as the one used last; returns the one that it replaces, if that is to be released at once. O(1) amortised.
     @inlinable
-    mutating func insert(_ entry: consuming Entry, tag: UInt32) {
+    mutating func insert(
+        _ value: consuming Value, for key: Key, tag: UInt32, life: MemoryLife, cost: Int, at now: Timestamp
+    ) -> Value? {
         statistics.stores &+= 1
-        cost &+= entry.cost
-        if let slot = slot(entry.key, tag) {
-            cost &-= slots[slot].cost
-            swap(&slots[slot].value, &entry.value)
-            slots[slot].life = entry.life
-            slots[slot].used = entry.used
-            slots[slot].cost = entry.cost
-            removed.append(MemoryRemoval(entry.value, of: tellsKeys ? entry.key : nil, cause: .replaced))
-            order.moveToEnd(slot)
-            return
+        self.cost &+= cost
+        guard let slot = slot(key, tag) else {
+            let slot = slots.insert(Entry(value, for: key, life: life, used: now, cost: cost))
+            table.insert(tag: tag, slot: slot)
+            order.append(slot)
+            count &+= 1
+            return nil
         }
-        let slot = slots.insert(entry)
-        table.insert(tag: tag, slot: slot)
-        order.append(slot)
-        count &+= 1
+        self.cost &-= slots[slot].cost
+        swap(&slots[slot].value, &value)
+        slots[slot].life = life
+        slots[slot].used = now
+        slots[slot].cost = cost
+        order.moveToEnd(slot)
+        if returnsReplaced { return value }
+        removed.append(MemoryRemoval(value, of: tellsKeys ? key : nil, cause: .replaced))
+        return nil
     }
 
     /// Takes an entry out. O(1).
     @inlinable
     mutating func remove(_ key: Key, tag: UInt32) -> Entry? {
         guard let slot = slot(key, tag) else { return nil }
-        return vacate(slot, tag: tag)
+        return vacate(slot)
     }
 
     /// Evicts what was used longest ago until limits are obeyed, at most `limit` entries; true when there may be more. O(1) for
@@ -101,8 +109,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     @inlinable
-    mutating func vacate(_ slot: Int, tag: UInt32) -> Entry {
-        table.remove(tag: tag, slot: slot)
+    mutating func vacate(_ slot: Int) -> Entry {
+        table.remove(slot)
         order.remove(slot)
         let entry = slots.remove(slot)
         count &-= 1
@@ -113,24 +121,22 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Tells whether somebody has to be asked to release what waits; not twice for the same.
     @inlinable
     mutating func takeDemand() -> ReleaseDemand {
-        let demand = emptied.isEmpty ? ReleaseDemand(waiting: removed.count) : .now
-        if demand.rawValue <= demanded.rawValue { return .none }
-        demanded = demand
-        return demand
+        if removed.isEmpty && emptied.isEmpty { return .none }
+        return demands.add(emptied.isEmpty && removed.count < ReleaseDemands.most ? .soon : .now)
     }
 
     /// Hands over what waits. Nobody else has a reference to it then: who lets go of it releases it.
-    mutating func takeWaiting() -> (
+    mutating func takeWaiting(_ demand: ReleaseDemand) -> (
         emptied: ContiguousArray<EmptiedMemory<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
     ) {
-        demanded = .none
+        demands.meet(demand)
         defer { emptied = [] }
         return (emptied, takeRemoved())
     }
 
     private mutating func takeRemoved() -> ContiguousArray<MemoryRemoval<Key, Value>> {
         var taken: ContiguousArray<MemoryRemoval<Key, Value>> = []
-        taken.reserveCapacity(min(removed.count, ReleaseDemand.most))
+        taken.reserveCapacity(min(removed.count, ReleaseDemands.most))
         swap(&taken, &removed)
         return taken
     }
@@ -154,7 +160,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Takes an entry out and leaves it to be released.
     mutating func drop(_ slot: Int, _ cause: RemovalCause) {
-        let entry = vacate(slot, tag: MemoryKey.tag(slots[slot].key))
+        let entry = vacate(slot)
         removed.append(MemoryRemoval(entry.value, of: tellsKeys ? entry.key : nil, cause: cause))
         statistics.note(cause)
     }

@@ -1,13 +1,30 @@
 /// How urgent it is to release what has left the memory.
 @usableFromInline
-enum ReleaseDemand: UInt8, Sendable {
+enum ReleaseDemand: Sendable {
     case none, soon, now
+}
 
-    /// Values that may wait.
+/// What has been asked for, so that nobody asks twice.
+@usableFromInline
+struct ReleaseDemands: Sendable {
+    /// Values that may wait for their time.
     @usableFromInline static let most = 2048
 
+    @usableFromInline var isSoon = false
+    @usableFromInline var isNow = false
+
     @inlinable
-    init(waiting: Int) {
-        self = waiting == 0 ? .none : waiting < Self.most ? .soon : .now
+    init() {}
+
+    /// Returns the demand, unless it is under way.
+    @inlinable
+    mutating func add(_ demand: ReleaseDemand) -> ReleaseDemand {
+        if isNow || isSoon && demand == .soon { return .none }
+        if demand == .now { isNow = true } else { isSoon = true }
+        return demand
+    }
+
+    mutating func meet(_ demand: ReleaseDemand) {
+        if demand == .now { isNow = false } else { isSoon = false }
     }
 }

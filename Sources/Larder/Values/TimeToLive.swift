@@ -23,6 +23,9 @@ public struct TimeToLive: Hashable, Sendable {
         self.init(.span(duration.milliseconds))
     }
 
+    /// Milliseconds.
+    private static let day: Int64 = 86_400_000
+
     /// The life that the cache is configured with: one day, unless changed.
     public static let `default` = TimeToLive(.standard)
     /// No expiry at all.
@@ -53,18 +56,18 @@ public struct TimeToLive: Hashable, Sendable {
     }
 
     /// The same, or another where this is the default.
-    func or(_ other: TimeToLive) -> TimeToLive { kind == .standard ? other : self }
+    func or(_ other: TimeToLive) -> TimeToLive {
+        if case .standard = kind { other } else { self }
+    }
 
     /// Returns the life that begins at `now`; nil for "do not keep".
     func life(from now: Timestamp, default standard: TimeToLive) -> Life? {
-        switch kind {
+        switch or(standard).kind {
         case .standard:
             // A default of "default" is one day.
-            return standard.kind == .standard
-                ? TimeToLive.days(1).life(from: now, default: .forever) : standard.life(from: now, default: .forever)
-        case .span(let ttl) where ttl <= 0:
-            return nil
+            return Life(expires: now.advanced(byMilliseconds: Self.day), ttl: Self.day)
         case .span(let ttl):
+            if ttl <= 0 { return nil }
             let expires = now.advanced(byMilliseconds: ttl)
             return expires.milliseconds == Life.unlimited ? .forever : Life(expires: expires, ttl: ttl)
         case .until(let date):

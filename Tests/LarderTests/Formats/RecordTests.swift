@@ -77,7 +77,7 @@ struct RecordTests {
                 Issue.record("not read: \(text.prefix(200))")
                 continue
             }
-            #expect(Key.areSame(read.key, key))
+            #expect(read.key.hasSameBytes(as: key))
             #expect(read.file == row.file && read.life == row.life && read.checksum == row.checksum)
             #expect(read.attachments?.metadata == [key: key])
             #expect(Self.text(.set(read)) == text)

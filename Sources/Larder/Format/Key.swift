@@ -1,4 +1,4 @@
-import Foundation
+import LarderFiles
 
 /// What identifies an entry, as the index knows it: the text of its key, its namespace, and the hash of both.
 ///
@@ -25,26 +25,11 @@ struct Key: Sendable {
 
     /// The part of the hash by which a shard finds the key.
     var tag: UInt32 { UInt32(truncatingIfNeeded: hash) }
-
-    /// True when the row is this key's: the same UTF-8 bytes, in key and namespace. O(length).
-    func matches(_ row: Row) -> Bool {
-        Self.areSame(text, row.key) && namespace == row.namespace
-    }
-
-    static func areSame(_ left: String, _ right: String) -> Bool {
-        let outcome = left.utf8.withContiguousStorageIfAvailable { left in
-            right.utf8.withContiguousStorageIfAvailable { right in
-                left.count == right.count
-                    && (left.isEmpty || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0)
-            }
-        }
-        return (outcome ?? nil) ?? left.utf8.elementsEqual(right.utf8)
-    }
 }
 
 extension Key: Hashable {
     static func == (left: Key, right: Key) -> Bool {
-        left.hash == right.hash && areSame(left.text, right.text) && left.namespace == right.namespace
+        left.hash == right.hash && left.text.hasSameBytes(as: right.text) && left.namespace == right.namespace
     }
 
     func hash(into hasher: inout Hasher) {

@@ -20,7 +20,7 @@ struct Namespace: Sendable {
 
 extension Namespace: Hashable {
     static func == (left: Namespace, right: Namespace) -> Bool {
-        left.seed == right.seed && Key.areSame(left.name, right.name)
+        left.seed == right.seed && left.name.hasSameBytes(as: right.name)
     }
 
     func hash(into hasher: inout Hasher) {
