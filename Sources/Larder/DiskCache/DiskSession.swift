@@ -30,12 +30,17 @@ final class DiskSession: Sendable {
         try store.close { store.leave(listener) }
     }
 
-    /// Runs `ending` when the session ends, or when the answer is called: once, and not at all after the end.
+    /// Runs `ending` once: when the session ends, or at once when it has, or when the answer is called.
     func atEnd(_ ending: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
-        let number = state.withLock { state in
+        let number = state.withLock { state -> Int? in
+            if state.isClosed { return nil }
             state.last += 1
             state.endings[state.last] = ending
             return state.last
+        }
+        guard let number else {
+            ending()
+            return {}
         }
         return { [weak self] in
             let ending = self?.state.withLock { $0.endings.removeValue(forKey: number) }

@@ -74,6 +74,18 @@ struct TierEventTests {
         #expect(disk.store.index.tierCount == 0)
     }
 
+    @Test("what listens to a cache that is closed, or is attached to it, ends at once")
+    func afterTheEnd() async throws {
+        let disk = try World().open()
+        try disk.setString("v", forKey: "k")
+        try disk.close()
+        for await _ in disk.events { Issue.record("a closed cache has no events") }
+        let cache = Cache<String>(disk: disk, namespace: "")
+        for await _ in cache.events { Issue.record("a closed cache has no events") }
+        #expect(await cache.value(forKey: "k") == nil)
+        #expect(disk.store.index.tierCount == 0 && !disk.store.events.isListening)
+    }
+
     @Test("a slow reader misses the oldest events and no caller waits for it")
     func slowReader() async throws {
         let disk = try World { $0.saveDelay = .seconds(1000) }.open()
