@@ -10,8 +10,8 @@ final class AttachedMemory<Value: Sendable>: MemoryTier {
         self.namespace = namespace
     }
 
-    func invalidate(_ key: String) {
-        memory.invalidate(key)
+    func invalidate(_ key: String, _ cause: RemovalCause) {
+        memory.invalidate(key, cause)
     }
 
     func invalidateAll() {
@@ -21,9 +21,9 @@ final class AttachedMemory<Value: Sendable>: MemoryTier {
 
 extension MemoryCache {
     /// Drops a value because that on disk changes; it is released behind.
-    func invalidate(_ key: Key) {
+    func invalidate(_ key: Key, _ cause: RemovalCause) {
         let demand = table.withLock { table in
-            table.drop(key, tag: MemoryKey.tag(key), .removed)
+            table.drop(key, tag: MemoryKey.tag(key), cause)
             return table.takeDemand()
         }
         releaseBehind(demand)
@@ -59,7 +59,8 @@ extension MemoryCache {
             if cost > costLimit {
                 table.drop(key, tag: tag, .cost)
             } else {
-                let replaced = table.insert(value, for: key, tag: tag, life: life, cost: max(0, cost), at: now)
+                let replaced = table.insert(
+                    value, for: key, tag: tag, life: life, cost: MemoryEntry<Key, Value>.bounded(cost), at: now)
                 assert(replaced == nil, "it would be released with the caller's locks held")
                 table.evict(count: countLimit, cost: costLimit)
             }

@@ -59,7 +59,7 @@ extension Cache {
         guard let front else {
             return memory?.discard(key) ?? false
         }
-        return try await front.disk.store.lane.run { () throws(CacheError) in try front.disk.removeValue(forKey: key) }
+        return try await front.disk.store.lane.run { () throws(CacheError) in try front.remove(key) }
     }
 
     /// Removes every value of this cache, its namespace's or all, from both tiers. O(1); the files are deleted behind.
@@ -70,7 +70,7 @@ extension Cache {
             memory?.removeAll()
             return
         }
-        try await front.disk.store.lane.run { () throws(CacheError) in try front.disk.removeAll() }
+        try await front.disk.store.lane.run { () throws(CacheError) in try front.removeAll() }
     }
 
     private func lookupOnDisk(_ key: String) async -> Lookup<Value>? {

@@ -71,7 +71,8 @@ public final class Cache<Value: Sendable>: Sendable {
         self.memory = memory
         let attached = memory.map { AttachedMemory($0, of: space) }
         front = DiskFront(
-            disk: disk, coder: coder, attached: attached, cost: configuration.cost, defaultTTL: configuration.defaultTTL
+            disk: disk, coder: coder, attached: attached, cost: configuration.costInMemory,
+            defaultTTL: configuration.defaultTTL
         )
         slides = disk.store.settings.slidingExpiry
         defaultTTL = configuration.defaultTTL

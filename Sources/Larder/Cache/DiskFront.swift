@@ -27,12 +27,7 @@ struct DiskFront<Value: Sendable>: Sendable {
             store.report(CacheError(code: .undecodable, message: message, path: disk.directory.path), of: key)
             return nil
         }
-        if let attached {
-            let cost = cost(of: value, size: data.count)
-            store.index.promote(row, key, to: attached) { row in
-                attached.memory.insert(value, forKey: text, life: MemoryLife(row), cost: cost)
-            }
-        }
+        if let promotion = promotion(of: value, text, size: data.count) { store.index.promote(row, key, promotion) }
         return Lookup(value, in: .disk, life: MemoryLife(row), at: now)
     }
 
@@ -53,29 +48,44 @@ struct DiskFront<Value: Sendable>: Sendable {
             _ = try store.remove(key, at: now)
             return
         }
-        let cost = attached == nil ? 0 : cost(of: value, size: data.count)
         let attachments = disk.attachments(metadata)
+        let promotion = promotion(of: value, text, size: data.count)
         try data.withBytes { bytes throws(CacheError) in
-            try store.set(bytes, for: key, life: life, attachments: attachments, at: now) { row in
-                attached?.memory.insert(value, forKey: text, life: MemoryLife(row), cost: cost)
-            }
+            try store.set(bytes, for: key, life: life, attachments: attachments, at: now, promotion: promotion)
         }
     }
 
-    private func cost(of value: Value, size: Int) -> Int {
-        cost.map { $0(value, size) } ?? size
+    /// The cost is asked for here, where no lock is held.
+    private func promotion(of value: Value, _ text: String, size: Int) -> Promotion? {
+        guard let attached else { return nil }
+        let cost = cost.map { $0(value, size) } ?? size
+        return Promotion(tier: attached) { row in
+            attached.memory.insert(value, forKey: text, life: MemoryLife(row), cost: cost)
+        }
+    }
+
+    /// Removes a value from both tiers, also one that somebody has put into the memory alone.
+    func remove(_ text: String) throws(CacheError) -> Bool {
+        let isRemoved = try disk.removeValue(forKey: text)
+        attached?.invalidate(text, .removed)
+        return isRemoved
+    }
+
+    func removeAll() throws(CacheError) {
+        try disk.removeAll()
+        attached?.invalidateAll()
     }
 
     /// Notes that a value was read in memory, where reading renews lives; nil when the disk does not have it any more.
     func slide(_ text: String) -> MemoryLife? {
         let key = disk.key(text)
         let now = disk.now
-        let row = disk.readableStore?.index.withShard(of: key) { shard in
-            shard.manifest.use(key, at: now, sliding: true)
+        let life = disk.readableStore?.index.withShard(of: key) { shard -> MemoryLife? in
+            guard let row = shard.manifest.use(key, at: now, sliding: true) else { return nil }
+            let life = MemoryLife(row)
+            attached?.memory.setLife(life, forKey: text)
+            return life
         }
-        guard let row = row ?? nil else { return nil }
-        let life = MemoryLife(row)
-        attached?.memory.setLife(life, forKey: text)
-        return life
+        return life ?? nil
     }
 }

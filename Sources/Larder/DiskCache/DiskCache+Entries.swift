@@ -68,7 +68,8 @@ extension DiskCache {
     /// Removes every entry in the directory, or in this namespace. O(1); the files are deleted behind.
     ///
     /// - Parameter progress: Told, from time to time and on a queue of its own, how many files of how many have been deleted.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there. With `.powerSafe` also when everything is gone
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there, but for what of a namespace had to make room on a
+    ///   full disk. With `.powerSafe` also when everything is gone
     ///   but that could not be synced: a power cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         if space == .none { return try openStore.removeAll(progress: progress) }

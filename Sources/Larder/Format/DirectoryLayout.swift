@@ -5,7 +5,8 @@ import LarderFiles
 ///     manifest.json, manifest.plist     the last saved index, in the one format or the other
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
-///     entries/<sequence number>         one file per entry, or the tombstone of a namespace
+///     entries/<sequence number>         one file per entry
+///     entries/40<number>                the tombstone of a namespace
 ///     entries/80<number>                a file that is being copied in, until it has its footer and its number
 ///     trash/<sequence number>/          what removeAll renamed here, until it is deleted
 ///
@@ -22,6 +23,19 @@ enum DirectoryLayout: Hashable {
 
     /// The mark in the number of a file that is being copied in. No record ever has such a number.
     private static let stagedMark: UInt64 = 1 << 63
+
+    /// The mark in the number of a tombstone, so that an opening finds it by its name.
+    private static let tombstoneMark: UInt64 = 1 << 62
+
+    static func tombstoneNumber(_ number: UInt64) -> UInt64 { number | tombstoneMark }
+
+    /// Returns the number of a change from the name of its tombstone; nil when it is the name of something else.
+    static func number(ofTombstone name: UInt64) -> UInt64? {
+        guard name & tombstoneMark != 0, case let number = name & ~tombstoneMark, number <= Record.lastNumber else {
+            return nil
+        }
+        return number
+    }
 
     static func stagedNumber(_ number: UInt64) -> UInt64 { number | stagedMark }
 

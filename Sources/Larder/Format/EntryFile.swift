@@ -18,8 +18,8 @@ import LarderFiles
 ///
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
 ///
-/// A *tombstone* is a file without payload whose record is the `clear` of a namespace. It is there for as long as files are that
-/// it speaks of: so they stay dead when the index is lost.
+/// A *tombstone* is such a file without payload whose record is the `clear` of a namespace. It is there for as long as files are
+/// that it speaks of: so they stay dead when the index is lost.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32
@@ -29,8 +29,6 @@ enum EntryFile {
     /// What the end of a file says.
     enum Footer {
         case valid(Row)
-        /// Of a tombstone: everything in a namespace with a lower number is dead.
-        case cleared(Namespace)
         /// The record is longer than what was read: this many bytes from the end are needed.
         case longer(Int)
         /// A footer of a newer format: left alone.
@@ -53,6 +51,17 @@ enum EntryFile {
         printer.append(.clear(namespace: namespace, number: number))
         appendTrailer(to: &printer, recordLength: printer.bytes.count, life: .forever, change: number)
         return printer.bytes
+    }
+
+    /// Reads a whole tombstone: everything in the namespace with a lower number than its own is dead. Nil when it is none, or torn.
+    static func namespace(ofTombstone number: UInt64, _ bytes: UnsafeRawBufferPointer) -> Namespace? {
+        let length = bytes.count - trailerLength
+        guard length > 0, case let trailer = bytes.part(length..<bytes.count),
+            let check = recordCheck(inTrailer: trailer), word(trailer, at: 40) == UInt64(length),
+            XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == check,
+            case .clear(let namespace?, number)? = RecordScanner.record(on: bytes.part(0..<length))
+        else { return nil }
+        return namespace
     }
 
     /// Prints a life slot by itself, to overwrite one.
@@ -88,12 +97,9 @@ enum EntryFile {
         let footerLength = Int(length) + trailerLength
         if footerLength > tail.count { return .longer(footerLength) }
         let record = UnsafeRawBufferPointer(rebasing: tail.suffix(footerLength).dropLast(trailerLength))
-        guard XXH64.hash(record, seed: length) == check else { return .invalid }
-        guard case .set(var row)? = RecordScanner.record(on: record) else {
-            if case .clear(let namespace?, number)? = RecordScanner.record(on: record) { return .cleared(namespace) }
-            return .invalid
-        }
-        guard row.file == number, row.size == fileSize - footerLength else { return .invalid }
+        guard XXH64.hash(record, seed: length) == check, case .set(var row)? = RecordScanner.record(on: record),
+            row.file == number, row.size == fileSize - footerLength
+        else { return .invalid }
         if let (life, change) = slot(in: trailer, recordCheck: check) {
             row.life = life
             row.change = max(row.change, change)

@@ -38,7 +38,9 @@ struct Fields {
             return .used(
                 key: name, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
         case .clear:
-            return number.map { .clear(namespace: namespace.map { Namespace($0) }, number: $0) }
+            // A clear of no namespace would be one of everything.
+            guard let number, namespace != "" else { return nil }
+            return .clear(namespace: namespace.map { Namespace($0) }, number: number)
         case .closed:
             return number.map { .closed(number: $0) }
         case nil:

@@ -24,6 +24,11 @@ struct Row: Sendable {
     /// What identifies the entry. O(length).
     var name: Key { Key(key, in: namespace) }
 
+    /// True when both speak of one file. The number alone is not enough: another directory may have taken the place of the first.
+    func isSameValue(as other: Row) -> Bool {
+        file == other.file && checksum == other.checksum && stored == other.stored
+    }
+
     /// True when a read may return the entry.
     func isFresh(at now: Timestamp) -> Bool {
         !life.isExpired(at: now) && !life.isFromFuture(stored: stored, at: now)

@@ -18,6 +18,12 @@ final class Index: Sendable {
     private struct Cell {
         var shard = Shard()
         var tiers: [any MemoryTier] = []
+
+        func invalidate(_ key: Key, _ cause: RemovalCause) {
+            for tier in tiers where tier.namespace == key.namespace { tier.invalidate(key.text, cause) }
+        }
+
+        func hasTier(_ tier: any MemoryTier) -> Bool { tiers.contains { $0 === tier } }
     }
 
     /// With `keepsOrder` the order of use is known from the beginning.
@@ -37,19 +43,30 @@ final class Index: Sendable {
 
     /// The same for what changes the value or the life of a key: no memory tier has it any more when somebody can see the
     /// change.
-    func change<Result>(_ key: Key, _ body: (inout Shard) -> Result) -> Result {
+    func change<Result>(_ key: Key, _ cause: RemovalCause, _ body: (inout Shard) -> Result) -> Result {
         withCell(at: key.shard) { cell in
-            for tier in cell.tiers where tier.namespace == key.namespace { tier.invalidate(key.text) }
+            cell.invalidate(key, cause)
             return body(&cell.shard)
         }
     }
 
+    /// Puts a row in, and its value into the memory tier that it came through, if that is still attached. Returns the row that it
+    /// replaces.
+    func publish(_ row: Row, for key: Key, _ promotion: Promotion?) -> Row? {
+        withCell(at: key.shard) { cell in
+            cell.invalidate(key, .replaced)
+            let old = cell.shard.manifest.publish(row, for: key)
+            if let promotion, cell.hasTier(promotion.tier) { promotion.insert(row) }
+            return old
+        }
+    }
+
     /// The same for changes that say afterwards whose they were.
-    func change(at position: Int, _ body: (inout Shard) -> [Row]) -> [Row] {
+    func change(at position: Int, _ cause: RemovalCause, _ body: (inout Shard) -> [Row]) -> [Row] {
         withCell(at: position) { cell in
             let rows = body(&cell.shard)
             for tier in cell.tiers {
-                for row in rows where row.namespace == tier.namespace { tier.invalidate(row.key) }
+                for row in rows where row.namespace == tier.namespace { tier.invalidate(row.key, cause) }
             }
             return rows
         }
@@ -99,14 +116,13 @@ final class Index: Sendable {
         return gone
     }
 
-    /// Runs `body` with what the index says of a row by now, unless its value has been replaced or has gone, or the tier is not
-    /// attached any more. Nobody changes the key meanwhile.
-    func promote(_ row: Row, _ key: Key, to tier: any MemoryTier, _ body: (Row) -> Void) {
+    /// Puts a value that was read into a memory tier, with what the index says of it by now; unless it has been replaced or has
+    /// gone, or the tier is not attached any more.
+    func promote(_ row: Row, _ key: Key, _ promotion: Promotion) {
         withCell(at: key.shard) { cell in
-            guard let current = cell.shard.manifest.row(key), current.file == row.file,
-                cell.tiers.contains(where: { $0 === tier })
+            guard let current = cell.shard.manifest.row(key), current.isSameValue(as: row), cell.hasTier(promotion.tier)
             else { return }
-            body(current)
+            promotion.insert(current)
         }
     }
 

@@ -29,7 +29,7 @@ struct IndexReplay {
         case .remove(let key, _), .life(let key, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
         case .clear(nil, let number): clear(number)
         case .clear(let namespace?, let number):
-            clearedNamespaces[namespace] = max(number, clearedNamespaces[namespace] ?? 0)
+            clear(namespace, below: number)
         case .header, .closed, .unknown: break
         }
     }
@@ -47,9 +47,15 @@ struct IndexReplay {
         shards[key.shard].replay(record, of: key)
     }
 
+    /// Does again what a tombstone says was done.
+    mutating func clear(_ namespace: Namespace, below number: UInt64) {
+        lastNumber = max(lastNumber, number)
+        clearedNamespaces[namespace] = max(number, clearedNamespaces[namespace] ?? 0)
+    }
+
     private mutating func clear(_ number: UInt64) {
         cleared = max(cleared, number)
-        for position in shards.indices { _ = shards[position].manifest.remove(below: number) }
+        for position in shards.indices { shards[position].manifest.remove(below: number) }
     }
 
     /// Purges what has expired at `now`; its files go behind. Returns how many rows went.

@@ -163,12 +163,9 @@ struct Manifest: Sendable {
         expiries.reminders.first.map { $0.at <= now } ?? false
     }
 
-    /// Takes out every row whose file number is below `number`, or those of one namespace. O(n).
-    mutating func remove(_ namespace: Namespace? = nil, below number: UInt64) -> [Row] {
-        rows.indices.filter { slot in
-            let row = rows[slot]
-            return row.file != 0 && row.file < number && namespace ?? row.namespace == row.namespace && !isCleared(row)
-        }.map { vacate($0) }
+    /// Takes out every row whose file number is below `number`. O(n).
+    mutating func remove(below number: UInt64) {
+        for slot in rows.indices where rows[slot].file != 0 && rows[slot].file < number { _ = vacate(slot) }
     }
 
     mutating func beginLoading() {

@@ -4,8 +4,15 @@ protocol MemoryTier: AnyObject, Sendable {
     var namespace: Namespace { get }
 
     /// Drops the value of a key.
-    func invalidate(_ key: String)
+    func invalidate(_ key: String, _ cause: RemovalCause)
 
     /// Drops all values.
     func invalidateAll()
+}
+
+/// A value that goes into a memory tier at the moment when it can be seen on disk.
+struct Promotion {
+    let tier: any MemoryTier
+    /// Is given the row by which the value is known; like the tier's own methods.
+    let insert: (Row) -> Void
 }

@@ -67,11 +67,6 @@ struct Shard: Sendable {
         return true
     }
 
-    /// Takes the rows of a namespace out for good, up to a file number.
-    mutating func remove(_ namespace: Namespace, below number: UInt64) {
-        _ = doomed(manifest.remove(namespace, below: number))
-    }
-
     private mutating func doomed(_ rows: [Row]) -> [Row] {
         for row in rows {
             let key = row.name

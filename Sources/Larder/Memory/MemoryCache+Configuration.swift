@@ -26,8 +26,8 @@ extension MemoryCache {
         public var removesAllInBackground = true
         /// Is told of memory pressure and of the background, before anything is removed. None.
         public var onSystemCondition: (@Sendable (SystemCondition) -> Void)?
-        /// Is given every value that leaves other than by being asked for, and why, where and when it is released. It may call the
-        /// cache. None.
+        /// Is given every value that leaves, but for what `removeValue` returns and what is there when the cache itself goes; and why,
+        /// where and when it is released. It may call the cache. None.
         public var onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: CacheEvent.Kind) -> Void)?
         /// Tells the time. It must be quick and must not call the cache. The system's clock.
         public var now: @Sendable () -> Date = { Date() } {

@@ -9,6 +9,7 @@ extension MemoryCache {
     /// Sees to the release of what waits, after a call has added to it.
     @usableFromInline
     func release(_ demand: ReleaseDemand) {
+        if demand == .none { return }
         if configuration.release == .inline { releaseWaiting(demand) } else { releaseBehind(demand) }
     }
 
@@ -21,27 +22,61 @@ extension MemoryCache {
         }
     }
 
+    /// Drops a value that is not to be kept; it is released like any other.
+    @usableFromInline
+    func drop(_ key: Key, _ cause: RemovalCause) {
+        let demand = table.withLock { table in
+            table.drop(key, tag: MemoryKey.tag(key), cause)
+            return table.takeDemand()
+        }
+        release(demand)
+    }
+
     /// Tells of what waits and releases it, on this thread.
     private func releaseWaiting(_ demand: ReleaseDemand) {
+        departure(demand).tell()
+    }
+
+    /// Takes out what waits.
+    func departure(_ demand: ReleaseDemand) -> Departure {
         let (emptied, removed) = table.withLock { $0.takeWaiting(demand) }
-        for all in emptied {
-            tell(all.before)
-            observer?(.cleared(all.count))
-            guard let onRemove = configuration.onRemove else { continue }
-            all.slots.forEach { onRemove($0.key, $0.value, .cleared) }
-        }
-        tell(removed)
+        return Departure(emptied: emptied, removed: removed, observer: observer, onRemove: configuration.onRemove)
     }
 
-    private func tell(_ removed: ContiguousArray<MemoryRemoval<Key, Value>>) {
-        for removal in removed {
-            guard let key = removal.key else { return }
-            observer?(.left(key, removal.cause))
-            configuration.onRemove?(key, removal.value, removal.cause.kind)
+    /// Takes out everything, of which nobody is told.
+    func rest() -> Departure {
+        table.withLock { $0.removeAll() }
+        return Departure(
+            emptied: table.withLock { $0.takeWaiting(.now) }.emptied, removed: [], observer: nil, onRemove: nil)
+    }
+
+    /// What leaves, with those who want to know: nobody else has a reference to it.
+    struct Departure: Sendable {
+        let emptied: ContiguousArray<EmptiedMemory<Key, Value>>
+        let removed: ContiguousArray<MemoryRemoval<Key, Value>>
+        let observer: (@Sendable (MemoryRemovals<Key>) -> Void)?
+        let onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: CacheEvent.Kind) -> Void)?
+
+        func tell() {
+            if observer == nil && onRemove == nil { return }
+            for all in emptied {
+                tell(all.before)
+                observer?(.cleared(all.count))
+                if let onRemove { all.slots.forEach { onRemove($0.key, $0.value, .cleared) } }
+            }
+            tell(removed)
+        }
+
+        private func tell(_ removed: ContiguousArray<MemoryRemoval<Key, Value>>) {
+            for removal in removed {
+                guard let key = removal.key else { continue }
+                observer?(.left(key, removal.cause))
+                onRemove?(key, removal.value, removal.cause.kind)
+            }
         }
     }
 
-    private var queue: DispatchQueue {
+    var queue: DispatchQueue {
         configuration.release == .main ? .main : .global(qos: .utility)
     }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 public import LarderFiles
 
 /// A cache in memory: values by key, each with a life and a cost, the least recently used evicted to obey limits.
@@ -56,6 +57,19 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         scheduleSweep()
     }
 
+    deinit {
+        // Handed over: a reference that stayed here could be the last one.
+        let departures = Lock([departure(.now), rest()])
+        let tellAll: @Sendable () -> Void = {
+            let all = departures.withLock { departures in
+                defer { departures = [] }
+                return departures
+            }
+            for departure in all { departure.tell() }
+        }
+        if configuration.release == .inline { tellAll() } else { queue.async(execute: tellAll) }
+    }
+
     /// Returns the value of a key; nil for a miss. O(1).
     @inlinable
     public func value(forKey key: Key) -> Value? {
@@ -87,11 +101,12 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         let tag = MemoryKey.tag(key)
         let now = time.now
         guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            removeValue(forKey: key)
+            drop(key, cost > costLimit ? .cost : .removed)
             return
         }
         let (replaced, demand) = table.withLock { table in
-            let replaced = table.insert(value, for: key, tag: tag, life: life, cost: max(0, cost), at: now)
+            let replaced = table.insert(
+                value, for: key, tag: tag, life: life, cost: MemoryEntry<Key, Value>.bounded(cost), at: now)
             table.evict(count: countLimit, cost: costLimit)
             return (replaced, table.takeDemand())
         }

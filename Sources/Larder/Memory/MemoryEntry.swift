@@ -18,6 +18,10 @@ struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
         self.cost = cost
     }
 
+    /// Costs that can be summed up: none below 0, and none beyond 1 TiB, or what else the unit is.
+    @inlinable
+    static func bounded(_ cost: Int) -> Int { min(max(0, cost), 1 << 40) }
+
     @inlinable var expires: Timestamp { life.expires }
 
     @inlinable
@@ -27,7 +31,7 @@ struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
 /// A value that has left the memory, and why.
 @usableFromInline
 struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
-    /// Nil when nobody wants to know.
+    /// Nil when the key is still in use and nobody wants to know.
     @usableFromInline let key: Key?
     @usableFromInline let value: Value
     @usableFromInline let cause: RemovalCause

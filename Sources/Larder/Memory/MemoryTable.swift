@@ -86,6 +86,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @inlinable
     mutating func remove(_ key: Key, tag: UInt32) -> Entry? {
         guard let slot = slot(key, tag) else { return nil }
+        statistics.note(.removed)
         return vacate(slot)
     }
 
@@ -160,8 +161,9 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Takes an entry out and leaves it to be released.
     mutating func drop(_ slot: Int, _ cause: RemovalCause) {
+        // The key too: its end may call the cache as well.
         let entry = vacate(slot)
-        removed.append(MemoryRemoval(entry.value, of: tellsKeys ? entry.key : nil, cause: cause))
+        removed.append(MemoryRemoval(entry.value, of: entry.key, cause: cause))
         statistics.note(cause)
     }
 

@@ -1,7 +1,7 @@
 /// Why an entry has left the memory.
 @usableFromInline
 enum RemovalCause: UInt8, Sendable {
-    case replaced, removed, expired, cleared, count, cost, age
+    case replaced, removed, expired, cleared, count, cost, age, evictedOnDisk
 
     /// The public word for it.
     var kind: CacheEvent.Kind {
@@ -10,7 +10,7 @@ enum RemovalCause: UInt8, Sendable {
         case .removed: .removed
         case .expired: .expired
         case .cleared: .cleared
-        case .count, .cost, .age: .evicted
+        case .count, .cost, .age, .evictedOnDisk: .evicted
         }
     }
 
@@ -19,7 +19,7 @@ enum RemovalCause: UInt8, Sendable {
         case .count: .count
         case .cost: .cost
         case .age: .age
-        case .replaced, .removed, .expired, .cleared: nil
+        case .replaced, .removed, .expired, .cleared, .evictedOnDisk: nil
         }
     }
 }

@@ -4,7 +4,10 @@ import LarderFiles
 
 /// Brings what async callers ask of the disk to its queue: at most two for each core at a time. The others wait without a thread.
 final class DiskLane: Sendable {
-    private typealias Job = @Sendable () -> Void
+    private struct Job: Sendable {
+        let work: @Sendable () -> Void
+        let qos: DispatchQoS
+    }
 
     private struct State {
         var running = 0
@@ -33,13 +36,17 @@ final class DiskLane: Sendable {
     func run<Result: Sendable, Failure: Error>(
         _ body: @escaping @Sendable () throws(Failure) -> Result
     ) async throws(Failure) -> Result {
+        let qos = DispatchQoS(Task.currentPriority)
         let result = await withCheckedContinuation { continuation in
-            submit { continuation.resume(returning: Swift.Result { () throws(Failure) -> Result in try body() }) }
+            let work: @Sendable () -> Void = {
+                continuation.resume(returning: Swift.Result { () throws(Failure) -> Result in try body() })
+            }
+            submit(Job(work: work, qos: qos))
         }
         return try result.get()
     }
 
-    private func submit(_ job: @escaping Job) {
+    private func submit(_ job: Job) {
         let mayRun = state.withLock { state in
             if state.running == limit {
                 state.waiting.append(job)
@@ -48,24 +55,28 @@ final class DiskLane: Sendable {
             state.running += 1
             return true
         }
-        if mayRun { queue.async { self.run(job) } }
+        if mayRun { begin(job) }
     }
 
-    /// Runs a job, and then those that have waited for it.
-    private func run(_ first: @escaping Job) {
-        var job = first
-        while true {
-            job()
-            guard let next = takeNext() else { return }
-            job = next
+    /// Each job in a block of its own: what it holds goes when it is done.
+    private func begin(_ job: Job) {
+        queue.async(qos: job.qos) {
+            job.work()
+            let next = self.state.withLock { state in
+                let next = state.take()
+                if next == nil { state.running -= 1 }
+                return next
+            }
+            if let next { self.begin(next) }
         }
     }
+}
 
-    private func takeNext() -> Job? {
-        state.withLock { state in
-            let job = state.take()
-            if job == nil { state.running -= 1 }
-            return job
-        }
+extension DispatchQoS {
+    fileprivate init(_ priority: TaskPriority) {
+        self =
+            if priority >= .high { .userInitiated } else if priority >= .medium {
+                .default
+            } else if priority >= .utility { .utility } else { .background }
     }
 }

@@ -10,6 +10,8 @@ final class EventCenter: Sendable {
 
     private struct State {
         var handlers: [Int: Handler] = [:]
+        /// What ends with the center.
+        var endings: [Int: @Sendable () -> Void] = [:]
         var next = 0
         var pending = 0
         var dropped = 0
@@ -36,13 +38,20 @@ final class EventCenter: Sendable {
         let (stream, continuation) = AsyncStream.makeStream(
             of: CacheEvent.self, bufferingPolicy: .bufferingNewest(Self.bound))
         let id = add { continuation.yield($0) }
+        state.withLock { $0.endings[id] = { continuation.finish() } }
         continuation.onTermination = { [weak self] _ in self?.remove(id) }
         return stream
     }
 
     func remove(_ id: Int) {
-        let handler = state.withLock { $0.handlers.removeValue(forKey: id) }
-        _ = consume handler
+        let (handler, ending) = state.withLock { state in
+            (state.handlers.removeValue(forKey: id), state.endings.removeValue(forKey: id))
+        }
+        _ = (consume handler, consume ending)
+    }
+
+    deinit {
+        for ending in state.withLock({ $0.endings }).values { ending() }
     }
 
     func post(_ event: @autoclosure () -> CacheEvent) {

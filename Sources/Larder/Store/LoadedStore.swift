@@ -11,4 +11,6 @@ struct LoadedStore {
     var hasTrash: Bool
     /// Files that a save that was killed has left.
     var leftovers: [DirectoryLayout]
+    /// The numbers of those that still have something to tell of.
+    var tombstones: Set<UInt64>
 }

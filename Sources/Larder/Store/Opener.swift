@@ -32,15 +32,19 @@ struct Opener {
     private func finish(_ replay: consuming IndexReplay, _ listing: RootListing, _ volume: Volume) throws(CacheError)
         -> LoadedStore
     {
-        let isClean = replay.isClean
-        let expired = replay.finish(at: now, keepingGraves: !isClean)
+        let isTrusted = replay.isClean || listing.isEmpty
+        let names = isTrusted ? [] : try numbers(in: volume)
+        // Before anybody reads: what they speak of is dead, whatever rows and files say.
+        let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: volume)
+        for (number, namespace) in tombstones.valid { replay.clear(namespace, below: number) }
+        let expired = replay.finish(at: now, keepingGraves: !replay.isClean)
         var loaded = LoadedStore(
             volume: volume, shards: replay.shards, lastNumber: replay.lastNumber, journals: replay.journals,
             reconciliation: Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
             expired: expired, hasTrash: listing.hasTrash,
-            leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
-        if isClean || listing.isEmpty { return loaded }
-        let names = try numbers(in: volume)
+            leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration),
+            tombstones: Set(tombstones.valid.map(\.number)))
+        if isTrusted { return loaded }
         let files = names.filter { $0 > 0 && $0 <= Record.lastNumber }
         loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0)
         let rows = loaded.shards.flatMap { shard in
@@ -49,9 +53,39 @@ struct Opener {
         let doomed = Set(loaded.shards.flatMap { $0.doomed.lazy.map(\.file) })
         loaded.reconciliation = Reconciliation(
             rows: rows, files: files.filter { !doomed.contains($0) },
-            leftovers: names.filter(DirectoryLayout.isStaged), cleared: replay.cleared,
-            clearedNamespaces: replay.clearedNamespaces, isDamaged: replay.journals.isDamaged)
+            leftovers: names.filter(DirectoryLayout.isStaged) + tombstones.torn, cleared: replay.cleared,
+            clearedNamespaces: replay.clearedNamespaces, tombstones: tombstones.valid,
+            isDamaged: replay.journals.isDamaged)
+        if tombstones.areUnread { loaded.reconciliation.leaveResidue() }
         return loaded
+    }
+
+    /// Tombstones: what they say, and the names of those that were not finished, whose call has not returned.
+    private struct Tombstones {
+        var valid: [(number: UInt64, namespace: Namespace)] = []
+        var torn: [UInt64] = []
+        var areUnread = false
+    }
+
+    private func read(_ numbers: [UInt64], in volume: Volume) throws(CacheError) -> Tombstones {
+        var tombstones = Tombstones()
+        for number in numbers {
+            let name = DirectoryLayout.tombstoneNumber(number)
+            do throws(Errno) {
+                guard let (file, size) = try fileSystem.openRegular(.number(name), in: volume.entries.file) else {
+                    continue
+                }
+                var bytes = [UInt8](repeating: 0, count: min(size, LineReader.longestRecord))
+                let count = try fileSystem.read(file.file, at: 0, into: &bytes)
+                let namespace = count < size ? nil : bytes.withBytes { EntryFile.namespace(ofTombstone: number, $0) }
+                if let namespace { tombstones.valid.append((number, namespace)) } else { tombstones.torn.append(name) }
+            } catch .io {
+                tombstones.areUnread = true
+            } catch {
+                throw CacheError(error, doing: "read a tombstone", path: volume.path(of: name))
+            }
+        }
+        return tombstones
     }
 
     /// What a save that was killed has left: temporary manifests, and journals that the manifest has made superfluous.

@@ -12,6 +12,8 @@ struct Reconciliation: Sendable {
     let cleared: UInt64
     /// The same for single namespaces.
     private(set) var clearedNamespaces: [Namespace: UInt64] = [:]
+    /// Clearings that the journal may not know of.
+    private var unrecorded: [(number: UInt64, namespace: Namespace)] = []
     /// Files that rows mentioned when the directory was opened.
     private var mentioned: Set<UInt64> = []
     /// Everything has been looked at.
@@ -32,8 +34,9 @@ struct Reconciliation: Sendable {
     /// finished.
     init(
         rows: [(key: Key, file: UInt64)], files: [UInt64], leftovers: [UInt64], cleared: UInt64,
-        clearedNamespaces: [Namespace: UInt64], isDamaged: Bool
+        clearedNamespaces: [Namespace: UInt64], tombstones: [(number: UInt64, namespace: Namespace)], isDamaged: Bool
     ) {
+        unrecorded = tombstones
         condemned = leftovers
         self.cleared = cleared
         self.clearedNamespaces = clearedNamespaces
@@ -45,6 +48,7 @@ struct Reconciliation: Sendable {
     }
 
     enum Step {
+        case record(Namespace, below: UInt64)
         case examine(file: UInt64)
         case delete(file: UInt64)
         case check(key: Key, file: UInt64)
@@ -53,6 +57,7 @@ struct Reconciliation: Sendable {
 
     /// The next thing to do: all files first, so that a row whose file is missing is forgotten only after adoption.
     mutating func next() -> Step {
+        if let (number, namespace) = unrecorded.popLast() { return .record(namespace, below: number) }
         if let file = unread.popLast() { return .examine(file: file) }
         if let file = condemned.popLast() { return .delete(file: file) }
         if let row = missing.popLast() { return .check(key: row.key, file: row.file) }

@@ -153,7 +153,7 @@ extension Store {
                 var printer = RecordPrinter(reserving: rows.count * 96)
                 for row in rows { JournalFormat.append(.remove(key: row.name, number: number), to: &printer) }
                 _ = commitBestEffort(printer.bytes, count: rows.count, in: volume) { index in
-                    _ = index.change(at: shard) { shard in
+                    _ = index.change(at: shard, .evictedOnDisk) { shard in
                         for row in rows {
                             let key = row.name
                             shard.remove(key, number: number)

@@ -44,7 +44,7 @@ extension Store {
             let number = try takeNumber()
             let record = Record.life(key: key, file: row.file, change: number, row.life)
             _ = commitBestEffort(record, in: volume) { index in
-                index.change(key) { $0.manifest.setLife(row.life, change: number, for: key) }
+                index.change(key, .replaced) { $0.manifest.setLife(row.life, change: number, for: key) }
             }
             _ = try? writeSlot(row.life, number, of: row, in: volume)
             throw error
@@ -57,7 +57,7 @@ extension Store {
     ) throws(CacheError) -> Ticket? {
         let record = Record.life(key: key, file: row.file, change: number, life)
         return try commit(JournalFormat.lines(record), in: volume) { index in
-            index.change(key) { $0.manifest.setLife(life, change: number, for: key) }
+            index.change(key, .replaced) { $0.manifest.setLife(life, change: number, for: key) }
         }.ticket
     }
 

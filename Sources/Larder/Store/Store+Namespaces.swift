@@ -36,6 +36,8 @@ extension Store {
         try unseal()
         let number = try placeTombstone(of: namespace, in: volume)
         let gone = Lock(Manifest.Totals())
+        // Where files are still unknown: they must not be adopted.
+        reconciliation.withLock { if !$0.isDone { $0.clear(namespace, below: number) } }
         let ticket = commitBestEffort(.clear(namespace: namespace, number: number), in: volume) { index in
             gone.withLock { $0 = index.clear(namespace, below: number) }
         }
@@ -59,7 +61,8 @@ extension Store {
             } catch .exists {
                 continue
             } catch {
-                let error = CacheError(error, doing: "remove a namespace", path: volume.path(of: number))
+                let name = DirectoryLayout.tombstoneNumber(number)
+                let error = CacheError(error, doing: "remove a namespace", path: volume.path(of: name))
                 guard error.code == .noSpace else { throw error }
                 // A full disk can always be emptied: some of the files make room, and when all are gone none has to be buried.
                 if unlinkDoomed(in: volume) > 0 { continue }
@@ -76,8 +79,8 @@ extension Store {
     }
 
     private func writeTombstone(_ number: UInt64, of namespace: Namespace, in volume: Volume) throws(Errno) {
-        let name = FileName.number(number)
-        let file = try fileSystem.open(name, in: volume.entries.file, for: .creating)
+        let name = DirectoryLayout.tombstoneNumber(number)
+        let file = try fileSystem.open(.number(name), in: volume.entries.file, for: .creating)
         do {
             try fileSystem.write(EntryFile.tombstone(of: namespace, number: number), to: file, at: 0)
             if isPowerSafe {
@@ -87,7 +90,7 @@ extension Store {
         } catch {
             // Without its footer it says nothing.
             try? fileSystem.truncate(file, to: 0)
-            try? volume.unlink(number)
+            try? volume.unlink(name)
             throw error
         }
     }
@@ -134,22 +137,16 @@ extension Store {
         for number in tombstones.withLock({ $0.filter { $0 < oldest } }) {
             _ = attempting { () throws(CacheError) in
                 try onDisk { volume throws(CacheError) in
-                    try translating("delete a tombstone", at: volume.path(of: number)) { () throws(Errno) in
+                    // Another directory by now, perhaps.
+                    guard tombstones.withLock({ $0.contains(number) }) else { return }
+                    let name = DirectoryLayout.tombstoneNumber(number)
+                    try translating("delete a tombstone", at: volume.path(of: name)) { () throws(Errno) in
                         if isPowerSafe { try fileSystem.sync(volume.entries.file) }
-                        try volume.unlink(number)
+                        try volume.unlink(name)
                     }
                     tombstones.withLock { _ = $0.remove(number) }
                 }
             }
-        }
-    }
-
-    /// Takes over a clearing that a tombstone tells of. In a block of `disk`, while reconciling.
-    func clear(_ namespace: Namespace, below number: UInt64, in volume: Volume) {
-        tombstones.withLock { _ = $0.insert(number) }
-        reconciliation.withLock { $0.clear(namespace, below: number) }
-        _ = commitBestEffort(.clear(namespace: namespace, number: number), in: volume) { index in
-            index.forEachShard { $0.remove(namespace, below: number) }
         }
     }
 }

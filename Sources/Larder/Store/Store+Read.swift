@@ -71,7 +71,7 @@ extension Store {
     }
 
     private func isCurrent(_ row: Row, _ key: Key) -> Bool {
-        index.withShard(of: key) { $0.manifest.row(key)?.file == row.file }
+        index.withShard(of: key) { $0.manifest.row(key)?.isSameValue(as: row) ?? false }
     }
 
     /// Returns the row of a fresh entry without counting a use. While files and rows are not yet reconciled, the file must be
@@ -104,7 +104,7 @@ extension Store {
             try unseal()
             let number = try takeNumber()
             _ = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
-                index.change(key) { shard in
+                index.change(key, .evictedOnDisk) { shard in
                     shard.remove(key, number: number)
                     if cause != .lost { shard.doom(row.file, of: key) }
                 }

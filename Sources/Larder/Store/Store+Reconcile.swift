@@ -22,6 +22,8 @@ extension Store {
     private func reconcileSome(in volume: Volume) -> Bool {
         for _ in 0..<Self.slice {
             switch reconciliation.withLock({ $0.next() }) {
+            case .record(let namespace, let number):
+                _ = commitBestEffort(.clear(namespace: namespace, number: number), in: volume) { _ in }
             case .examine(let file):
                 examine(file, in: volume)
             case .delete(let file):
@@ -63,7 +65,6 @@ extension Store {
         }
         switch footer {
         case .valid(let row): consider(row, in: volume)
-        case .cleared(let namespace): clear(namespace, below: file, in: volume)
         case .invalid, .longer: reconciliation.withLock { $0.condemnUnmentioned(file) }
         case .newer, nil: break
         }
@@ -109,14 +110,14 @@ extension Store {
             if row.life.isExpired(at: now) {
                 // It has expired, and what it once replaced is dead with it.
                 _ = commitBestEffort(.remove(key: key, number: row.file), in: volume) { index in
-                    index.change(key) { shard in
+                    index.change(key, .expired) { shard in
                         if let old = shard.remove(key, number: row.file) { shard.doom(old.file, of: key) }
                     }
                 }
                 return false
             }
             _ = commitBestEffort(.set(row), in: volume) { index in
-                index.change(key) { shard in
+                index.change(key, .replaced) { shard in
                     if let old = shard.manifest.publish(row, for: key) { shard.doom(old.file, of: key) }
                 }
             }
@@ -133,7 +134,7 @@ extension Store {
         }
         let record = Record.life(key: key, file: found.file, change: found.change, found.life)
         _ = commitBestEffort(record, in: volume) { index in
-            index.change(key) { $0.manifest.setLife(found.life, change: found.change, for: key) }
+            index.change(key, .replaced) { $0.manifest.setLife(found.life, change: found.change, for: key) }
         }
     }
 
@@ -155,7 +156,7 @@ extension Store {
                 guard index.withShard(of: key, { $0.manifest.row(key)?.file }) == file, let number = try? takeNumber()
                 else { return false }
                 _ = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
-                    index.change(key) { _ = $0.remove(key, number: number) }
+                    index.change(key, .evictedOnDisk) { _ = $0.remove(key, number: number) }
                 }
                 return true
             }

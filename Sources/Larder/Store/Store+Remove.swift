@@ -37,7 +37,7 @@ extension Store {
         let number = try takeNumber()
         let record = Record.remove(key: key, number: number)
         let publish = { (index: Index) in
-            index.change(key) { shard in
+            index.change(key, .removed) { shard in
                 shard.remove(key, number: number)
                 shard.doomed.removeAll { waiting.contains($0) }
             }

@@ -66,7 +66,7 @@ extension Store {
             index.replace(with: loaded.shards)
             reconciliation.withLock { $0 = loaded.reconciliation }
             isTrashLive = false
-            tombstones.withLock { $0 = [] }
+            tombstones.withLock { $0 = loaded.tombstones }
             self.volume = loaded.volume
             self.lease = lease
             return true

@@ -7,26 +7,24 @@ extension Store {
     /// the value is stored.
     func set(
         _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp,
-        onPublish: ((Row) -> Void)? = nil
+        promotion: Promotion? = nil
     ) throws(CacheError) {
         try checkSize(payload.count, of: key)
         let row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
             checksum: XXH64.hash(payload), attachments: attachments)
-        _ = try set(payload, row, key, mayReplace: true, onPublish: onPublish)
+        _ = try set(payload, row, key, mayReplace: true, promotion: promotion)
     }
 
     /// Stores a row whose file is still to be made. Unless `mayReplace`, a fresh entry is left alone; false then.
-    ///
-    /// `onPublish` is called with the lock of the key's shard held, when the value is there for everybody.
     func set(
-        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, mayReplace: Bool, onPublish: ((Row) -> Void)? = nil
+        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, mayReplace: Bool, promotion: Promotion? = nil
     ) throws(CacheError) -> Bool {
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
                 try unseal()
                 return try store(
-                    .bytes(payload), row, key, mayReplace: mayReplace, onPublish: onPublish, in: volume)
+                    .bytes(payload), row, key, mayReplace: mayReplace, promotion: promotion, in: volume)
             }
         }
         return finish(outcome, key)
@@ -68,7 +66,7 @@ extension Store {
 
     /// Call it in a block of `disk`, with the journal unsealed.
     func store(
-        _ content: Content, _ row: Row, _ key: Key, mayReplace: Bool, onPublish: ((Row) -> Void)? = nil,
+        _ content: Content, _ row: Row, _ key: Key, mayReplace: Bool, promotion: Promotion? = nil,
         in volume: Volume
     ) throws(CacheError) -> Outcome {
         try stripes[key.shard].withLock { _ throws(CacheError) in
@@ -76,12 +74,12 @@ extension Store {
                 let old = index.withShard(of: key) { $0.manifest.row(key) }
                 if old?.isFresh(at: row.stored) == true { return .kept }
             }
-            return .stored(replacing: try store(content, row, key, onPublish, in: volume))
+            return .stored(replacing: try store(content, row, key, promotion, in: volume))
         }
     }
 
     private func store(
-        _ content: Content, _ row: Row, _ key: Key, _ onPublish: ((Row) -> Void)?, in volume: Volume
+        _ content: Content, _ row: Row, _ key: Key, _ promotion: Promotion?, in volume: Volume
     ) throws(CacheError) -> Row? {
         let new = try create(content, row, key, in: volume)
         let committed: (result: Row?, ticket: Ticket?)
@@ -89,11 +87,7 @@ extension Store {
             committed = try new.text.withBytes { bytes throws(CacheError) in
                 let line = UnsafeRawBufferPointer(rebasing: bytes.prefix(new.lineLength))
                 return try commit(line, in: volume) { index in
-                    index.change(key) { shard in
-                        let old = shard.manifest.publish(new.row, for: key)
-                        onPublish?(new.row)
-                        return old
-                    }
+                    index.publish(new.row, for: key, promotion)
                 }
             }
         } catch {
@@ -237,7 +231,7 @@ extension Store {
             } catch {
                 journal.demandSave()
             }
-            index.change(key) { shard in
+            index.change(key, .replaced) { shard in
                 shard.manifest.remove(key)
                 if let old { shard.manifest.publish(old, for: key) }
             }

@@ -21,7 +21,7 @@ extension Store {
         guard index.withShard(at: shard, { $0.manifest.mayHaveExpired(at: now) }) else { return [] }
         let victims = attempting { () throws(CacheError) in
             try changing(shard: shard) { _ throws(CacheError) in
-                index.change(at: shard) { $0.purge(at: now, limit: Self.slice) }
+                index.change(at: shard, .expired) { $0.purge(at: now, limit: Self.slice) }
             }
         }
         return victims ?? []

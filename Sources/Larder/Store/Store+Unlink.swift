@@ -17,9 +17,9 @@ extension Store {
         }
     }
 
-    /// Begins to unlink every file that waits, if there is any.
+    /// Begins to unlink every file that waits, if there is any, and then the tombstones.
     func unlinkAnyBehind() {
-        if index.doomedCount > 0 { unlinkBehind() }
+        if index.doomedCount > 0 || tombstones.withLock({ !$0.isEmpty }) { unlinkBehind() }
     }
 
     private func unlinkBehind() {

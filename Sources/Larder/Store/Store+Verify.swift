@@ -61,7 +61,7 @@ extension Store {
                 try fileSystem.numbers(.regular, in: volume.entries.file)
             }
         }
-        var strangers = Set(names.lazy.filter { $0 <= last }).subtracting(tombstones.withLock { $0 })
+        var strangers = Set(names.lazy.filter { $0 <= last })
         // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted.
         for _ in 1...2 where !strangers.isEmpty {
             disk.sync(flags: .barrier) {}

@@ -36,7 +36,7 @@ final class Store: Sendable {
     let evicting = Lock(())
     let freeSpace = Lock(FreeSpaceWatch())
     /// The files that keep cleared namespaces dead.
-    let tombstones = Lock<Set<UInt64>>([])
+    let tombstones: Lock<Set<UInt64>>
     /// Large files that are being copied in outside of `disk`.
     let copies = DispatchGroup()
     /// Open handles.
@@ -68,6 +68,7 @@ final class Store: Sendable {
         reconciliation = Lock(loaded.reconciliation)
         lastNumber = Lock(loaded.lastNumber)
         isSealed = Lock(loaded.journals.isSealed)
+        tombstones = Lock(loaded.tombstones)
         volume = loaded.volume
         journal = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
         tally.withLock { $0.damagedLines = loaded.damagedLines }

@@ -6,7 +6,7 @@ public struct MemoryStatistics: Hashable, Sendable {
     public var misses = 0
     /// Values stored.
     public var stores = 0
-    /// Entries removed by a caller, by memory pressure, or by a change in the disk tier.
+    /// Entries removed by a caller, by memory pressure, or because the disk tier has dropped them.
     public var removals = 0
     /// Entries dropped because they had expired.
     public var expirations = 0
@@ -32,10 +32,11 @@ public struct MemoryStatistics: Hashable, Sendable {
         init() {}
     }
 
+    @usableFromInline
     mutating func note(_ cause: RemovalCause, times number: Int = 1) {
         switch cause {
         case .replaced: break
-        case .removed, .cleared: removals += number
+        case .removed, .cleared, .evictedOnDisk: removals += number
         case .expired: expirations += number
         case .count: evictions.count += number
         case .cost: evictions.cost += number

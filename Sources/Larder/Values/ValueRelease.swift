@@ -4,7 +4,7 @@ public struct ValueRelease: Hashable, Sendable {
 
     let kind: Kind
 
-    /// In the call that removes them, or in the next one to the cache.
+    /// In the call that removes them; where that is a call to the disk tier, in the background.
     public static let inline = ValueRelease(kind: .inline)
     /// On a utility queue, some milliseconds later, many at a time.
     public static let background = ValueRelease(kind: .background)

@@ -43,6 +43,7 @@ struct MemoryCacheTests {
         #expect(cache.count == 0 && cache["c"] == nil)
         let statistics = cache.statistics
         #expect(statistics.hits == 3 && statistics.misses == 2 && statistics.stores == 4)
+        #expect(statistics.removals == 3, "a, b, and c with all")
     }
 
     @Test("keys that are strings are their UTF-8 bytes; others are what they say")
@@ -143,7 +144,12 @@ struct MemoryCacheTests {
         cache.setValue("d", forKey: "d", cost: 1)
         #expect(cache.cost == 1)
         cache.setValue("free", forKey: "f", cost: -3)
-        #expect(cache.cost == 1 && cache.statistics.evictions.cost == 2)
+        #expect(cache.cost == 1 && cache.statistics.evictions.cost == 3)
+        let unlimited = self.cache()
+        for key in ["a", "b"] { unlimited.setValue(key, forKey: key, cost: .max) }
+        #expect(unlimited.cost > 0)
+        unlimited.trim(toCost: 10)
+        #expect(unlimited.count == 0 && unlimited.cost == 0)
         let weighing = self.cache {
             $0.costLimit = 10
             $0.cost = \.count
@@ -259,8 +265,69 @@ struct MemoryCacheTests {
         cache["a"] = value()
         expectReleased(1) { cache.respond(to: .memoryPressure) }
         cache["a"] = value()
-        expectReleased(1) { cache.invalidate("a") }
+        expectReleased(1) { cache.invalidate("a", .replaced) }
         #expect(cache.count == 0)
+    }
+
+    /// A key whose end calls the cache.
+    final class Restless: Hashable, Sendable {
+        let number: Int
+        let work: @Sendable () -> Void
+
+        init(_ number: Int, _ work: @escaping @Sendable () -> Void) {
+            self.number = number
+            self.work = work
+        }
+
+        static func == (left: Restless, right: Restless) -> Bool { left.number == right.number }
+        func hash(into hasher: inout Hasher) { hasher.combine(number) }
+
+        deinit {
+            work()
+        }
+    }
+
+    @Test("keys are released outside of the lock too", arguments: [ValueRelease.inline, .background])
+    func keyReentrancy(release: ValueRelease) {
+        var configuration = MemoryCache<Restless, Int>.Configuration()
+        configuration.release = release
+        configuration.countLimit = 4
+        configuration.sweepInterval = nil
+        let cache = MemoryCache(configuration: configuration, clock: clock)
+        let released = DispatchSemaphore(value: 0)
+        let key = { (number: Int) in
+            Restless(number) { [weak cache] in
+                _ = cache?.count
+                released.signal()
+            }
+        }
+        for number in 0..<8 { cache.setValue(number, forKey: key(number), ttl: .seconds(1)) }
+        for number in 0..<8 { cache.setValue(number, forKey: key(number / 2), ttl: .seconds(1)) }
+        clock.advance(by: .seconds(1))
+        _ = cache.removeExpired()
+        for _ in 0..<16 { #expect(released.wait(timeout: .now() + 60) == .success) }
+    }
+
+    @Test("when the cache itself goes, values are released where they always are, and what had left is told")
+    func end() async {
+        for release in [ValueRelease.main, .background, .inline] {
+            let told = Lock(0)
+            let isHere = DispatchSpecificKey<Bool>()
+            DispatchQueue.main.setSpecific(key: isHere, value: true)
+            let isReleasedOnMain = await withCheckedContinuation { continuation in
+                let cache = cache(of: Released.self) {
+                    $0.release = release
+                    $0.countLimit = 1
+                    $0.onRemove = { _, _, _ in told.withLock { $0 += 1 } }
+                }
+                cache["evicted"] = Released {}
+                cache["k"] = Released {
+                    continuation.resume(returning: DispatchQueue.getSpecific(key: isHere) == true)
+                }
+            }
+            #expect(isReleasedOnMain == (release == .main))
+            #expect(told.withLock { $0 } == 1)
+        }
     }
 
     @Test("inline values are released on the caller's thread")
@@ -292,6 +359,7 @@ struct MemoryCacheTests {
         let cache = cache {
             $0.release = release
             $0.countLimit = 3
+            $0.costLimit = 10
             $0.sweepInterval = nil
             $0.onRemove = { key, value, cause in
                 told.withLock { $0.append("\(key) \(value) \(cause)") }
@@ -311,6 +379,10 @@ struct MemoryCacheTests {
         for key in ["b", "c", "d"] { cache[key] = key }
         expect(["b b evicted"]) { cache["e"] = "e" }
         #expect(cache.removeValue(forKey: "c") == "c")
+        cache["costly"] = "1"
+        expect(["costly 1 evicted"]) { cache.setValue("2", forKey: "costly", cost: 11) }
+        cache["none"] = "1"
+        expect(["none 1 removed"]) { cache.setValue("2", forKey: "none", ttl: .seconds(0)) }
         expect(["d d cleared", "e e cleared"]) { cache.removeAll() }
     }
 

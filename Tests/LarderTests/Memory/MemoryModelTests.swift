@@ -36,6 +36,7 @@ struct MemoryModelTests {
         }
 
         mutating func set(_ item: Item) {
+            if item.cost > costLimit ?? .max, position(item.key) != nil { evictions += 1 }
             items.removeAll { $0.key == item.key }
             guard item.cost <= costLimit ?? .max, item.used < item.expires else { return }
             items.append(item)

@@ -119,6 +119,10 @@ struct NamespaceTests {
                         world.restart()
                     }
                     let reopened = try world.open()
+                    if hasReturned {
+                        let isDead = (0..<40).allSatisfy { reopened.namespace("a").string(forKey: "\($0)") == nil }
+                        #expect(isDead, "before anything is reconciled, killed in call \(number), lost \(lost)")
+                    }
                     try reopened.flush()
                     let context: Comment = "killed in call \(number), lost \(lost), then in \(second ?? 0)"
                     let left = reopened.namespace("a").keys().filter { $0 != "after" }
@@ -184,6 +188,96 @@ struct NamespaceTests {
         try cache.flush()
         cache.checkInvariants(world, settled: true)
         #expect(cache.keys() == ["k"])
+    }
+
+    @Test("what a full disk keeps from being recorded is dead all the same, from the first read after a kill on")
+    func unrecorded() async throws {
+        var world = World()
+        var cache = try world.open()
+        for number in 0..<10 { try cache.namespace("users").setString("v", forKey: "\(number)") }
+        cache.settle()
+        let image = try cache.store.chores.alone {
+            let writes = Lock(0)
+            world.files.inject { _, operation in
+                guard operation == .write else { return nil }
+                // The tombstone is written, its record is not.
+                return writes.withLock { writes in
+                    writes += 1
+                    return writes > 1 ? .fail(.noSpace) : nil
+                }
+            }
+            try cache.namespace("users").removeAll()
+            #expect(cache.namespace("users").keys() == [])
+            return world.files.image
+        }
+        world.restart(with: image)
+        cache = try world.open()
+        let users = Cache<String>(disk: cache, namespace: "users")
+        for number in 0..<10 { #expect(await users.value(forKey: "\(number)") == nil) }
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
+        #expect(world.entryFiles == [])
+        try cache.close()
+        cache = try world.open()
+        #expect(cache.namespace("users").keys() == [] && cache.count == 0)
+    }
+
+    @Test("a tombstone says what it was written for, or nothing")
+    func forged() throws {
+        let bytes = EntryFile.tombstone(of: Namespace("users"), number: 17)
+        func read(_ bytes: [UInt8], number: UInt64 = 17) -> Namespace? {
+            bytes.withBytes { EntryFile.namespace(ofTombstone: number, $0) }
+        }
+        #expect(read(bytes) == Namespace("users"))
+        #expect(read(bytes, number: 18) == nil && read(Array("payload".utf8) + bytes) == nil && read([]) == nil)
+        for position in bytes.indices where !(bytes.count - 64..<bytes.count - 32).contains(position) {
+            var flipped = bytes
+            flipped[position] ^= 1
+            #expect(read(flipped) == nil, "byte \(position)")
+            #expect(read(Array(bytes.prefix(position))) == nil)
+        }
+        let line = #"{"o":"clear","ns":"","n":17"#
+        let check = Array(line.utf8).withBytes { XXH64.hash($0) }
+        let forged = line + #","c":"\#(FileName.number(check))"}"#
+        let isDamaged = Array(forged.utf8).withBytes { RecordScanner.record(on: $0) == nil }
+        #expect(isDamaged, "a clear of no namespace would be one of everything")
+        // Nor is a tombstone believed that has another name.
+        var world = World()
+        let cache = try world.open()
+        try cache.namespace("users").setString("v", forKey: "k")
+        var image = world.files.image
+        image.add(bytes, at: "/cache/entries/0000000000000011")
+        image.add(EntryFile.tombstone(of: Namespace("users"), number: 18), at: "/cache/entries/4000000000000011")
+        world.restart(with: image)
+        let reopened = try world.open()
+        try reopened.flush()
+        #expect(reopened.namespace("users").string(forKey: "k") == "v")
+        #expect(world.entryFiles.count == 1)
+    }
+
+    @Test("a tombstone whose files others have deleted goes with the next save")
+    func lateTombstone() throws {
+        let world = World()
+        let cache = try world.open()
+        try cache.namespace("users").setString("v", forKey: "k")
+        let isFirst = Lock(true)
+        world.files.inject { _, operation in
+            guard operation == .remove else { return nil }
+            return isFirst.withLock { isFirst in
+                defer { isFirst = false }
+                return isFirst ? .fail(.io) : nil
+            }
+        }
+        try cache.namespace("users").removeAll()
+        cache.settle()
+        #expect(world.entryFiles.count == 2)
+        try cache.namespace("users").removeValue(forKey: "k")
+        try cache.flush()
+        #expect(world.entryFiles == [])
+        try cache.close()
+        #expect(
+            String(decoding: world.files.image.content(at: "/cache/" + (try world.journal)) ?? [], as: UTF8.self)
+                .contains("closed"))
     }
 
     @Test("files that cannot be deleted stay dead, and go later")

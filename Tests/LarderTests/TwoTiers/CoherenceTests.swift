@@ -143,6 +143,55 @@ struct CoherenceTests {
         #expect(handles.first.memory?.count == 1, "another namespace's change is none of its business")
     }
 
+    @Test("a set that is under way when its handle is closed does not fill a memory that nobody tells of changes")
+    func closedMeanwhile() async throws {
+        let world = World()
+        let (closing, staying) = (try world.open(), try world.open())
+        var configuration = Cache<String>.Configuration()
+        // Asked for between the look at the handle and the storing.
+        configuration.cost = { _, size in
+            try? closing.close()
+            return size
+        }
+        let cache = Cache<String>(disk: closing, namespace: "n", configuration: configuration)
+        try await cache.setValue("v1", forKey: "k")
+        #expect(cache.memory?.count == 0)
+        try staying.namespace("n").setString("v2", forKey: "k")
+        #expect(await cache.value(forKey: "k") == nil)
+    }
+
+    @Test("what somebody has put into the memory alone goes with the key, and with all")
+    func memoryAlone() async throws {
+        let handles = try Handles(World())
+        handles.first.memory?.setValue("alone", forKey: "k")
+        #expect(try await !handles.first.removeValue(forKey: "k"))
+        #expect(await handles.first.value(forKey: "k") == nil)
+        handles.first.memory?.setValue("alone", forKey: "k")
+        try await handles.first.removeAll()
+        #expect(await handles.first.value(forKey: "k") == nil)
+    }
+
+    @Test("the memory tells why a change on disk has pushed a value out")
+    func causes() async throws {
+        let told = Lock<[CacheEvent.Kind]>([])
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        var configuration = Cache<String>.Configuration()
+        configuration.memory?.onRemove = { _, _, cause in told.withLock { $0.append(cause) } }
+        let cache = Cache<String>(disk: disk, namespace: "n", configuration: configuration)
+        try await cache.setValue("1", forKey: "k")
+        try await cache.setValue("2", forKey: "k")
+        try await cache.removeValue(forKey: "k")
+        try await cache.setValue("3", forKey: "k", ttl: .seconds(1))
+        world.clock.advance(by: .seconds(1))
+        disk.removeExpired()
+        try await cache.setValue("4", forKey: "k")
+        disk.trim(toCount: 0)
+        cache.memory?.departure(.now).tell()
+        #expect(told.withLock { $0 } == [.replaced, .removed, .expired, .evicted])
+        #expect(cache.memory?.statistics.removals == 2 && cache.memory?.statistics.expirations == 1)
+    }
+
     @Test("damage and loss on disk that a read finds out are found out by the memories too")
     func damage() async throws {
         let handles = try Handles(World())

@@ -86,6 +86,17 @@ struct TierEventTests {
         #expect(disk.store.index.tierCount == 0 && !disk.store.events.isListening)
     }
 
+    @Test("the stream of a cache in memory ends with it")
+    func memoryOnly() async throws {
+        var cache: Cache<String>? = Cache<String>(memoryOnly: .init())
+        let events = try #require(cache?.events)
+        try await cache?.removeAll()
+        cache = nil
+        var kinds: [CacheEvent.Kind] = []
+        for await event in events { kinds.append(event.kind) }
+        #expect(kinds == [.cleared])
+    }
+
     @Test("a slow reader misses the oldest events and no caller waits for it")
     func slowReader() async throws {
         let disk = try World { $0.saveDelay = .seconds(1000) }.open()
