@@ -45,7 +45,7 @@ struct DiskFront<Value: Sendable>: Sendable {
         let key = try disk.checked(text)
         let now = disk.now
         guard let life = ttl.or(defaultTTL).life(from: now, default: disk.configuration.defaultTTL) else {
-            _ = try store.remove(key, at: now)
+            _ = try remove(text)
             return
         }
         let attachments = disk.attachments(metadata)

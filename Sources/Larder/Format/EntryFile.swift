@@ -53,15 +53,27 @@ enum EntryFile {
         return printer.bytes
     }
 
-    /// Reads a whole tombstone: everything in the namespace with a lower number than its own is dead. Nil when it is none, or torn.
-    static func namespace(ofTombstone number: UInt64, _ bytes: UnsafeRawBufferPointer) -> Namespace? {
+    /// What a tombstone says.
+    enum Tombstone: Equatable {
+        /// Everything in the namespace with a lower number than its own is dead.
+        case valid(Namespace)
+        /// Of a newer format: left alone.
+        case newer
+        case invalid
+    }
+
+    /// Reads a whole tombstone.
+    static func tombstone(_ number: UInt64, _ bytes: UnsafeRawBufferPointer) -> Tombstone {
         let length = bytes.count - trailerLength
-        guard length > 0, case let trailer = bytes.part(length..<bytes.count),
-            let check = recordCheck(inTrailer: trailer), word(trailer, at: 40) == UInt64(length),
+        guard length > 0, case let trailer = bytes.part(length..<bytes.count) else { return .invalid }
+        guard let check = recordCheck(inTrailer: trailer) else {
+            return isNewer(trailer) ? .newer : .invalid
+        }
+        guard word(trailer, at: 40) == UInt64(length),
             XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == check,
             case .clear(let namespace?, number)? = RecordScanner.record(on: bytes.part(0..<length))
-        else { return nil }
-        return namespace
+        else { return .invalid }
+        return .valid(namespace)
     }
 
     /// Prints a life slot by itself, to overwrite one.
@@ -89,8 +101,7 @@ enum EntryFile {
         guard tail.count >= trailerLength else { return .invalid }
         let trailer = UnsafeRawBufferPointer(rebasing: tail.suffix(trailerLength))
         guard let check = recordCheck(inTrailer: trailer) else {
-            return trailer.suffix(magic.count).starts(with: versionlessMagic) && isVersionNewer(trailer)
-                ? .newer : .invalid
+            return isNewer(trailer) ? .newer : .invalid
         }
         let length = word(trailer, at: 40)
         guard length <= UInt64(fileSize - trailerLength) else { return .invalid }
@@ -119,7 +130,8 @@ enum EntryFile {
         return (Life(expires: expires, ttl: Int64(bitPattern: word(trailer, at: 8))), change)
     }
 
-    private static func isVersionNewer(_ trailer: UnsafeRawBufferPointer) -> Bool {
+    private static func isNewer(_ trailer: UnsafeRawBufferPointer) -> Bool {
+        guard trailer.suffix(magic.count).starts(with: versionlessMagic) else { return false }
         let digits = trailer.suffix(3).prefix(2)
         return digits.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 } && !digits.elementsEqual("00".utf8)
     }

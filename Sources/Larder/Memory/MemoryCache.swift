@@ -120,7 +120,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     public func removeValue(forKey key: Key) -> Value? {
         let tag = MemoryKey.tag(key)
         let now = time.now
-        let entry = table.withLock { $0.remove(key, tag: tag) }
+        let entry = table.withLock { $0.remove(key, tag: tag, at: now) }
         guard let entry, entry.isFresh(at: now) else { return nil }
         return entry.value
     }

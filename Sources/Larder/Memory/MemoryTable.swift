@@ -84,9 +84,9 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Takes an entry out. O(1).
     @inlinable
-    mutating func remove(_ key: Key, tag: UInt32) -> Entry? {
+    mutating func remove(_ key: Key, tag: UInt32, at now: Timestamp) -> Entry? {
         guard let slot = slot(key, tag) else { return nil }
-        statistics.note(.removed)
+        statistics.note(slots[slot].isFresh(at: now) ? .removed : .expired)
         return vacate(slot)
     }
 

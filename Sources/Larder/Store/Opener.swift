@@ -35,7 +35,8 @@ struct Opener {
         let isTrusted = replay.isClean || listing.isEmpty
         let names = isTrusted ? [] : try numbers(in: volume)
         // Before anybody reads: what they speak of is dead, whatever rows and files say.
-        let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: volume)
+        let tombstoneNumbers = names.compactMap(DirectoryLayout.number(ofTombstone:))
+        let tombstones = try read(tombstoneNumbers, in: volume)
         for (number, namespace) in tombstones.valid { replay.clear(namespace, below: number) }
         let expired = replay.finish(at: now, keepingGraves: !replay.isClean)
         var loaded = LoadedStore(
@@ -46,7 +47,8 @@ struct Opener {
             tombstones: Set(tombstones.valid.map(\.number)))
         if isTrusted { return loaded }
         let files = names.filter { $0 > 0 && $0 <= Record.lastNumber }
-        loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0)
+        // Above the tombstones that could not be read too: what is stored from here on is none of their business.
+        loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0, tombstoneNumbers.max() ?? 0)
         let rows = loaded.shards.flatMap { shard in
             shard.manifest.rows.lazy.filter { $0.file != 0 }.map { (key: $0.name, file: $0.file) }
         }
@@ -60,7 +62,8 @@ struct Opener {
         return loaded
     }
 
-    /// Tombstones: what they say, and the names of those that were not finished, whose call has not returned.
+    /// Tombstones: what they say, and the names of those that say nothing, because they were not finished and their call has not
+    /// returned, or because the disk has spoilt them.
     private struct Tombstones {
         var valid: [(number: UInt64, namespace: Namespace)] = []
         var torn: [UInt64] = []
@@ -75,10 +78,16 @@ struct Opener {
                 guard let (file, size) = try fileSystem.openRegular(.number(name), in: volume.entries.file) else {
                     continue
                 }
-                var bytes = [UInt8](repeating: 0, count: min(size, LineReader.longestRecord))
+                var bytes = [UInt8](repeating: 0, count: min(size, LineReader.longestRecord + EntryFile.trailerLength))
                 let count = try fileSystem.read(file.file, at: 0, into: &bytes)
-                let namespace = count < size ? nil : bytes.withBytes { EntryFile.namespace(ofTombstone: number, $0) }
-                if let namespace { tombstones.valid.append((number, namespace)) } else { tombstones.torn.append(name) }
+                let content = bytes.prefix(count)
+                switch Array(content).withBytes({ EntryFile.tombstone(number, $0) }) {
+                case .valid(let namespace): tombstones.valid.append((number, namespace))
+                case .newer: tombstones.areUnread = true
+                case .invalid: tombstones.torn.append(name)
+                }
+            } catch .noEntry {
+                continue
             } catch .io {
                 tombstones.areUnread = true
             } catch {

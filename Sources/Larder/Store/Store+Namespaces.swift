@@ -127,18 +127,20 @@ extension Store {
     }
 
     /// Deletes the tombstones that have nothing left to tell of. On the chores queue.
+    ///
+    /// In one block of `disk`: a namespace that is cleared, or another directory that is opened, comes before it or after it. And
+    /// not before the journal or the manifest tells of the clearing too: rows without files would be reported as lost.
     func unlinkTombstones() {
-        if tombstones.withLock({ $0.isEmpty }) || !reconciliation.withLock({ $0.isDone }) { return }
-        var oldest = UInt64.max
-        index.forEachShard { shard in
-            if shard.manifest.hasCleared { oldest = 0 }
-            oldest = shard.doomed.reduce(oldest) { min($0, $1.file) }
-        }
-        for number in tombstones.withLock({ $0.filter { $0 < oldest } }) {
-            _ = attempting { () throws(CacheError) in
-                try onDisk { volume throws(CacheError) in
-                    // Another directory by now, perhaps.
-                    guard tombstones.withLock({ $0.contains(number) }) else { return }
+        if tombstones.withLock({ $0.isEmpty }) { return }
+        _ = attempting { () throws(CacheError) in
+            try onDisk { volume throws(CacheError) in
+                guard reconciliation.withLock({ $0.isDone }), !info.run({ journal.mustSave }) else { return }
+                var oldest = UInt64.max
+                index.forEachShard { shard in
+                    if shard.manifest.hasCleared { oldest = 0 }
+                    oldest = shard.doomed.reduce(oldest) { min($0, $1.file) }
+                }
+                for number in tombstones.withLock({ $0.filter { $0 < oldest } }) {
                     let name = DirectoryLayout.tombstoneNumber(number)
                     try translating("delete a tombstone", at: volume.path(of: name)) { () throws(Errno) in
                         if isPowerSafe { try fileSystem.sync(volume.entries.file) }

@@ -23,7 +23,8 @@ extension Store {
         for _ in 0..<Self.slice {
             switch reconciliation.withLock({ $0.next() }) {
             case .record(let namespace, let number):
-                _ = commitBestEffort(.clear(namespace: namespace, number: number), in: volume) { _ in }
+                let ticket = commitBestEffort(.clear(namespace: namespace, number: number), in: volume) { _ in }
+                _ = attempting { () throws(CacheError) in try wait(for: ticket) }
             case .examine(let file):
                 examine(file, in: volume)
             case .delete(let file):

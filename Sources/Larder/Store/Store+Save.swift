@@ -43,6 +43,7 @@ extension Store {
         try translating("delete an old journal", at: path) { () throws(Errno) in
             try deleteOlder(than: begun)
         }
+        unlinkTombstones()
     }
 
     /// A save under way: the generation that it writes, and what the journals held when it began.

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import LarderFiles
 import LarderTestSupport
@@ -225,16 +226,18 @@ struct NamespaceTests {
     @Test("a tombstone says what it was written for, or nothing")
     func forged() throws {
         let bytes = EntryFile.tombstone(of: Namespace("users"), number: 17)
-        func read(_ bytes: [UInt8], number: UInt64 = 17) -> Namespace? {
-            bytes.withBytes { EntryFile.namespace(ofTombstone: number, $0) }
+        func read(_ bytes: [UInt8], number: UInt64 = 17) -> EntryFile.Tombstone {
+            bytes.withBytes { EntryFile.tombstone(number, $0) }
         }
-        #expect(read(bytes) == Namespace("users"))
-        #expect(read(bytes, number: 18) == nil && read(Array("payload".utf8) + bytes) == nil && read([]) == nil)
+        #expect(read(bytes) == .valid(Namespace("users")))
+        #expect(read(bytes, number: 18) == .invalid && read([]) == .invalid)
+        #expect(read(Array("payload".utf8) + bytes) == .invalid)
+        #expect(read(bytes.dropLast(2) + Array("2\n".utf8)) == .newer)
         for position in bytes.indices where !(bytes.count - 64..<bytes.count - 32).contains(position) {
             var flipped = bytes
             flipped[position] ^= 1
-            #expect(read(flipped) == nil, "byte \(position)")
-            #expect(read(Array(bytes.prefix(position))) == nil)
+            #expect(read(flipped) != .valid(Namespace("users")), "byte \(position)")
+            #expect(read(Array(bytes.prefix(position))) == .invalid)
         }
         let line = #"{"o":"clear","ns":"","n":17"#
         let check = Array(line.utf8).withBytes { XXH64.hash($0) }
@@ -253,6 +256,60 @@ struct NamespaceTests {
         try reopened.flush()
         #expect(reopened.namespace("users").string(forKey: "k") == "v")
         #expect(world.entryFiles.count == 1)
+    }
+
+    @Test("a tombstone that cannot be read is none of the business of what is stored later")
+    func unreadTombstone() throws {
+        var world = World()
+        var cache = try world.open()
+        for number in 0..<20 { try cache.namespace("users").setString("v", forKey: "\(number)") }
+        let image = try cache.store.chores.alone {
+            try cache.namespace("users").removeAll()
+            var image = world.files.image
+            for name in world.names where name != "entries" { image.remove(at: "/cache/" + name) }
+            for name in world.entryFiles where !name.hasPrefix("40") { image.remove(at: "/cache/entries/" + name) }
+            return image
+        }
+        world.restart(with: image)
+        let reads = Lock(0)
+        world.files.inject { _, operation in
+            guard operation == .read else { return nil }
+            return reads.withLock { reads in
+                reads += 1
+                // The first finds out that the directory is a cache.
+                return reads == 2 ? .fail(.io) : nil
+            }
+        }
+        cache = try world.open()
+        try cache.namespace("users").setString("new", forKey: "k")
+        try cache.flush()
+        #expect(world.entryFiles.count == 2, "it is kept")
+        world.restart()
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.namespace("users").string(forKey: "k") == "new")
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("two namespaces removed at the same time, from several threads: killed at the end, none comes back")
+    func concurrently() throws {
+        for round in 0..<20 {
+            var world = World()
+            let cache = try world.open()
+            for name in 0..<4 {
+                for number in 0..<30 { try cache.namespace("\(name)").setString("v", forKey: "\(number)") }
+            }
+            DispatchQueue.concurrentPerform(iterations: 4) { name in
+                do { try cache.namespace("\(name)").removeAll() } catch { Issue.record(error) }
+            }
+            var image = world.files.image
+            for name in world.names where name != "entries" { image.remove(at: "/cache/" + name) }
+            world.restart(with: image)
+            let reopened = try world.open()
+            try reopened.flush()
+            #expect(reopened.count == 0, "round \(round)")
+            reopened.checkInvariants(world, settled: true)
+        }
     }
 
     @Test("a tombstone whose files others have deleted goes with the next save")

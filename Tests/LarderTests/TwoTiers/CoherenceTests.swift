@@ -167,6 +167,9 @@ struct CoherenceTests {
         #expect(try await !handles.first.removeValue(forKey: "k"))
         #expect(await handles.first.value(forKey: "k") == nil)
         handles.first.memory?.setValue("alone", forKey: "k")
+        try await handles.first.setValue("new", forKey: "k", ttl: .seconds(0))
+        #expect(await handles.first.value(forKey: "k") == nil)
+        handles.first.memory?.setValue("alone", forKey: "k")
         try await handles.first.removeAll()
         #expect(await handles.first.value(forKey: "k") == nil)
     }
