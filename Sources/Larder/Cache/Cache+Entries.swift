@@ -35,7 +35,10 @@ extension Cache {
         return try await disk.store.lane.run { () throws(CacheError) in try disk.setTimeToLive(ttl, forKey: key) }
     }
 
-    /// Returns when the disk tier's index is saved and every chore begun before is done. See ``DiskCache/flush()``.
+    /// Returns when the disk tier's index is saved and every chore begun before is done; at once without one. O(n) when anything has
+    /// changed.
+    ///
+    /// - Throws: What ``DiskCache/flush()`` throws.
     public func flush() async throws(CacheError) {
         guard let disk else { return }
         try await disk.store.lane.run { () throws(CacheError) in try disk.flush() }
@@ -43,6 +46,8 @@ extension Cache {
 
     /// Ends the use of the directory, by this cache and by all that share its ``DiskCache``. Afterwards reads miss and writes throw
     /// `.closed`. Nothing is lost without it: it makes the next opening quicker. Does nothing without a disk tier.
+    ///
+    /// - Throws: What ``DiskCache/close()`` throws; it is closed all the same.
     public func close() async throws(CacheError) {
         guard let disk else { return }
         try await disk.store.lane.run { () throws(CacheError) in try disk.close() }

@@ -3,9 +3,10 @@ import LarderFiles
 /// When an entry ends: its expiry, and the duration that was asked for.
 ///
 /// In memory "never" and "no duration" are `Int64.max`; on disk the field is absent.
+@usableFromInline
 struct Life: Hashable, Sendable {
-    /// The clocks of two boots may differ by this much before an entry counts as coming from the future.
-    static let clockTolerance: Int64 = 60_000
+    /// The clocks of two boots may differ by this much before an entry counts as coming from the future. Milliseconds.
+    @inlinable static var clockTolerance: Int64 { 60_000 }
     static let unlimited = Int64.max
     static let forever = Life(expires: Timestamp(milliseconds: unlimited), ttl: unlimited)
 

@@ -19,8 +19,10 @@ final class Index: Sendable {
         var shard = Shard()
         var tiers: [any MemoryTier] = []
 
-        func invalidate(_ key: Key, _ cause: RemovalCause) {
-            for tier in tiers where tier.namespace == key.namespace { tier.invalidate(key.text, cause) }
+        func invalidate(_ key: Key, _ cause: RemovalCause, but spared: (any MemoryTier)? = nil) {
+            for tier in tiers where tier !== spared && tier.namespace == key.namespace {
+                tier.invalidate(key.text, cause)
+            }
         }
 
         func hasTier(_ tier: any MemoryTier) -> Bool { tiers.contains { $0 === tier } }
@@ -54,7 +56,8 @@ final class Index: Sendable {
     /// replaces.
     func publish(_ row: Row, for key: Key, _ promotion: Promotion?) -> Row? {
         withCell(at: key.shard) { cell in
-            cell.invalidate(key, .replaced)
+            // That one replaces the value itself.
+            cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.manifest.publish(row, for: key)
             if let promotion, cell.hasTier(promotion.tier) { promotion.insert(row) }
             return old

@@ -11,7 +11,7 @@ struct KeyTable: Sendable {
     @usableFromInline var count = 0
 
     /// No slot is numbered like the last bucket.
-    @usableFromInline static let empty = UInt32.max
+    @inlinable static var empty: UInt32 { .max }
 
     @inlinable
     init() {}

@@ -13,11 +13,11 @@ struct SlotList: Sendable {
         }
     }
 
-    @usableFromInline static let none = UInt32.max
+    @inlinable static var none: UInt32 { .max }
 
     @usableFromInline var links: ContiguousArray<Link> = []
-    @usableFromInline var first = none
-    @usableFromInline var last = none
+    @usableFromInline var first = Self.none
+    @usableFromInline var last = Self.none
 
     @inlinable
     init() {}

@@ -29,24 +29,18 @@ extension MemoryCache {
         var gone = 0
         var position: Int? = 0
         while let start = position {
-            let demand = table.withLock { table in
+            change { table in
                 let before = table.count
                 position = table.removeExpired(from: start, limit: Self.slice, at: now)
                 gone += before - table.count
-                return table.takeDemand()
             }
-            if demand != .none { release(demand) }
         }
         return gone
     }
 
     /// Removes every value. O(1), but for their release.
     public func removeAll() {
-        let demand = table.withLock { table in
-            table.removeAll()
-            return table.takeDemand()
-        }
-        if demand != .none { release(demand) }
+        change { $0.removeAll() }
     }
 
     /// Does what is configured for a condition of the system. On Apple platforms the system's own are noticed; elsewhere the program
@@ -63,14 +57,7 @@ extension MemoryCache {
     }
 
     private func trim(_ evictSome: (inout Table) -> Bool) {
-        var more = true
-        while more {
-            let demand = table.withLock { table in
-                more = evictSome(&table)
-                return table.takeDemand()
-            }
-            if demand != .none { release(demand) }
-        }
+        while change(evictSome) {}
     }
 
     /// Sweeps after each interval, for as long as the cache lives.

@@ -13,8 +13,7 @@ extension MemoryCache {
         if configuration.release == .inline { releaseWaiting(demand) } else { releaseBehind(demand) }
     }
 
-    /// The same for a caller that holds locks.
-    func releaseBehind(_ demand: ReleaseDemand) {
+    private func releaseBehind(_ demand: ReleaseDemand) {
         switch demand {
         case .none: break
         case .soon: queue.asyncAfter(deadline: .now() + Self.delay) { [weak self] in self?.releaseWaiting(.soon) }
@@ -22,14 +21,34 @@ extension MemoryCache {
         }
     }
 
-    /// Drops a value that is not to be kept; it is released like any other.
-    @usableFromInline
-    func drop(_ key: Key, _ cause: RemovalCause) {
-        let demand = table.withLock { table in
-            table.drop(key, tag: MemoryKey.tag(key), cause)
-            return table.takeDemand()
+    /// Changes the table, and sees to the release of what has left it: `behind`, if the caller holds locks.
+    func change<Result>(behind: Bool = false, _ body: (inout Table) -> Result) -> Result {
+        let (result, demand) = table.withLock { table in
+            let result = body(&table)
+            return (result, table.takeDemand())
         }
-        release(demand)
+        if behind { releaseBehind(demand) } else { release(demand) }
+        return result
+    }
+
+    /// Drops a value that costs too much; it is released like any other.
+    @usableFromInline
+    func refuse(_ key: Key) {
+        change { $0.drop(key, tag: MemoryKey.tag(key), .cost) }
+    }
+
+    /// Drops a value as a caller asks for it, and tells of it; true when it was fresh.
+    @usableFromInline
+    @discardableResult
+    func discard(_ key: Key) -> Bool {
+        let now = time.now
+        return change { table in
+            let tag = MemoryKey.tag(key)
+            guard let slot = table.slot(key, tag) else { return false }
+            let isFresh = table.slots[slot].isFresh(at: now)
+            table.drop(slot, isFresh ? .removed : .expired)
+            return isFresh
+        }
     }
 
     /// Tells of what waits and releases it, on this thread.
@@ -54,7 +73,7 @@ extension MemoryCache {
     struct Departure: Sendable {
         let emptied: ContiguousArray<EmptiedMemory<Key, Value>>
         let removed: ContiguousArray<MemoryRemoval<Key, Value>>
-        let observer: (@Sendable (MemoryRemovals<Key>) -> Void)?
+        let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
         let onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: CacheEvent.Kind) -> Void)?
 
         func tell() {

@@ -20,7 +20,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     @usableFromInline let costLimit: Int
     @usableFromInline let costOfValue: (@Sendable (Value) -> Int)?
     let configuration: Configuration
-    let observer: (@Sendable (MemoryRemovals<Key>) -> Void)?
+    let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
     /// Set once, before anybody else sees the cache.
     private let conditions = Lock<SystemConditions?>(nil)
 
@@ -33,7 +33,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     /// to a disk tier releases nothing in the caller's locks.
     init(
         configuration: Configuration, clock: any Clock, isAttached: Bool = false,
-        observer: (@Sendable (MemoryRemovals<Key>) -> Void)? = nil
+        observer: (@Sendable (MemoryObservation<Key>) -> Void)? = nil
     ) {
         self.configuration = configuration
         self.observer = observer
@@ -78,12 +78,12 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         return table.withLock { $0.use(key, tag: tag, at: now) }
     }
 
-    /// The value of a key. Storing has the default life and no cost; nil removes. O(1).
+    /// The value of a key. Storing has the configured life and cost; nil removes. O(1).
     @inlinable
     public subscript(key: Key) -> Value? {
         get { value(forKey: key) }
         set {
-            if let newValue { setValue(newValue, forKey: key) } else { removeValue(forKey: key) }
+            if let newValue { setValue(newValue, forKey: key) } else { discard(key) }
         }
     }
 
@@ -101,7 +101,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         let tag = MemoryKey.tag(key)
         let now = time.now
         guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            drop(key, cost > costLimit ? .cost : .removed)
+            if cost > costLimit { refuse(key) } else { discard(key) }
             return
         }
         let (replaced, demand) = table.withLock { table in
@@ -114,7 +114,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         if demand != .none { release(demand) }
     }
 
-    /// Removes a value, and returns it if it was fresh. O(1).
+    /// Removes a value, and returns it if it was fresh: it is the caller's then. O(1).
     @inlinable
     @discardableResult
     public func removeValue(forKey key: Key) -> Value? {
@@ -136,7 +136,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         let now = time.now
         var keys: [Key] = []
         table.withLock { table in
-            table.forEach { if $0.isFresh(at: now) { keys.append($0.key) } }
+            table.slots.forEach { if $0.isFresh(at: now) { keys.append($0.key) } }
         }
         return keys
     }
@@ -160,7 +160,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     public func setTimeToLive(_ ttl: TimeToLive, forKey key: Key) -> Bool {
         let now = time.now
         guard let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            return removeValue(forKey: key) != nil
+            return discard(key)
         }
         return table.withLock { $0.setLife(life, of: key, tag: MemoryKey.tag(key), at: now) }
     }

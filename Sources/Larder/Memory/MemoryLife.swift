@@ -3,15 +3,13 @@ public import LarderFiles
 /// When a life in memory began and when it ends.
 @usableFromInline
 struct MemoryLife: Sendable {
-    @usableFromInline static let clockTolerance = Life.clockTolerance
-
     @usableFromInline let begun: Timestamp
     @usableFromInline let expires: Timestamp
 
     /// The rule of the disk tier: an entry is expired from its expiry on, and one from the future is not believed.
     @inlinable
     func isFresh(at now: Timestamp) -> Bool {
-        now < expires && begun.milliseconds &- now.milliseconds <= Self.clockTolerance
+        now < expires && begun.milliseconds &- now.milliseconds <= Life.clockTolerance
     }
 
     /// A life that begins now; nil for "do not keep".

@@ -34,6 +34,18 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Returns a fresh value and notes the use. O(1).
     @inlinable
     mutating func use(_ key: Key, tag: UInt32, at now: Timestamp) -> Value? {
+        guard let slot = useSlot(key, tag: tag, at: now) else { return nil }
+        return slots[slot].value
+    }
+
+    /// The same with its life.
+    mutating func useEntry(_ key: Key, tag: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
+        guard let slot = useSlot(key, tag: tag, at: now) else { return nil }
+        return (slots[slot].value, slots[slot].life)
+    }
+
+    @inlinable
+    mutating func useSlot(_ key: Key, tag: UInt32, at now: Timestamp) -> Int? {
         guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else {
             statistics.misses &+= 1
             return nil
@@ -41,13 +53,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         statistics.hits &+= 1
         slots[slot].used = now
         order.moveToEnd(slot)
-        return slots[slot].value
-    }
-
-    /// The same with its life.
-    mutating func useEntry(_ key: Key, tag: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
-        guard let value = use(key, tag: tag, at: now), let slot = slot(key, tag) else { return nil }
-        return (value, slots[slot].life)
+        return slot
     }
 
     /// Returns a fresh entry, and notes no use. O(1).
@@ -183,7 +189,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Drops what has expired among some slots; returns where to go on, nil at the end. O(limit).
     mutating func removeExpired(from start: Int, limit: Int, at now: Timestamp) -> Int? {
         let end = min(slots.count, start + limit)
-        for slot in min(start, end)..<end where slots.isUsed(slot) && now >= slots[slot].expires {
+        for slot in min(start, end)..<end where slots.isUsed(slot) && now >= slots[slot].life.expires {
             drop(slot, .expired)
         }
         return end < slots.count ? end : nil
@@ -194,10 +200,5 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else { return false }
         slots[slot].life = life
         return true
-    }
-
-    /// Calls `body` with every entry, in the order of the slots. O(n).
-    func forEach(_ body: (Entry) -> Void) {
-        slots.forEach(body)
     }
 }

@@ -8,7 +8,7 @@ enum ReleaseDemand: Sendable {
 @usableFromInline
 struct ReleaseDemands: Sendable {
     /// Values that may wait for their time.
-    @usableFromInline static let most = 2048
+    @inlinable static var most: Int { 2048 }
 
     @usableFromInline var isSoon = false
     @usableFromInline var isNow = false

@@ -383,6 +383,10 @@ struct MemoryCacheTests {
         expect(["costly 1 evicted"]) { cache.setValue("2", forKey: "costly", cost: 11) }
         cache["none"] = "1"
         expect(["none 1 removed"]) { cache.setValue("2", forKey: "none", ttl: .seconds(0)) }
+        cache["nil"] = "1"
+        expect(["nil 1 removed"]) { cache["nil"] = nil }
+        cache["zero"] = "1"
+        expect(["zero 1 removed"]) { #expect(cache.setTimeToLive(.seconds(0), forKey: "zero")) }
         expect(["d d cleared", "e e cleared"]) { cache.removeAll() }
     }
 

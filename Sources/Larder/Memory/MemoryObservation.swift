@@ -1,5 +1,5 @@
 /// What an observer of a cache in memory is told.
-enum MemoryRemovals<Key: Sendable>: Sendable {
+enum MemoryObservation<Key: Sendable>: Sendable {
     case left(Key, RemovalCause)
     /// Everything has gone, so many.
     case cleared(Int)

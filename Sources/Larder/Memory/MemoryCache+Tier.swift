@@ -1,0 +1,38 @@
+import LarderFiles
+
+/// What the disk tier does to the memory before it. The caller holds locks: whatever leaves is released behind.
+extension MemoryCache {
+    /// Drops a value because that on disk changes.
+    func invalidate(_ key: Key, _ cause: RemovalCause) {
+        change(behind: true) { $0.drop(key, tag: MemoryKey.tag(key), cause) }
+    }
+
+    /// Drops all values, because all on disk change.
+    func invalidateAll() {
+        change(behind: true) { if $0.count > 0 { $0.removeAll() } }
+    }
+
+    /// Puts a value in with the life that it has on disk.
+    func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
+        let now = time.now
+        change(behind: true) { table in
+            let tag = MemoryKey.tag(key)
+            if cost > costLimit { return table.drop(key, tag: tag, .cost) }
+            let replaced = table.insert(
+                value, for: key, tag: tag, life: life, cost: MemoryEntry<Key, Value>.bounded(cost), at: now)
+            assert(replaced == nil, "it would be released with the caller's locks held")
+            table.evict(count: countLimit, cost: costLimit)
+        }
+    }
+
+    /// Returns a fresh value with its life, and notes the use.
+    func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
+        table.withLock { $0.useEntry(key, tag: MemoryKey.tag(key), at: now) }
+    }
+
+    /// Takes over a life that has changed on disk.
+    func setLife(_ life: MemoryLife, forKey key: Key) {
+        let now = time.now
+        _ = table.withLock { $0.setLife(life, of: key, tag: MemoryKey.tag(key), at: now) }
+    }
+}
