@@ -73,7 +73,7 @@ extension DiskCache {
     ///   but that could not be synced: a power cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         if space == .none { return try openStore.removeAll(progress: progress) }
-        try openStore.removeAll(of: space, progress: progress)
+        try openStore.removeAll(of: .namespace(space), progress: progress)
     }
 
     /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired entry.

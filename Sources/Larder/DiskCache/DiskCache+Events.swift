@@ -21,7 +21,8 @@ extension DiskCache {
         let (events, name) = (store.events, space == .none ? nil : space.name)
         let listener = events.add { event in
             // What is not about keys of a namespace is about all of them.
-            if name == nil || event.namespace == nil && event.keys.isEmpty { return handler(event) }
+            let isAboutAll = event.namespace == nil && event.tag == nil && event.keys.isEmpty
+            if name == nil || isAboutAll { return handler(event) }
             if let namespace = event.namespace, let name, namespace.hasSameBytes(as: name) { handler(event) }
         }
         return session.atEnd {

@@ -71,7 +71,7 @@ public final class DiskCache: Sendable {
         configuration = cache.configuration
         session = cache.session
         self.space = space
-        attachments = Attachments(metadata: [:], namespace: space)
+        attachments = Attachments(.init(namespace: space))
     }
 
     /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two entries.
@@ -147,7 +147,7 @@ public final class DiskCache: Sendable {
 
     /// What is kept beside the payload of a new entry.
     func attachments(_ metadata: [String: String]) -> Attachments? {
-        metadata.isEmpty ? attachments : Attachments(metadata: metadata, namespace: space)
+        metadata.isEmpty ? attachments : Attachments(.init(namespace: space), metadata: metadata)
     }
 
     /// The time by which this cache lives.

@@ -6,7 +6,7 @@ import LarderFiles
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
 ///     entries/<sequence number>         one file per entry
-///     entries/40<number>                the tombstone of a namespace
+///     entries/40<number>                the tombstone of a namespace or a tag
 ///     entries/80<number>                a file that is being copied in, until it has its footer and its number
 ///     trash/<sequence number>/          what removeAll renamed here, until it is deleted
 ///

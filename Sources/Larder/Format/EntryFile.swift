@@ -18,7 +18,7 @@ import LarderFiles
 ///
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
 ///
-/// A *tombstone* is such a file without payload whose record is the `clear` of a namespace. It is there for as long as files are
+/// A *tombstone* is such a file without payload whose record is the `clear` of a namespace or a tag. It is there for as long as files are
 /// that it speaks of: so they stay dead when the index is lost.
 enum EntryFile {
     static let trailerLength = 64
@@ -46,17 +46,17 @@ enum EntryFile {
     }
 
     /// Prints the content of a tombstone.
-    static func tombstone(of namespace: Namespace, number: UInt64) -> [UInt8] {
+    static func tombstone(of scope: ClearScope, number: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
-        printer.append(.clear(namespace: namespace, number: number))
+        printer.append(.clear(scope, number: number))
         appendTrailer(to: &printer, recordLength: printer.bytes.count, life: .forever, change: number)
         return printer.bytes
     }
 
     /// What a tombstone says.
     enum Tombstone: Equatable {
-        /// Everything in the namespace with a lower number than its own is dead.
-        case valid(Namespace)
+        /// Everything in the scope with a lower number than its own is dead.
+        case valid(ClearScope)
         /// Of a newer format: left alone.
         case newer
         case invalid
@@ -71,9 +71,10 @@ enum EntryFile {
         }
         guard word(trailer, at: 40) == UInt64(length),
             XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == check,
-            case .clear(let namespace?, number)? = RecordScanner.record(on: bytes.part(0..<length))
+            case .clear(let scope, number)? = RecordScanner.record(on: bytes.part(0..<length)),
+            scope != .everything
         else { return .invalid }
-        return .valid(namespace)
+        return .valid(scope)
     }
 
     /// Prints a life slot by itself, to overwrite one.

@@ -12,7 +12,7 @@ import LarderFiles
 /// | `g`      | in a header: the generation                                                              |
 /// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `closed`; absent in a header and a set |
 /// | `k`      | key                                                                                      |
-/// | `ns`     | the namespace that the key belongs to, or that a `clear` is of; absent: none             |
+/// | `ns`     | the namespace that key and tags belong to, or that a `clear` is of; absent: none         |
 /// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
 /// | `f`      | of `life` and `used`: the file they speak of                                             |
 /// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
@@ -22,20 +22,23 @@ import LarderFiles
 /// | `u`      | last used at; absent: when stored                                                        |
 /// | `z`      | payload bytes                                                                            |
 /// | `h`      | XXH64 of the payload, 16 hex digits                                                      |
-/// | `m`      | metadata: an object of strings                                                           |
+/// | `m`      | metadata: an object of strings; of `life`: what it is from now on                        |
+/// | `tg`     | tags: an array of strings; of `clear`: the one that it is of                             |
+/// | `ks`     | kept stale: for how long the entry is kept beyond its expiry, milliseconds; absent: 0    |
+/// | `ab`     | 1: the entry says that there is no value                                                 |
+/// | `mr`     | 1: must revalidate; what has expired is not to be answered                               |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
-/// Reserved: `tg` (tags), `ku` (keep until), `ab` (absent), `w` (where the payload stands). Fields that are
-/// not known are kept as they are. The check, its place and the header stay the same in every version.
+/// Reserved: `w` (where the payload stands). Fields that are not known are kept as they are. The check, its place and the header stay the same in every version.
 enum Record: Sendable {
     case header(version: UInt64, generation: UInt64, last: UInt64)
     case set(Row)
     case remove(key: Key, number: UInt64)
-    case life(key: Key, file: UInt64, change: UInt64, Life)
+    case life(key: Key, file: UInt64, change: UInt64, Life, Attachments.Update? = nil)
     /// Last use, and the expiry that came of it where lives slide; that holds for the life of `change` alone.
     case used(key: Key, file: UInt64, change: UInt64, at: Timestamp, expires: Timestamp)
-    /// Everything up to a number is gone, or everything in one namespace.
-    case clear(namespace: Namespace?, number: UInt64)
+    /// Everything in a scope is gone that has a lower number.
+    case clear(ClearScope, number: UInt64)
     /// The last record of a session that ended in order: the rows and the files agree.
     case closed(number: UInt64)
     /// A valid record of an operation that this version does not know.
@@ -55,7 +58,7 @@ enum Record: Sendable {
         case .header(_, _, let last): last
         case .set(let row): max(row.file, row.change)
         case .remove(_, let number), .clear(_, let number), .closed(let number): number
-        case .life(_, let file, let change, _): max(file, change)
+        case .life(_, let file, let change, _, _): max(file, change)
         case .used(_, let file, let change, _, _): max(file, change)
         case .unknown: 0
         }

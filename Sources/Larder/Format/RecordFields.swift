@@ -16,7 +16,11 @@ struct Fields {
     var used: Int64?
     var size: Int64?
     var checksum: UInt64?
-    var metadata: [String: String] = [:]
+    var metadata: [String: String]?
+    var tags: [String] = []
+    var keptStale: Int64?
+    var absent: UInt64?
+    var mustRevalidate: UInt64?
     var unknown: [UInt8] = []
 
     /// Bytes; more is damage. It keeps sums of sizes from overflowing.
@@ -32,15 +36,14 @@ struct Fields {
             return .remove(key: name, number: number)
         case .life:
             guard let name, let file, let number else { return nil }
-            return .life(key: name, file: file, change: number, life)
+            return .life(key: name, file: file, change: number, life, update)
         case .used:
             guard let name, let file, let number, let used else { return nil }
             return .used(
                 key: name, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
         case .clear:
-            // A clear of no namespace would be one of everything.
-            guard let number, namespace != "" else { return nil }
-            return .clear(namespace: namespace.map { Namespace($0) }, number: number)
+            guard let number, let scope else { return nil }
+            return .clear(scope, number: number)
         case .closed:
             return number.map { .closed(number: $0) }
         case nil:
@@ -55,12 +58,38 @@ struct Fields {
         return .header(version: version, generation: generation, last: number)
     }
 
+    private var space: Namespace { namespace.map { Namespace($0) } ?? .none }
+
     private var name: Key? {
-        key.map { Key($0, in: namespace.map { Namespace($0) } ?? .none) }
+        key.map { Key($0, in: space) }
+    }
+
+    /// What a clear is of. One of no namespace would be one of everything.
+    private var scope: ClearScope? {
+        if tags.count > 1 || namespace == "" { return nil }
+        if let tag = tags.first { return .tag(Key(tag, in: space)) }
+        return namespace.map { .namespace(Namespace($0)) } ?? .everything
+    }
+
+    private var update: Attachments.Update? {
+        if metadata == nil && keptStale == nil { return nil }
+        return Attachments.Update(metadata: metadata ?? [:], keptStale: max(0, keptStale ?? 0))
+    }
+
+    private var traits: Attachments.Traits {
+        let space = space
+        return Attachments.Traits(
+            namespace: space, tags: tags.map { Key($0, in: space) }, keptStale: max(0, keptStale ?? 0),
+            isAbsent: absent == 1, mustRevalidate: mustRevalidate == 1)
     }
 
     private var life: Life {
         Life(expires: Timestamp(milliseconds: expires ?? Life.unlimited), ttl: ttl ?? Life.unlimited)
+    }
+
+    private var attachments: Attachments? {
+        let isBare = namespace == nil && tags.isEmpty && keptStale == nil && absent == nil && mustRevalidate == nil
+        return Attachments(isBare ? .init() : traits, metadata: metadata ?? [:], unknown: unknown)
     }
 
     private var row: Row? {
@@ -70,7 +99,6 @@ struct Fields {
         return Row(
             key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored), life: life,
             used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
-            attachments: Attachments(
-                metadata: metadata, namespace: namespace.map { Namespace($0) } ?? .none, unknown: unknown))
+            attachments: attachments)
     }
 }

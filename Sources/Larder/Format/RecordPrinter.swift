@@ -22,20 +22,30 @@ struct RecordPrinter {
         case .remove(let key, let number):
             operation(.remove, key: key)
             integer(#","n":"#, number)
-        case .life(let key, let file, let change, let life):
+        case .life(let key, let file, let change, let life, let update):
             operation(.life, key: key)
             integer(#","f":"#, file)
             integer(#","n":"#, change)
             self.life(life)
+            if let update {
+                metadata(update.metadata)
+                integer(#","ks":"#, update.keptStale)
+            }
         case .used(let key, let file, let change, let used, let expires):
             operation(.used, key: key)
             integer(#","f":"#, file)
             integer(#","n":"#, change)
             integer(#","u":"#, used.milliseconds)
             limited(#","e":"#, expires.milliseconds)
-        case .clear(let namespace, let number):
+        case .clear(let scope, let number):
             operation(.clear)
-            if let namespace { self.namespace(namespace) }
+            switch scope {
+            case .everything: break
+            case .namespace(let space): namespace(space)
+            case .tag(let tag):
+                namespace(tag.namespace)
+                tags([tag])
+            }
             integer(#","n":"#, number)
         case .closed(let number):
             operation(.closed)
@@ -70,7 +80,7 @@ struct RecordPrinter {
     private mutating func set(_ row: Row) {
         append(#"{"k":"#)
         string(row.key)
-        if let attachments = row.attachments { namespace(attachments.namespace) }
+        if let attachments = row.attachments { namespace(attachments.traits.namespace) }
         integer(#","n":"#, row.file)
         if row.change != row.file { integer(#","l":"#, row.change) }
         integer(#","s":"#, row.stored.milliseconds)
@@ -82,6 +92,7 @@ struct RecordPrinter {
         append(#"""#)
         guard let attachments = row.attachments else { return }
         if !attachments.metadata.isEmpty { metadata(attachments.metadata) }
+        traits(attachments.traits)
         append(attachments.unknown)
     }
 
@@ -101,6 +112,24 @@ struct RecordPrinter {
             separator = ","
         }
         append("}")
+    }
+
+    private mutating func traits(_ traits: Attachments.Traits) {
+        if !traits.tags.isEmpty { tags(traits.tags) }
+        if traits.keptStale > 0 { integer(#","ks":"#, traits.keptStale) }
+        if traits.isAbsent { append(#","ab":1"#) }
+        if traits.mustRevalidate { append(#","mr":1"#) }
+    }
+
+    private mutating func tags(_ tags: [Key]) {
+        append(#","tg":["#)
+        var separator: StaticString = ""
+        for tag in tags {
+            append(separator)
+            string(tag.text)
+            separator = ","
+        }
+        append("]")
     }
 
     private mutating func namespace(_ namespace: Namespace) {

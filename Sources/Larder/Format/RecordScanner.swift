@@ -51,7 +51,7 @@ struct RecordScanner {
     /// Reads the value of a known field; nil when the name is not known.
     private mutating func field(_ name: UnsafeRawBufferPointer, _ fields: inout Fields) -> Bool? {
         if name.count == 6, name.has("larder", at: 0) { return number(&fields.version) }
-        if name.count == 2, name.has("ns", at: 0) { return string(&fields.namespace) }
+        if name.count == 2 { return longField(name, &fields) }
         guard name.count == 1 else { return nil }
         switch name[0] {
         case UInt8(ascii: "k"): return string(&fields.key)
@@ -69,6 +69,15 @@ struct RecordScanner {
         case UInt8(ascii: "o"): return string(&fields.operation)
         default: return nil
         }
+    }
+
+    private mutating func longField(_ name: UnsafeRawBufferPointer, _ fields: inout Fields) -> Bool? {
+        if name.has("ns", at: 0) { return string(&fields.namespace) }
+        if name.has("tg", at: 0) { return strings(&fields.tags) }
+        if name.has("ks", at: 0) { return integer(&fields.keptStale) }
+        if name.has("ab", at: 0) { return number(&fields.absent) }
+        if name.has("mr", at: 0) { return number(&fields.mustRevalidate) }
+        return nil
     }
 
     private mutating func unknownField(from start: Int, _ fields: inout Fields) -> Bool {
@@ -145,7 +154,20 @@ struct RecordScanner {
         return value != nil && skip(UInt8(ascii: "\""))
     }
 
-    private mutating func metadata(_ value: inout [String: String]) -> Bool {
+    private mutating func strings(_ value: inout [String]) -> Bool {
+        guard skip(UInt8(ascii: "[")) else { return false }
+        if skip(UInt8(ascii: "]")) { return true }
+        repeat {
+            var text: String?
+            guard string(&text), let text else { return false }
+            value.append(text)
+        } while skip(UInt8(ascii: ","))
+        return skip(UInt8(ascii: "]"))
+    }
+
+    private mutating func metadata(_ metadata: inout [String: String]?) -> Bool {
+        var value: [String: String] = [:]
+        defer { metadata = value }
         guard skip(UInt8(ascii: "{")) else { return false }
         if skip(UInt8(ascii: "}")) { return true }
         repeat {

@@ -19,7 +19,18 @@ struct Row: Sendable {
     /// What the entry's file takes on most disks, which hand out blocks of 4 KiB: with the least that a footer can be. Bytes.
     var space: Int { (size + key.utf8.count + 160 + 4095) / 4096 * 4096 }
 
-    var namespace: Namespace { attachments?.namespace ?? .none }
+    var namespace: Namespace { attachments?.traits.namespace ?? .none }
+    var tags: [Key] { attachments?.traits.tags ?? [] }
+    var metadata: [String: String] { attachments?.metadata ?? [:] }
+    /// True when the entry says that there is no value.
+    var isAbsent: Bool { attachments?.traits.isAbsent ?? false }
+    var mustRevalidate: Bool { attachments?.traits.mustRevalidate ?? false }
+
+    /// Until when the entry is kept: its expiry, or some time after it.
+    var keptUntil: Timestamp {
+        guard let attachments, !life.isForever else { return life.expires }
+        return life.expires.advanced(byMilliseconds: attachments.traits.keptStale)
+    }
 
     /// What identifies the entry. O(length).
     var name: Key { Key(key, in: namespace) }
@@ -29,27 +40,23 @@ struct Row: Sendable {
         file == other.file && checksum == other.checksum && stored == other.stored
     }
 
-    /// True when a read may return the entry.
+    /// True when a read may return the value.
     func isFresh(at now: Timestamp) -> Bool {
+        isInForce(at: now) && !isAbsent
+    }
+
+    /// True when what the entry says counts: its value, or that there is none.
+    func isInForce(at now: Timestamp) -> Bool {
         !life.isExpired(at: now) && !life.isFromFuture(stored: stored, at: now)
     }
-}
 
-/// The parts of a record that most entries do not have.
-final class Attachments: Sendable {
-    let metadata: [String: String]
-    let namespace: Namespace
-    /// The fields that this version does not know, verbatim: `,"name":value` each.
-    let unknown: [UInt8]
-
-    /// Returns nil when there is nothing to attach.
-    init?(metadata: [String: String], namespace: Namespace = .none, unknown: [UInt8] = []) {
-        if metadata.isEmpty && namespace == .none && unknown.isEmpty { return nil }
-        self.metadata = metadata
-        self.namespace = namespace
-        self.unknown = unknown
+    /// True when there is a value, fresh or stale, that a fetch may go by.
+    func isUsable(at now: Timestamp) -> Bool {
+        !isAbsent && !isOver(at: now) && !life.isFromFuture(stored: stored, at: now)
     }
 
-    /// True when many entries can share one of these.
-    var isNamespaceAlone: Bool { metadata.isEmpty && unknown.isEmpty }
+    /// True when nothing of the entry is needed any more.
+    func isOver(at now: Timestamp) -> Bool {
+        now >= keptUntil
+    }
 }

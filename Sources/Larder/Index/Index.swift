@@ -107,17 +107,21 @@ final class Index: Sendable {
         for position in cells.indices { replace(position, with: empty) }
     }
 
-    /// Makes the entries of a namespace none, all of which have lower file numbers; returns what they were. O(1).
-    func clear(_ namespace: Namespace, below number: UInt64) -> Manifest.Totals {
+    /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a namespace were.
+    /// O(1). Memory tiers do not know tags: those of the namespace are emptied.
+    func clear(_ scope: ClearScope, below number: UInt64) -> Manifest.Totals {
         var gone = Manifest.Totals()
         for position in cells.indices {
             withCell(at: position) { cell in
-                for tier in cell.tiers where tier.namespace == namespace { tier.invalidateAll() }
-                gone.add(cell.shard.manifest.clear(namespace, below: number))
+                for tier in cell.tiers where tier.namespace == scope.space { tier.invalidateAll() }
+                gone.add(cell.shard.manifest.clear(scope, below: number))
             }
         }
         return gone
     }
+
+    /// True while entries that were cleared have not been taken out.
+    var hasCleared: Bool { cells.indices.contains { withShard(at: $0) { $0.manifest.hasCleared } } }
 
     /// Puts a value that was read into a memory tier, with what the index says of it by now; unless it has been replaced or has
     /// gone, or the tier is not attached any more.

@@ -4,12 +4,10 @@ import LarderFiles
 struct IndexReplay {
     private(set) var shards: [Shard]
     private(set) var lastNumber: UInt64 = 0
-    /// The number of the last `clear`: files below it are dead.
-    private(set) var cleared: UInt64 = 0
-    /// The same for single namespaces.
-    private(set) var clearedNamespaces: [Namespace: UInt64] = [:]
+    /// What was removed at once: older files of it are dead.
+    private(set) var cleared = Clearings()
     /// What entries without metadata share.
-    private var attachments: [Namespace: Attachments] = [:]
+    private var attachments: [Attachments.Traits: Attachments] = [:]
     var damagedLines = 0
     var journals = LoadedJournals()
 
@@ -26,20 +24,18 @@ struct IndexReplay {
         lastNumber = max(lastNumber, record.highestNumber)
         switch record {
         case .set(let row): apply(.set(shared(row)), to: row.name)
-        case .remove(let key, _), .life(let key, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
-        case .clear(nil, let number): clear(number)
-        case .clear(let namespace?, let number):
-            clear(namespace, below: number)
+        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
+        case .clear(let scope, let number): clear(scope, below: number)
         case .header, .closed, .unknown: break
         }
     }
 
-    /// The same row; with attachments that it shares, if it has nothing but a namespace.
+    /// The same row; with attachments that it shares, if it can.
     private mutating func shared(_ row: Row) -> Row {
-        guard let own = row.attachments, own.isNamespaceAlone else { return row }
+        guard let own = row.attachments, own.areShareable else { return row }
         var row = row
-        row.attachments = attachments[own.namespace] ?? own
-        attachments[own.namespace] = row.attachments
+        row.attachments = attachments[own.traits] ?? own
+        attachments[own.traits] = row.attachments
         return row
     }
 
@@ -47,14 +43,11 @@ struct IndexReplay {
         shards[key.shard].replay(record, of: key)
     }
 
-    /// Does again what a tombstone says was done.
-    mutating func clear(_ namespace: Namespace, below number: UInt64) {
+    /// Does again what a record or a tombstone says was done.
+    mutating func clear(_ scope: ClearScope, below number: UInt64) {
         lastNumber = max(lastNumber, number)
-        clearedNamespaces[namespace] = max(number, clearedNamespaces[namespace] ?? 0)
-    }
-
-    private mutating func clear(_ number: UInt64) {
-        cleared = max(cleared, number)
+        cleared.add(scope, below: number)
+        if scope != .everything { return }
         for position in shards.indices { shards[position].manifest.remove(below: number) }
     }
 
@@ -63,7 +56,7 @@ struct IndexReplay {
         var count = 0
         for position in shards.indices {
             if !keepingGraves { shards[position].forgetGraves() }
-            count += shards[position].finishLoading(at: now, cleared: clearedNamespaces).count
+            count += shards[position].finishLoading(at: now, cleared: cleared).count
         }
         return count
     }

@@ -10,8 +10,9 @@ extension Manifest {
         let used = rows.indices.filter { rows[$0].file != 0 }
         let live = used.filter { !isCleared(rows[$0]) }
         var sums: [Namespace: Totals] = [:]
-        for slot in live { sums[rows[slot].namespace, default: Totals()].add(rows[slot]) }
-        if live.reduce(into: Totals(), { $0.add(rows[$1]) }) != totals { found.append("the totals are \(totals)") }
+        let counted = used.filter { !isUncounted(rows[$0]) }
+        for slot in counted { sums[rows[slot].namespace, default: Totals()].add(rows[slot]) }
+        if counted.reduce(into: Totals(), { $0.add(rows[$1]) }) != totals { found.append("the totals are \(totals)") }
         sums[.none] = nil
         if sums != namespaces { found.append("the namespaces have \(namespaces)") }
         if Set(free.map(Int.init)) != Set(rows.indices).subtracting(used) { found.append("free slots are wrong") }
@@ -23,14 +24,14 @@ extension Manifest {
             let row = rows[slot]
             if self.slot(row.name) != slot { found.append("\(row.key) is not found in its slot") }
             if row.life.isForever { continue }
-            guard let reminder = reminders[UInt32(slot)], reminder <= row.life.expires else {
+            guard let reminder = reminders[UInt32(slot)], reminder <= row.keptUntil else {
                 found.append("\(row.key) has no reminder of its expiry")
                 continue
             }
         }
         guard uses != nil else { return found }
         let order = leastRecentlyUsed(.max)
-        if order.count != count || Set(order.map(\.row.file)) != Set(live.map { rows[$0].file }) {
+        if order.count != live.count || Set(order.map(\.row.file)) != Set(live.map { rows[$0].file }) {
             found.append("the order of use has \(order.count) rows")
         }
         if zip(order, order.dropFirst()).contains(where: { $0.stamp > $1.stamp }) {

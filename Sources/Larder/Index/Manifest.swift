@@ -20,9 +20,9 @@ struct Manifest: Sendable {
     private(set) var totals = Totals()
     /// Those of each namespace that has entries.
     private(set) var namespaces: [Namespace: Totals] = [:]
-    /// Namespaces that were cleared: their rows with lower file numbers are none any more, and wait in their slots to be taken
-    /// out.
-    private var cleared: [Namespace: UInt64] = [:]
+    /// What was cleared: rows of it are none any more, and wait in their slots to be taken out. Those of a namespace do not count
+    /// in the totals any more; those of a tag do.
+    private var cleared = Clearings()
     /// How far the search for such rows has come.
     private var searched = 0
     /// Such rows that have lost their slot already.
@@ -67,7 +67,7 @@ struct Manifest: Sendable {
             account(for: old, times: -1)
             account(for: row)
             uses?.touch(slot, at: row.used)
-            if row.life.expires < old.life.expires { remind(slot) }
+            if row.keptUntil < old.keptUntil { remind(slot) }
             return old
         }
         remind(insert(row, key))
@@ -85,12 +85,18 @@ struct Manifest: Sendable {
     }
 
     /// Gives an entry another life. O(1), O(log n) when it ends earlier.
-    mutating func setLife(_ life: Life, change: UInt64, for key: Key) {
+    mutating func setLife(_ life: Life, change: UInt64, _ update: Attachments.Update? = nil, for key: Key) {
         guard let slot = liveSlot(key) else { return }
-        let old = rows[slot].life
+        let old = rows[slot].keptUntil
         rows[slot].life = life
         rows[slot].change = change
-        if life.expires < old.expires { remind(slot) }
+        if let update {
+            let attachments = rows[slot].attachments
+            rows[slot].attachments =
+                attachments.map { $0.updated(update) }
+                ?? Attachments(.init(keptStale: update.keptStale), metadata: update.metadata)
+        }
+        if rows[slot].keptUntil < old { remind(slot) }
     }
 
     /// Notes a use that the disk already knows of. O(1).
@@ -113,7 +119,7 @@ struct Manifest: Sendable {
         var victims: [Row] = []
         while victims.count < limit, let slot = expiries.popDue(at: now) {
             guard rows[slot].file != 0, !rows[slot].life.isForever else { continue }
-            if !rows[slot].life.isExpired(at: now) {
+            if !rows[slot].isOver(at: now) {
                 remind(slot)
             } else if isCleared(rows[slot]) {
                 evacuate(slot)
@@ -124,12 +130,14 @@ struct Manifest: Sendable {
         return victims
     }
 
-    /// Makes the rows of a namespace none, all of which have lower file numbers; returns what they were. O(1).
-    mutating func clear(_ namespace: Namespace, below number: UInt64) -> Totals {
-        guard let gone = namespaces.removeValue(forKey: namespace) else { return Totals() }
-        totals.add(gone, times: -1)
-        cleared[namespace] = number
+    /// Makes the rows of a namespace or a tag none, all of which have lower file numbers. Returns what those of a namespace were; those
+    /// of a tag go on being counted until they are taken out. O(1).
+    mutating func clear(_ scope: ClearScope, below number: UInt64) -> Totals {
+        guard let space = scope.space, space == .none ? count > 0 : namespaces[space] != nil else { return Totals() }
+        cleared.add(scope, below: number)
         searched = 0
+        guard case .namespace = scope, let gone = namespaces.removeValue(forKey: space) else { return Totals() }
+        totals.add(gone, times: -1)
         return gone
     }
 
@@ -140,7 +148,7 @@ struct Manifest: Sendable {
             if rows[slot].file != 0, isCleared(rows[slot]) { evacuate(slot) }
             searched = slot + 1
         }
-        if searched == rows.count { cleared = [:] }
+        if searched == rows.count { cleared.removeAll() }
         defer { evacuated = [] }
         return evacuated
     }
@@ -148,12 +156,12 @@ struct Manifest: Sendable {
     /// True when there may be rows for `takeCleared`.
     var hasCleared: Bool { !cleared.isEmpty || !evacuated.isEmpty }
 
-    func isCleared(_ row: Row) -> Bool {
-        if cleared.isEmpty { return false }
-        return cleared[row.namespace].map { row.file < $0 } ?? false
-    }
+    func isCleared(_ row: Row) -> Bool { !cleared.isEmpty && cleared.cover(row) }
 
-    /// A copy of the rows, vacant slots among them. O(1), O(n) while a namespace is being cleared.
+    /// True for rows that are in no total.
+    func isUncounted(_ row: Row) -> Bool { !cleared.isEmpty && cleared.number(for: row.namespace) > row.file }
+
+    /// A copy of the rows, vacant slots among them. O(1), O(n) while something is being cleared.
     var snapshot: [Row] {
         cleared.isEmpty ? rows : rows.filter { !isCleared($0) }
     }
@@ -174,13 +182,13 @@ struct Manifest: Sendable {
 
     /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns what has expired. O(n),
     /// O(n log n) when lives end in no order.
-    mutating func finishLoading(at now: Timestamp, cleared: [Namespace: UInt64]) -> [Row] {
+    mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> [Row] {
         isLoading = false
         var expired: [Row] = []
         var kept: [Row] = []
         for row in rows where row.file != 0 {
-            if let number = cleared[row.namespace], row.file < number { continue }
-            if row.life.isExpired(at: now) { expired.append(row) } else { kept.append(row) }
+            if cleared.cover(row) { continue }
+            if row.isOver(at: now) { expired.append(row) } else { kept.append(row) }
         }
         // Made anew without them: quicker than taking them out one by one, and smaller.
         if kept.count < count {
@@ -221,6 +229,7 @@ struct Manifest: Sendable {
     /// Takes a row out that is none any more, and keeps it until somebody asks for its file.
     private mutating func evacuate(_ slot: Int) {
         evacuated.append(rows[slot])
+        if !isUncounted(rows[slot]) { account(for: rows[slot], times: -1) }
         free(slot)
     }
 
@@ -256,7 +265,7 @@ struct Manifest: Sendable {
 
     private mutating func remind(_ slot: Int) {
         if isLoading || rows[slot].life.isForever { return }
-        expiries.insert(slot, at: rows[slot].life.expires)
+        expiries.insert(slot, at: rows[slot].keptUntil)
         if expiries.reminders.count > 2 * count + 64 { rebuildReminders() }
     }
 
@@ -264,7 +273,7 @@ struct Manifest: Sendable {
         var reminders: [ExpiryQueue.Reminder] = []
         reminders.reserveCapacity(count)
         for slot in rows.indices where rows[slot].file != 0 && !rows[slot].life.isForever {
-            reminders.append(ExpiryQueue.Reminder(at: rows[slot].life.expires, slot: UInt32(slot)))
+            reminders.append(ExpiryQueue.Reminder(at: rows[slot].keptUntil, slot: UInt32(slot)))
         }
         expiries.rebuild(reminders)
     }

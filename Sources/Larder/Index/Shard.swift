@@ -30,9 +30,9 @@ struct Shard: Sendable {
         case .remove(_, let number):
             bury(key, number)
             if let row, row.file < number { manifest.remove(key) }
-        case .life(_, let file, let change, let life):
+        case .life(_, let file, let change, let life, let update):
             guard let row, row.file == file, row.change < change else { return }
-            manifest.setLife(life, change: change, for: key)
+            manifest.setLife(life, change: change, update, for: key)
         case .used(_, let file, let change, let time, let expires):
             guard let row, row.file == file else { return }
             // A life that was set since says itself when it ends.
@@ -54,12 +54,12 @@ struct Shard: Sendable {
         doomed(manifest.purge(at: now, limit: limit))
     }
 
-    /// The same at the end of loading, for all rows; those of `cleared` namespaces are forgotten.
-    mutating func finishLoading(at now: Timestamp, cleared: [Namespace: UInt64]) -> [Row] {
+    /// The same at the end of loading, for all rows; those that were `cleared` are forgotten.
+    mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> [Row] {
         doomed(manifest.finishLoading(at: now, cleared: cleared))
     }
 
-    /// Dooms the files of rows that a cleared namespace has left, after looking at up to `limit` of all; false when there are
+    /// Dooms the files of rows that a clearing has left, after looking at up to `limit` of all; false when there are
     /// no more.
     mutating func doomCleared(limit: Int) -> Bool {
         guard let rows = manifest.takeCleared(limit: limit) else { return false }

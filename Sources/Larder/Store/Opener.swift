@@ -37,7 +37,7 @@ struct Opener {
         // Before anybody reads: what they speak of is dead, whatever rows and files say.
         let tombstoneNumbers = names.compactMap(DirectoryLayout.number(ofTombstone:))
         let tombstones = try read(tombstoneNumbers, in: volume)
-        for (number, namespace) in tombstones.valid { replay.clear(namespace, below: number) }
+        for (number, scope) in tombstones.valid { replay.clear(scope, below: number) }
         let expired = replay.finish(at: now, keepingGraves: !replay.isClean)
         var loaded = LoadedStore(
             volume: volume, shards: replay.shards, lastNumber: replay.lastNumber, journals: replay.journals,
@@ -56,8 +56,7 @@ struct Opener {
         loaded.reconciliation = Reconciliation(
             rows: rows, files: files.filter { !doomed.contains($0) },
             leftovers: names.filter(DirectoryLayout.isStaged) + tombstones.torn, cleared: replay.cleared,
-            clearedNamespaces: replay.clearedNamespaces, tombstones: tombstones.valid,
-            isDamaged: replay.journals.isDamaged)
+            tombstones: tombstones.valid, isDamaged: replay.journals.isDamaged)
         if tombstones.areUnread { loaded.reconciliation.leaveResidue() }
         return loaded
     }
@@ -65,7 +64,7 @@ struct Opener {
     /// Tombstones: what they say, and the names of those that say nothing, because they were not finished and their call has not
     /// returned, or because the disk has spoilt them.
     private struct Tombstones {
-        var valid: [(number: UInt64, namespace: Namespace)] = []
+        var valid: [(number: UInt64, scope: ClearScope)] = []
         var torn: [UInt64] = []
         var areUnread = false
     }
@@ -82,7 +81,7 @@ struct Opener {
                 let count = try fileSystem.read(file.file, at: 0, into: &bytes)
                 let content = bytes.prefix(count)
                 switch Array(content).withBytes({ EntryFile.tombstone(number, $0) }) {
-                case .valid(let namespace): tombstones.valid.append((number, namespace))
+                case .valid(let scope): tombstones.valid.append((number, scope))
                 case .newer: tombstones.areUnread = true
                 case .invalid: tombstones.torn.append(name)
                 }

@@ -8,12 +8,10 @@ struct Reconciliation: Sendable {
     private(set) var condemned: [UInt64] = []
     /// Files that rows mention and the directory does not have, with their keys.
     private(set) var missing: [(key: Key, file: UInt64)] = []
-    /// Files below this number were removed by `removeAll`.
-    let cleared: UInt64
-    /// The same for single namespaces.
-    private(set) var clearedNamespaces: [Namespace: UInt64] = [:]
+    /// What was removed at once: older files of it are dead.
+    private(set) var cleared: Clearings
     /// Clearings that the journal may not know of.
-    private var unrecorded: [(number: UInt64, namespace: Namespace)] = []
+    private var unrecorded: [(number: UInt64, scope: ClearScope)] = []
     /// Files that rows mentioned when the directory was opened.
     private var mentioned: Set<UInt64> = []
     /// Everything has been looked at.
@@ -24,8 +22,9 @@ struct Reconciliation: Sendable {
     private(set) var hasResidue = false
 
     /// Nothing to do.
-    init(cleared: UInt64 = 0) {
+    init(cleared: Clearings = Clearings()) {
         self.cleared = cleared
+        self.cleared.keepOnly(.everything)
     }
 
     /// Compares the rows of the index with the names in the directory. O(n log n).
@@ -33,13 +32,12 @@ struct Reconciliation: Sendable {
     /// Where the index itself is `damaged`, a renewed life may be known to the files alone. `leftovers` are copies that were not
     /// finished.
     init(
-        rows: [(key: Key, file: UInt64)], files: [UInt64], leftovers: [UInt64], cleared: UInt64,
-        clearedNamespaces: [Namespace: UInt64], tombstones: [(number: UInt64, namespace: Namespace)], isDamaged: Bool
+        rows: [(key: Key, file: UInt64)], files: [UInt64], leftovers: [UInt64], cleared: Clearings,
+        tombstones: [(number: UInt64, scope: ClearScope)], isDamaged: Bool
     ) {
         unrecorded = tombstones
         condemned = leftovers
         self.cleared = cleared
-        self.clearedNamespaces = clearedNamespaces
         mentioned = Set(rows.map(\.file))
         let present = Set(files)
         unread = files.filter { [mentioned] in isDamaged || !mentioned.contains($0) }.sorted()
@@ -48,7 +46,7 @@ struct Reconciliation: Sendable {
     }
 
     enum Step {
-        case record(Namespace, below: UInt64)
+        case record(ClearScope, below: UInt64)
         case examine(file: UInt64)
         case delete(file: UInt64)
         case check(key: Key, file: UInt64)
@@ -57,7 +55,7 @@ struct Reconciliation: Sendable {
 
     /// The next thing to do: all files first, so that a row whose file is missing is forgotten only after adoption.
     mutating func next() -> Step {
-        if let (number, namespace) = unrecorded.popLast() { return .record(namespace, below: number) }
+        if let (number, scope) = unrecorded.popLast() { return .record(scope, below: number) }
         if let file = unread.popLast() { return .examine(file: file) }
         if let file = condemned.popLast() { return .delete(file: file) }
         if let row = missing.popLast() { return .check(key: row.key, file: row.file) }
@@ -74,14 +72,9 @@ struct Reconciliation: Sendable {
         condemned.append(file)
     }
 
-    /// Notes that files of a namespace below a number are dead.
-    mutating func clear(_ namespace: Namespace, below number: UInt64) {
-        clearedNamespaces[namespace] = max(number, clearedNamespaces[namespace] ?? 0)
-    }
-
-    /// Files of a namespace up to here are dead.
-    func cleared(_ namespace: Namespace) -> UInt64 {
-        max(cleared, clearedNamespaces[namespace] ?? 0)
+    /// Notes that older files of a namespace or a tag are dead.
+    mutating func clear(_ scope: ClearScope, below number: UInt64) {
+        cleared.add(scope, below: number)
     }
 
     mutating func leaveResidue() {
@@ -91,6 +84,6 @@ struct Reconciliation: Sendable {
     mutating func finish() {
         mentioned = []
         isFinished = true
-        if !hasResidue { clearedNamespaces = [:] }
+        if !hasResidue { cleared.keepOnly(.everything) }
     }
 }

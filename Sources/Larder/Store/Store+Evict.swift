@@ -16,7 +16,7 @@ extension Store {
         guard mayLackSpace || limits.crossed(by: totals).isAny else { return }
         enforceBehind()
         // One that writes faster than the chore deletes helps, so that no limit is overrun by more than a little.
-        if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice) {
+        if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice), !index.hasCleared {
             _ = removeExpired(at: clock.now)
             _ = evictDown(limits.crossed(by: index.totals))
         }
@@ -29,6 +29,7 @@ extension Store {
         chores.begin(.evict) { [weak self] in
             // Rows whose files have not been looked at may be wrong; the reconciling asks again when it is done.
             guard let self, reconciliation.withLock({ $0.isFinished }) else { return false }
+            if clearSome() { return true }
             let known = crossed.withLock { $0 } ?? lookAtLimits()
             crossed.withLock { $0 = known }
             return enforceSome(known)
@@ -101,6 +102,7 @@ extension Store {
 
     private func beginTrimming() {
         if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
+        while clearSome() {}
         if removeExpired(at: clock.now) > 0 { unlinkAllDoomed() }
     }
 

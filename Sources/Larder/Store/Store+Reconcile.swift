@@ -22,8 +22,8 @@ extension Store {
     private func reconcileSome(in volume: Volume) -> Bool {
         for _ in 0..<Self.slice {
             switch reconciliation.withLock({ $0.next() }) {
-            case .record(let namespace, let number):
-                let ticket = commitBestEffort(.clear(namespace: namespace, number: number), in: volume) { _ in }
+            case .record(let scope, let number):
+                let ticket = commitBestEffort(.clear(scope, number: number), in: volume) { _ in }
                 _ = attempting { () throws(CacheError) in try wait(for: ticket) }
             case .examine(let file):
                 examine(file, in: volume)
@@ -98,7 +98,7 @@ extension Store {
     /// Adopts an entry that was found by its file, unless more is known about its key.
     private func consider(_ row: Row, in volume: Volume) {
         let key = row.name
-        let cleared = reconciliation.withLock { $0.cleared(key.namespace) }
+        let cleared = reconciliation.withLock { $0.cleared.number(for: row) }
         let now = clock.now
         raiseNumbers(to: row.change)
         let isWanted = stripes[key.shard].withLock { _ in
@@ -108,7 +108,7 @@ extension Store {
                 return true
             }
             guard max(known.0, known.1, cleared) < row.file else { return false }
-            if row.life.isExpired(at: now) {
+            if row.isOver(at: now) {
                 // It has expired, and what it once replaced is dead with it.
                 _ = commitBestEffort(.remove(key: key, number: row.file), in: volume) { index in
                     index.change(key, .expired) { shard in

@@ -39,8 +39,10 @@ extension Store {
         let count = index.totals.count
         volume = fresh
         tombstones.withLock { $0 = [] }
-        reconciliation.withLock { $0 = Reconciliation(cleared: trashNumber) }
-        let ticket = commitBestEffort(.clear(namespace: nil, number: trashNumber), in: fresh) { index in
+        var cleared = Clearings()
+        cleared.add(.everything, below: trashNumber)
+        reconciliation.withLock { [cleared] in $0 = Reconciliation(cleared: cleared) }
+        let ticket = commitBestEffort(.clear(.everything, number: trashNumber), in: fresh) { index in
             index.removeAll()
         }
         do throws(CacheError) {

@@ -118,9 +118,9 @@ extension Store {
 
     /// Calls `body` with all that a manifest tells, a shard at a time.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Void) throws(Errno) {
-        let (cleared, namespaces) = reconciliation.withLock { ($0.cleared, $0.clearedNamespaces) }
-        if cleared > 0 { try body(.clear(namespace: nil, number: cleared)) }
-        for (namespace, number) in namespaces { try body(.clear(namespace: namespace, number: number)) }
+        for (scope, number) in reconciliation.withLock({ $0.cleared.numbers }) {
+            try body(.clear(scope, number: number))
+        }
         for shard in 0..<Index.shardCount {
             let (rows, graves) = snapshot(shard)
             for (key, number) in graves { try body(.remove(key: key, number: number)) }

@@ -13,6 +13,11 @@ public struct CacheEntry: Sendable {
     public let storedAt: Date
     /// When the entry expires; nil: never.
     public let expiresAt: Date?
+    /// Until when the entry is kept, for a fetch that may answer or revalidate what has expired; nil: for ever. Its expiry, unless a
+    /// fetch has stored it.
+    public let keptUntil: Date?
+    /// The tags that it was stored with.
+    public let tags: [String]
     /// When the value was last read, or else stored. Written down when it is a minute newer than the disk knows, by the
     /// sweep and the closing: the next opening may know one that much older.
     public let lastUsedAt: Date
@@ -26,6 +31,8 @@ public struct CacheEntry: Sendable {
         storedAt = row.stored.date
         expiresAt = row.life.effectiveExpiry(at: now)?.date
         lastUsedAt = row.used.date
-        metadata = row.attachments?.metadata ?? [:]
+        keptUntil = row.keptUntil.milliseconds == Life.unlimited ? nil : row.keptUntil.date
+        tags = row.tags.map(\.text)
+        metadata = row.metadata
     }
 }

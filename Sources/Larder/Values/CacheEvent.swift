@@ -7,9 +7,12 @@ public struct CacheEvent: Sendable {
     public let kind: Kind
     /// The keys concerned; empty for `cleared`, and where a failure concerns none.
     public let keys: [String]
-    /// The namespace that the keys belong to; nil: none. Of `cleared`: the one that was; nil: everything.
+    /// The namespace that the keys belong to; nil: none. Of `cleared`: the one that was; nil: everything, or the tag's entries
+    /// without a namespace.
     public let namespace: String?
-    /// The number of entries concerned.
+    /// Of `cleared`: the tag whose entries went; nil: all.
+    public let tag: String?
+    /// The number of entries concerned. Of a tag that was cleared: 0, it is not known yet.
     public let count: Int
     /// Of `evicted`: the limit that was obeyed.
     public let limit: CacheLimit?
@@ -17,12 +20,13 @@ public struct CacheEvent: Sendable {
     public let error: CacheError?
 
     init(
-        _ kind: Kind, keys: [String] = [], in namespace: Namespace = .none, count: Int? = nil,
-        limit: CacheLimit? = nil, error: CacheError? = nil
+        _ kind: Kind, keys: [String] = [], in namespace: Namespace = .none, tag: String? = nil,
+        count: Int? = nil, limit: CacheLimit? = nil, error: CacheError? = nil
     ) {
         self.kind = kind
         self.keys = keys
         self.namespace = namespace == .none ? nil : namespace.name
+        self.tag = tag
         self.count = count ?? keys.count
         self.limit = limit
         self.error = error
@@ -31,6 +35,12 @@ public struct CacheEvent: Sendable {
     /// An event about one entry, or about none.
     init(_ kind: Kind, of key: Key?, error: CacheError? = nil) {
         self.init(kind, keys: key.map { [$0.text] } ?? [], in: key?.namespace ?? .none, error: error)
+    }
+
+    /// An event about what was removed at once.
+    init(_ kind: Kind, of scope: ClearScope, count: Int) {
+        let tag: String? = if case .tag(let tag) = scope { tag.text } else { nil }
+        self.init(kind, in: scope.space ?? .none, tag: tag, count: count)
     }
 
     /// The kinds of events. More may come.
@@ -54,7 +64,7 @@ public struct CacheEvent: Sendable {
         public static let corrupt = Kind("corrupt")
         /// The entry was dropped because its file was gone.
         public static let lost = Kind("lost")
-        /// A caller removed everything, or all of one namespace.
+        /// A caller removed everything, or all of one namespace or tag.
         public static let cleared = Kind("cleared")
         /// After an unclean close, the entry was found again by its file.
         public static let adopted = Kind("adopted")

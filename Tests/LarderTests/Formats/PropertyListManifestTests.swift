@@ -198,11 +198,11 @@ struct PropertyListManifestTests {
     @Test("is read again when it holds fields of another version that are no text")
     func unknownFields() throws {
         var row = RecordTests.row
-        row.attachments = Attachments(metadata: [:], unknown: Array(#","zz":""#.utf8) + [0xFF] + Array(#"""#.utf8))
+        row.attachments = Attachments(unknown: Array(#","zz":""#.utf8) + [0xFF] + Array(#"""#.utf8))
         var manifest = PropertyListManifest(generation: 3, last: 20)
         manifest.append(.set(row))
         manifest.append(.remove(key: "gone", number: 4))
-        manifest.append(.clear(namespace: nil, number: 2))
+        manifest.append(.clear(.everything, number: 2))
         let content = try #require(PropertyListManifest.content(of: try manifest.encoded()))
         #expect(content.generation == 3 && content.damagedRecords == 0 && content.records.count == 4)
         guard case .set(let read) = content.records[3] else {

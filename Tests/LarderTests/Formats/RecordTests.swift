@@ -30,7 +30,10 @@ struct RecordTests {
         renewed.change = 20
         renewed.life = .forever
         renewed.used = Timestamp(milliseconds: 1_763_632_860_000)
-        renewed.attachments = Attachments(metadata: ["etag": "\"x\"", "a": ""], unknown: Array(#","tg":["t"]"#.utf8))
+        renewed.attachments = Attachments(
+            .init(tags: ["t"]), metadata: ["etag": "\"x\"", "a": ""], unknown: Array(#","zz":[1]"#.utf8))
+        var kept = Self.row
+        kept.attachments = Attachments(.init(keptStale: 5, isAbsent: true, mustRevalidate: true))
         let life = Life(expires: Timestamp(milliseconds: -5), ttl: Life.unlimited)
         let golden: [(Record, String)] = [
             (
@@ -39,7 +42,11 @@ struct RecordTests {
             ),
             (
                 .set(renewed),
-                #"{"k":"é\"\\\u000a\u0000","n":17,"l":20,"s":1763632800000,"u":1763632860000,"z":5,"h":"26c7827d889f6da3","m":{"a":"","etag":"\"x\""},"tg":["t"],"c":"2059b5cece5f0016"}"#
+                #"{"k":"é\"\\\u000a\u0000","n":17,"l":20,"s":1763632800000,"u":1763632860000,"z":5,"h":"26c7827d889f6da3","m":{"a":"","etag":"\"x\""},"tg":["t"],"zz":[1],"c":"c4acd0517085ba9c"}"#
+            ),
+            (
+                .set(kept),
+                #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","ks":5,"ab":1,"mr":1,"c":"0d1560bb9210bad7"}"#
             ),
             (.header(version: 1, generation: 2, last: 17), #"{"larder":1,"g":2,"n":17,"c":"69c0e1e7f440b0b6"}"#),
             (.remove(key: "a/b", number: 18), #"{"o":"remove","k":"a/b","n":18,"c":"4ea0cacc4a8a1596"}"#),
@@ -48,12 +55,20 @@ struct RecordTests {
                 #"{"o":"life","k":"a/b","f":17,"n":19,"e":-5,"c":"c5c555e77f8e1344"}"#
             ),
             (
+                .life(key: "a/b", file: 17, change: 19, life, .init(metadata: ["etag": "y"], keptStale: 6)),
+                #"{"o":"life","k":"a/b","f":17,"n":19,"e":-5,"m":{"etag":"y"},"ks":6,"c":"85d48dd0f77b9c3c"}"#
+            ),
+            (
                 .used(
                     key: "a/b", file: 17, change: 19, at: Timestamp(milliseconds: 7),
                     expires: Timestamp(milliseconds: 8)),
                 #"{"o":"used","k":"a/b","f":17,"n":19,"u":7,"e":8,"c":"04f3a804fd63d5b6"}"#
             ),
-            (.clear(namespace: nil, number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
+            (.clear(.everything, number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
+            (
+                .clear(.tag(Key("\"x\"", in: Namespace("users"))), number: 20),
+                #"{"o":"clear","ns":"users","tg":["\"x\""],"n":20,"c":"66b4bdb9acef7272"}"#
+            ),
             (.closed(number: 21), #"{"o":"closed","n":21,"c":"a2b15e09e1ffe4e6"}"#),
         ]
         for (record, expected) in golden { #expect(Self.text(record) == expected) }

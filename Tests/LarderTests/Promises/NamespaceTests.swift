@@ -56,16 +56,16 @@ struct NamespaceTests {
     @Test("the record says whose it is, and entries without metadata share it")
     func record() throws {
         var row = RecordTests.row
-        let shared = Attachments(metadata: [:], namespace: Namespace("users"))
+        let shared = Attachments(.init(namespace: Namespace("users")))
         row.attachments = shared
         #expect(
             RecordTests.text(.set(row)).hasPrefix(#"{"k":"a/b","ns":"users","n":17,"s":1763632800000,"#))
-        let clear = RecordTests.text(.clear(namespace: Namespace("users"), number: 20))
+        let clear = RecordTests.text(.clear(.namespace(Namespace("users")), number: 20))
         #expect(clear == #"{"o":"clear","ns":"users","n":20,"c":"d65812a1ebb68eca"}"#)
         let key = Key("a/b", in: Namespace("users"))
         #expect(
             RecordTests.text(.remove(key: key, number: 18)).hasPrefix(#"{"o":"remove","k":"a/b","ns":"users","n":18"#))
-        #expect(Attachments(metadata: [:]) == nil)
+        #expect(Attachments() == nil)
         let world = World()
         var cache = try world.open()
         func attachments() -> Set<ObjectIdentifier> {
@@ -226,18 +226,18 @@ struct NamespaceTests {
 
     @Test("a tombstone says what it was written for, or nothing")
     func forged() throws {
-        let bytes = EntryFile.tombstone(of: Namespace("users"), number: 17)
+        let bytes = EntryFile.tombstone(of: .namespace(Namespace("users")), number: 17)
         func read(_ bytes: [UInt8], number: UInt64 = 17) -> EntryFile.Tombstone {
             bytes.withBytes { EntryFile.tombstone(number, $0) }
         }
-        #expect(read(bytes) == .valid(Namespace("users")))
+        #expect(read(bytes) == .valid(.namespace(Namespace("users"))))
         #expect(read(bytes, number: 18) == .invalid && read([]) == .invalid)
         #expect(read(Array("payload".utf8) + bytes) == .invalid)
         #expect(read(bytes.dropLast(2) + Array("2\n".utf8)) == .newer)
         for position in bytes.indices where !(bytes.count - 64..<bytes.count - 32).contains(position) {
             var flipped = bytes
             flipped[position] ^= 1
-            #expect(read(flipped) != .valid(Namespace("users")), "byte \(position)")
+            #expect(read(flipped) != .valid(.namespace(Namespace("users"))), "byte \(position)")
             #expect(read(Array(bytes.prefix(position))) == .invalid)
         }
         let line = #"{"o":"clear","ns":"","n":17"#
@@ -251,7 +251,8 @@ struct NamespaceTests {
         try cache.namespace("users").setString("v", forKey: "k")
         var image = world.files.image
         image.add(bytes, at: "/cache/entries/0000000000000011")
-        image.add(EntryFile.tombstone(of: Namespace("users"), number: 18), at: "/cache/entries/4000000000000011")
+        image.add(
+            EntryFile.tombstone(of: .namespace(Namespace("users")), number: 18), at: "/cache/entries/4000000000000011")
         world.restart(with: image)
         let reopened = try world.open()
         try reopened.flush()
@@ -432,7 +433,7 @@ struct NamespaceTests {
                 var row = RecordTests.row
                 row.key = key.text
                 row.file = number
-                row.attachments = Attachments(metadata: [:], namespace: space)
+                row.attachments = Attachments(.init(namespace: space))
                 row.stored.milliseconds = -1
                 row.life.ttl = Life.unlimited
                 row.life.expires.milliseconds = Int64.random(in: 0..<1_000_000, using: &generator)
@@ -442,7 +443,7 @@ struct NamespaceTests {
                 #expect(manifest.remove(key)?.file == model.removeValue(forKey: key))
             case 150..<152 where space != .none:
                 let gone = model.filter { $0.key.namespace == space }
-                #expect(manifest.clear(space, below: number).count == gone.count)
+                #expect(manifest.clear(.namespace(space), below: number).count == gone.count)
                 dead.formUnion(gone.values)
                 model = model.filter { $0.key.namespace != space }
             case 152..<190:

@@ -4,23 +4,23 @@ import LarderFiles
 extension Store {
     private static let slice = 256
 
-    /// Removes every entry of a namespace. O(1); rows and files go behind.
+    /// Removes every entry of a namespace, or with a tag. O(1); rows and files go behind.
     ///
     /// A tombstone among the files says so until the last of them is gone: killed at any moment, with the index lost or not, the
     /// process leaves nothing that could bring one back. Like that of a remove, the record is only a help.
-    func removeAll(of namespace: Namespace, progress: Progress?) throws(CacheError) {
+    func removeAll(of scope: ClearScope, progress: Progress?) throws(CacheError) {
         if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
         let removed: (count: Int, failure: CacheError?)
         do {
             removed = try disk.run(flags: .barrier) { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
-                return try removeAll(of: namespace, in: volume)
+                return try removeAll(of: scope, in: volume)
             }
         } catch {
             report(error)
             throw error
         }
-        report(CacheEvent(.cleared, in: namespace, count: removed.count)) { $0.removals += removed.count }
+        report(CacheEvent(.cleared, of: scope, count: removed.count)) { $0.removals += removed.count }
         takeClearedBehind(removed.count, progress)
         guard let failure = removed.failure else { return }
         report(failure)
@@ -29,17 +29,19 @@ extension Store {
 
     /// Returns the number of entries, and, where all is done but a power cut may undo it, why.
     private func removeAll(
-        of namespace: Namespace, in volume: Volume
+        of scope: ClearScope, in volume: Volume
     ) throws(CacheError) -> (count: Int, failure: CacheError?) {
-        let isEmpty = index.totals(of: namespace).count == 0 && index.doomedCount == 0
+        let space = scope.space ?? .none
+        let there = space == .none ? index.totals : index.totals(of: space)
+        let isEmpty = there.count == 0 && index.doomedCount == 0
         if isEmpty, reconciliation.withLock({ $0.isDone }) { return (0, nil) }
         try unseal()
-        let number = try placeTombstone(of: namespace, in: volume)
+        let number = try placeTombstone(of: scope, in: volume)
         let gone = Lock(Manifest.Totals())
         // Where files are still unknown: they must not be adopted.
-        reconciliation.withLock { if !$0.isDone { $0.clear(namespace, below: number) } }
-        let ticket = commitBestEffort(.clear(namespace: namespace, number: number), in: volume) { index in
-            gone.withLock { $0 = index.clear(namespace, below: number) }
+        reconciliation.withLock { if !$0.isDone { $0.clear(scope, below: number) } }
+        let ticket = commitBestEffort(.clear(scope, number: number), in: volume) { index in
+            gone.withLock { $0 = index.clear(scope, below: number) }
         }
         let count = gone.withLock { $0.count }
         do throws(CacheError) {
@@ -50,23 +52,23 @@ extension Store {
         return (count, nil)
     }
 
-    private func placeTombstone(of namespace: Namespace, in volume: Volume) throws(CacheError) -> UInt64 {
+    private func placeTombstone(of scope: ClearScope, in volume: Volume) throws(CacheError) -> UInt64 {
         var inTheWay: [UInt64]?
         while true {
             let number = try takeNumber()
             do throws(Errno) {
-                try writeTombstone(number, of: namespace, in: volume)
+                try writeTombstone(number, of: scope, in: volume)
                 tombstones.withLock { _ = $0.insert(number) }
                 return number
             } catch .exists {
                 continue
             } catch {
                 let name = DirectoryLayout.tombstoneNumber(number)
-                let error = CacheError(error, doing: "remove a namespace", path: volume.path(of: name))
+                let error = CacheError(error, doing: "remove all of a kind", path: volume.path(of: name))
                 guard error.code == .noSpace else { throw error }
                 // A full disk can always be emptied: some of the files make room, and when all are gone none has to be buried.
                 if unlinkDoomed(in: volume) > 0 { continue }
-                let waiting = inTheWay ?? files(of: namespace)
+                let waiting = inTheWay ?? files(of: scope)
                 for file in waiting.prefix(Self.slice) {
                     try translating("remove an entry", at: volume.path(of: file)) { () throws(Errno) in
                         try volume.unlink(file)
@@ -78,11 +80,11 @@ extension Store {
         }
     }
 
-    private func writeTombstone(_ number: UInt64, of namespace: Namespace, in volume: Volume) throws(Errno) {
+    private func writeTombstone(_ number: UInt64, of scope: ClearScope, in volume: Volume) throws(Errno) {
         let name = DirectoryLayout.tombstoneNumber(number)
         let file = try fileSystem.open(.number(name), in: volume.entries.file, for: .creating)
         do {
-            try fileSystem.write(EntryFile.tombstone(of: namespace, number: number), to: file, at: 0)
+            try fileSystem.write(EntryFile.tombstone(of: scope, number: number), to: file, at: 0)
             if isPowerSafe {
                 try fileSystem.sync(file)
                 try volume.entriesSync.sync(through: volume.entriesSync.note())
@@ -95,11 +97,17 @@ extension Store {
         }
     }
 
-    private func files(of namespace: Namespace) -> [UInt64] {
-        (0..<Index.shardCount).flatMap { snapshot($0).rows }.filter { $0.namespace == namespace }.map(\.file).sorted()
+    private func files(of scope: ClearScope) -> [UInt64] {
+        (0..<Index.shardCount).flatMap { snapshot($0).rows }.filter { row in
+            switch scope {
+            case .everything: true
+            case .namespace(let space): row.namespace == space
+            case .tag(let tag): row.tags.contains(tag)
+            }
+        }.map(\.file).sorted()
     }
 
-    /// Takes the rows of cleared namespaces out and deletes their files, behind; then the tombstones.
+    /// Takes the rows of what was cleared out and deletes their files, behind; then the tombstones.
     private func takeClearedBehind(_ total: Int, _ progress: Progress?) {
         let state = Lock((shard: 0, gone: 0))
         // One that has somebody to tell is never taken for another.
@@ -111,11 +119,7 @@ extension Store {
                 if let progress { events.run { progress(total, total) } }
                 return false
             }
-            let part = try? onDisk { volume throws(CacheError) in
-                let more = index.withShard(at: shard) { $0.doomCleared(limit: Self.slice) }
-                return (more: more, gone: more ? unlinkDoomed(in: volume, shard: shard) : 0)
-            }
-            guard let part else { return false }
+            guard let part = clearSome(of: shard) else { return false }
             let gone = state.withLock { state in
                 state.gone += part.gone
                 if !part.more { state.shard += 1 }
@@ -124,6 +128,26 @@ extension Store {
             if let progress, part.more, gone < total { events.run { progress(gone, total) } }
             return true
         }
+    }
+
+    /// Takes a slice of rows that were cleared out of a shard, and deletes files that wait; nil once closed.
+    private func clearSome(of shard: Int) -> (more: Bool, gone: Int)? {
+        try? onDisk { volume throws(CacheError) in
+            let (more, tagged) = index.withShard(at: shard) { shard in
+                let before = shard.manifest.count
+                return (shard.doomCleared(limit: Self.slice), before - shard.manifest.count)
+            }
+            tally.withLock { $0.removals += tagged }
+            return (more, more ? unlinkDoomed(in: volume, shard: shard) : 0)
+        }
+    }
+
+    /// Takes rows of cleared tags out before limits are looked at, as they are still counted; false when there are none.
+    func clearSome() -> Bool {
+        for shard in 0..<Index.shardCount where index.withShard(at: shard, { $0.manifest.hasCleared }) {
+            return clearSome(of: shard) != nil
+        }
+        return false
     }
 
     /// Deletes the tombstones that have nothing left to tell of. On the chores queue.
