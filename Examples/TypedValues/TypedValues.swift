@@ -51,7 +51,7 @@ struct TypedValues {
         of file: URL, in cache: Cache<Value>, _ tiers: inout [String: Int], _ compute: () -> Value
     ) async throws -> Value {
         if let found = await cache.lookup(forKey: file.path) {
-            tiers["from \(found.tier)", default: 0] += 1
+            tiers["from \(found.source)", default: 0] += 1
             return found.value
         }
         tiers["computed", default: 0] += 1

@@ -20,6 +20,9 @@ public final class ManualClock: Sendable {
 
     public var milliseconds: Int64 { state.withLock { $0.now } }
 
+    /// What is still to be run.
+    public var scheduledCount: Int { state.withLock { $0.scheduled.count } }
+
     /// Moves on by `duration`, and runs what falls due on the way, at its time.
     public func advance(by duration: Duration) {
         let target = milliseconds + Int64(duration / .milliseconds(1))

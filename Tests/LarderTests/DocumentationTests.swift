@@ -56,7 +56,7 @@ struct DocumentationTests {
         configuration.memory?.costLimit = 50 << 20  // bytes; nil instead of a configuration: no memory tier
         let users = Cache<User>(disk: disk, namespace: "users")
         let orders = Cache<Order>(disk: disk, namespace: "orders", configuration: configuration)
-        if let found = await orders.lookup(forKey: "17") { print(found.value, found.tier, found.age) }
+        if let found = await orders.lookup(forKey: "17") { print(found.value, found.source, found.age) }
         try await orders.removeAll()  // at once, whatever their number; the users stay
         #expect(await users.keys() == [])
         #expect(orders.memory?.count == 0)
@@ -81,7 +81,7 @@ struct DocumentationTests {
             #expect(again == user)
 
             if let found = await users.lookup(forKey: "42") {
-                print(found.value, found.tier, found.age, found.expiresAt ?? "never")
+                print(found.value, found.source, found.age, found.expiresAt ?? "never")
             }
             print(users.statistics.memoryHits, users.statistics.diskHits, users.statistics.misses)
             #expect(users.statistics.memoryHits == 2)

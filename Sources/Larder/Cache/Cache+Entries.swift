@@ -55,11 +55,11 @@ extension Cache {
 
     /// What the cache has done, tier by tier. O(1).
     public var statistics: TierStatistics {
-        let counts = counts.withLock { $0 }
+        let counts = front.counts.withLock { $0 }
         let memory = memory?.statistics
         return TierStatistics(
-            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, memory: memory,
-            disk: disk?.statistics)
+            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, fetches: counts.fetches,
+            memory: memory, disk: disk?.statistics)
     }
 
     /// What happens from now on, as ``Configuration/onEvent`` is told.

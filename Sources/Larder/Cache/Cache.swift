@@ -16,13 +16,13 @@ public final class Cache<Value: Sendable>: Sendable {
     public let memory: MemoryCache<String, Value>?
     /// The disk tier, with this cache's namespace; nil without one. What is changed there is changed here.
     public let disk: DiskCache?
-    let front: DiskFront<Value>?
+    let front: any Front<Value>
+    let fetcher: Fetcher<Value>
     /// Those of a cache without a disk tier.
     let ownEvents: EventCenter?
     /// Reading renews lives: the disk has to know of hits in memory.
     @usableFromInline let slides: Bool
     let defaultTTL: TimeToLive
-    let counts = Lock((hits: 0, misses: 0))
     private let endings: [@Sendable () -> Void]
 
     /// Opens a cache in a directory, which is made when it is missing.
@@ -70,10 +70,11 @@ public final class Cache<Value: Sendable>: Sendable {
         }
         self.memory = memory
         let attached = memory.map { AttachedMemory($0, of: space) }
-        front = DiskFront(
+        let front = DiskFront(
             disk: disk, coder: coder, attached: attached, cost: configuration.costInMemory,
-            defaultTTL: configuration.defaultTTL
-        )
+            defaultTTL: configuration.defaultTTL)
+        self.front = front
+        fetcher = Fetcher(front: front)
         slides = disk.store.settings.slidingExpiry
         defaultTTL = configuration.defaultTTL
         ownEvents = nil
@@ -90,14 +91,17 @@ public final class Cache<Value: Sendable>: Sendable {
 
     init(memoryOnly configuration: MemoryCache<String, Value>.Configuration, clock: any LarderFiles.Clock) {
         let events = EventCenter()
-        memory = MemoryCache(configuration: configuration, clock: clock) { removals in
+        let memory = MemoryCache<String, Value>(configuration: configuration, clock: clock) { removals in
             switch removals {
             case .cleared(let count): events.post(CacheEvent(.cleared, count: count))
             case .left(let key, let cause): events.post(CacheEvent(cause.kind, keys: [key], limit: cause.limit))
             }
         }
+        self.memory = memory
         disk = nil
-        front = nil
+        let front = MemoryFront(memory, events: events)
+        self.front = front
+        fetcher = Fetcher(front: front)
         ownEvents = events
         slides = false
         defaultTTL = configuration.defaultTTL

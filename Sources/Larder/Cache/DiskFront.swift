@@ -1,54 +1,123 @@
 import Foundation
 import LarderFiles
 
-/// What a cache does on the disk tier, and with its memory in step. Runs on the lane; no lock is held while user code runs.
-struct DiskFront<Value: Sendable>: Sendable {
+/// The disk and the memory before it, in step. What touches the disk runs on the lane; no lock is held while user code runs.
+struct DiskFront<Value: Sendable>: Front {
     let disk: DiskCache
     let coder: Coder<Value>
     let attached: AttachedMemory<Value>?
     let cost: (@Sendable (Value, Int) -> Int)?
     let defaultTTL: TimeToLive
+    let counts = Lock(FrontCounts())
+
+    init(
+        disk: DiskCache, coder: Coder<Value>, attached: AttachedMemory<Value>?,
+        cost: (@Sendable (Value, Int) -> Int)?, defaultTTL: TimeToLive
+    ) {
+        self.disk = disk
+        self.coder = coder
+        self.attached = attached
+        self.cost = cost
+        self.defaultTTL = defaultTTL.or(disk.configuration.defaultTTL)
+    }
+
+    var flights: Flights { disk.store.flights }
+    var clock: any Clock { disk.store.clock }
+
+    func key(_ text: String) -> Key { disk.key(text) }
+
+    func lookupInMemory(_ text: String) -> Lookup<Value>? {
+        guard let memory = attached?.memory else { return nil }
+        let now = memory.time.now
+        guard let found = memory.lookup(text, at: now) else { return nil }
+        if !disk.store.settings.slidingExpiry { return Lookup(found.value, from: .memory, life: found.life, at: now) }
+        return slide(text).map { Lookup(found.value, from: .memory, life: $0, at: now) }
+    }
+
+    func lookupBehindMemory(_ text: String) async -> Lookup<Value>? {
+        let found = await disk.store.lane.run { lookupOnDisk(text) }
+        counts.withLock { counts in
+            if found == nil { counts.misses += 1 } else { counts.hits += 1 }
+        }
+        return found
+    }
+
+    func set(
+        _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
+    ) async throws(CacheError) {
+        try await disk.store.lane.run { () throws(CacheError) in
+            try setOnDisk(value, text, ttl: ttl, metadata: metadata, tags: tags)
+        }
+    }
+
+    /// Also one that somebody has put into the memory alone.
+    func remove(_ text: String) async throws(CacheError) -> Bool {
+        try await disk.store.lane.run { () throws(CacheError) in
+            let isRemoved = try disk.removeValue(forKey: text)
+            attached?.invalidate(text, .removed)
+            return isRemoved
+        }
+    }
+
+    func removeAll() async throws(CacheError) {
+        try await disk.store.lane.run { () throws(CacheError) in
+            try disk.removeAll()
+            attached?.invalidateAll()
+        }
+    }
+
+    func removeAll(tagged tag: String) async throws(CacheError) {
+        try await disk.store.lane.run { () throws(CacheError) in
+            try disk.removeAll(tagged: tag)
+            attached?.invalidateAll()
+        }
+    }
 
     /// Reads a fresh value and promotes it, unless it has been replaced or removed meanwhile. What cannot be decoded is a miss,
     /// reported and kept: it may be another type's.
-    func lookup(_ text: String) -> Lookup<Value>? {
-        guard let store = disk.readableStore else { return nil }
-        let key = disk.key(text)
+    private func lookupOnDisk(_ text: String) -> Lookup<Value>? {
         let now = disk.now
-        let found = store.read(key, at: now) { volume, row in
+        guard let (row, data, value) = read(key(text), at: now, staleToo: false) else { return nil }
+        if let promotion = promotion(of: value, text, size: data.count) {
+            disk.store.index.promote(row, key(text), promotion)
+        }
+        return Lookup(value, from: .disk, life: MemoryLife(row), at: now)
+    }
+
+    func read(_ key: Key, at now: Timestamp, staleToo: Bool) -> (row: Row, data: Data, value: Value)? {
+        guard let store = disk.readableStore else { return nil }
+        let found = store.read(key, at: now, staleToo: staleToo) { volume, row in
             volume.payload(of: row).then { .value((row: row, data: $0)) }
         }
         guard let (row, data) = found else { return nil }
-        let value: Value
         do {
-            value = try coder.decode(data)
+            return (row, data, try coder.decode(data))
         } catch {
             let message = "What is stored for the key is not \(Value.self): \(error)."
             store.report(CacheError(code: .undecodable, message: message, path: disk.directory.path), of: key)
             return nil
         }
-        if let promotion = promotion(of: value, text, size: data.count) { store.index.promote(row, key, promotion) }
-        return Lookup(value, in: .disk, life: MemoryLife(row), at: now)
     }
 
     /// Stores a value on disk, and in memory at the moment when it is there for everybody.
-    func set(
-        _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String]
+    private func setOnDisk(
+        _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
     ) throws(CacheError) {
         let data: Data
         do {
             data = try coder.encode(value)
         } catch {
-            throw CacheError(code: .unencodable, message: "The value cannot be encoded: \(error).")
+            throw CacheError.unencodable(error)
         }
         let store = try disk.openStore
         let key = try disk.checked(text)
         let now = disk.now
-        guard let life = ttl.or(defaultTTL).life(from: now, default: disk.configuration.defaultTTL) else {
-            _ = try remove(text)
+        guard let life = ttl.life(from: now, default: defaultTTL) else {
+            _ = try disk.removeValue(forKey: text)
+            attached?.invalidate(text, .removed)
             return
         }
-        let attachments = disk.attachments(metadata)
+        let attachments = disk.attachments(metadata, tags)
         let promotion = promotion(of: value, text, size: data.count)
         try data.withBytes { bytes throws(CacheError) in
             try store.set(bytes, for: key, life: life, attachments: attachments, at: now, promotion: promotion)
@@ -56,7 +125,7 @@ struct DiskFront<Value: Sendable>: Sendable {
     }
 
     /// The cost is asked for here, where no lock is held.
-    private func promotion(of value: Value, _ text: String, size: Int) -> Promotion? {
+    func promotion(of value: Value, _ text: String, size: Int) -> Promotion? {
         guard let attached else { return nil }
         let cost = cost.map { $0(value, size) } ?? size
         return Promotion(tier: attached) { row in
@@ -64,20 +133,8 @@ struct DiskFront<Value: Sendable>: Sendable {
         }
     }
 
-    /// Removes a value from both tiers, also one that somebody has put into the memory alone.
-    func remove(_ text: String) throws(CacheError) -> Bool {
-        let isRemoved = try disk.removeValue(forKey: text)
-        attached?.invalidate(text, .removed)
-        return isRemoved
-    }
-
-    func removeAll() throws(CacheError) {
-        try disk.removeAll()
-        attached?.invalidateAll()
-    }
-
     /// Notes that a value was read in memory, where reading renews lives; nil when the disk does not have it any more.
-    func slide(_ text: String) -> MemoryLife? {
+    private func slide(_ text: String) -> MemoryLife? {
         let key = disk.key(text)
         let now = disk.now
         let life = disk.readableStore?.index.withShard(of: key) { shard -> MemoryLife? in

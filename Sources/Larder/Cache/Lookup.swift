@@ -1,21 +1,26 @@
 public import Foundation
 import LarderFiles
 
-/// A value that was found, and what is known about it.
+/// A value that was found or fetched, and what is known about it.
 public struct Lookup<Value: Sendable>: Sendable {
     /// The value.
     public let value: Value
-    /// Which tier had it.
-    public let tier: CacheTier
+    /// Where it came from.
+    public let source: ValueSource
     /// The time since its life began: since it was stored, or last renewed.
     public let age: Duration
     /// When it expires; nil: never.
     public let expiresAt: Date?
+    /// Whether it has expired, and was answered because the call's policy allows it.
+    public let isStale: Bool
+    let life: MemoryLife
 
-    init(_ value: Value, in tier: CacheTier, life: MemoryLife, at now: Timestamp) {
+    init(_ value: Value, from source: ValueSource, life: MemoryLife, at now: Timestamp, isStale: Bool? = nil) {
         self.value = value
-        self.tier = tier
+        self.source = source
         age = .milliseconds(max(0, now.millisecondsSince(life.begun)))
         expiresAt = life.expires.milliseconds == Life.unlimited ? nil : life.expires.date
+        self.isStale = isStale ?? (now >= life.expires)
+        self.life = life
     }
 }

@@ -16,10 +16,12 @@ extension DiskCache {
     ///   - key: Any string of at most 64 KiB.
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
     ///   - metadata: Kept beside the value and readable without it. None by default.
-    /// - Throws: `.tooLarge` for a key of more than 64 KiB, a record of more than 1 MiB, or a value of more than `sizeLimit` or
+    ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:progress:)``. None by default.
+    /// - Throws: `.tooLarge` for a key of more than 64 KiB, a record (key, metadata and tags) of more than 1 MiB, or a value of more than `sizeLimit` or
     ///   1 TiB; `.noSpace`, `.io`, `.closed`. The old value is then still there.
     public func setData(
-        _ data: Data, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+        _ data: Data, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+        tags: [String] = []
     ) throws(CacheError) {
         let store = try openStore
         let key = try checked(key)
@@ -28,7 +30,7 @@ extension DiskCache {
             _ = try store.remove(key, at: now)
             return
         }
-        let attachments = attachments(metadata)
+        let attachments = attachments(metadata, tags)
         try data.withBytes { bytes throws(CacheError) in
             try store.set(bytes, for: key, life: life, attachments: attachments, at: now)
         }

@@ -76,7 +76,24 @@ extension DiskCache {
         try openStore.removeAll(of: .namespace(space), progress: progress)
     }
 
-    /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired entry.
+    /// Removes every entry of this namespace, or of none, that was stored with a tag. O(1); rows and files go behind, and are counted
+    /// until then.
+    ///
+    /// Memory tiers of the namespace are emptied: what is still right comes back from the disk when it is asked for.
+    ///
+    /// - Parameters:
+    ///   - tag: Compared by its UTF-8 bytes.
+    ///   - progress: Told, from time to time and on a queue of its own, how many files have been deleted; of 0, as the number is
+    ///     not known.
+    /// - Throws: What ``removeAll(progress:)`` throws. Everything is then still there, but for what had to make room on a full disk.
+    public func removeAll(
+        tagged tag: String, progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
+    ) throws(CacheError) {
+        try openStore.removeAll(of: .tag(key(tag)), progress: progress)
+    }
+
+    /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired entry. What a fetch
+    /// keeps beyond its expiry stays until that is over.
     ///
     /// - Returns: The number of entries dropped.
     @discardableResult

@@ -13,10 +13,12 @@ extension DiskCache {
     ///   - key: Any string of at most 64 KiB.
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
     ///   - metadata: Kept beside the value and readable without it. None by default.
-    /// - Throws: `.notFound` when there is no such file; and what `setData(_:forKey:ttl:metadata:)` throws. The old value is
+    ///   - tags: As for `setData(_:forKey:ttl:metadata:tags:)`. None by default.
+    /// - Throws: `.notFound` when there is no such file; and what `setData(_:forKey:ttl:metadata:tags:)` throws. The old value is
     ///   then still there.
     public func copyFile(
-        at url: URL, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+        at url: URL, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+        tags: [String] = []
     ) throws(CacheError) {
         let store = try openStore
         let key = try checked(key)
@@ -27,7 +29,7 @@ extension DiskCache {
             return
         }
         _ = try store.setCopy(
-            of: file, size: size, for: key, life: life, attachments: attachments(metadata), mayReplace: true,
+            of: file, size: size, for: key, life: life, attachments: attachments(metadata, tags), .none,
             at: now)
     }
 

@@ -8,11 +8,12 @@ extension DiskCache {
         decoded(key, "a property list") { PropertyList($0)?.value }
     }
 
-    /// Stores a property list in the binary format. See `setData(_:forKey:ttl:metadata:)`.
+    /// Stores a property list in the binary format. See `setData(_:forKey:ttl:metadata:tags:)`.
     ///
     /// - Throws: Also `.unencodable` when it is none: other types in it, or more than 128 lists in lists.
     public func setPropertyList(
-        _ propertyList: Any, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+        _ propertyList: Any, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+        tags: [String] = []
     ) throws(CacheError) {
         // Foundation's writer has no bounds; what was stored can be read again by ours, which has.
         guard PropertyList.isShallow(propertyList),
@@ -20,7 +21,7 @@ extension DiskCache {
                 fromPropertyList: propertyList, format: .binary, options: 0),
             PropertyList(data)?.value != nil
         else { throw CacheError(code: .unencodable, message: "The value is no property list.") }
-        try setData(data, forKey: key, ttl: ttl, metadata: metadata)
+        try setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
     /// Returns an object that was stored as a secure archive; nil for a miss. O(size).
@@ -32,14 +33,14 @@ extension DiskCache {
         decoded(key, "an archive of a \(type)") { try KeyedArchive.object(type, in: $0) }
     }
 
-    /// Stores an object as a secure archive. See `setData(_:forKey:ttl:metadata:)`.
+    /// Stores an object as a secure archive. See `setData(_:forKey:ttl:metadata:tags:)`.
     ///
     /// On Linux an object that contains one that does not support secure coding ends the process: Foundation does not throw.
     ///
     /// - Throws: Also `.unencodable` when it cannot be archived.
     public func setArchivedObject(
         _ object: some NSObject & NSSecureCoding, forKey key: String, ttl: TimeToLive = .default,
-        metadata: [String: String] = [:]
+        metadata: [String: String] = [:], tags: [String] = []
     ) throws(CacheError) {
         let data: Data
         do {
@@ -47,6 +48,6 @@ extension DiskCache {
         } catch {
             throw CacheError(code: .unencodable, message: "The object cannot be archived: \(error).")
         }
-        try setData(data, forKey: key, ttl: ttl, metadata: metadata)
+        try setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 }

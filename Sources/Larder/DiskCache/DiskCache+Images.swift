@@ -7,11 +7,12 @@
             archivedObject(UIImage.self, forKey: key)
         }
 
-        /// Stores an image as a secure archive, which keeps its scale. See `setData(_:forKey:ttl:metadata:)`.
+        /// Stores an image as a secure archive, which keeps its scale. See `setData(_:forKey:ttl:metadata:tags:)`.
         public func setImage(
-            _ image: UIImage, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+            _ image: UIImage, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+            tags: [String] = []
         ) throws(CacheError) {
-            try setArchivedObject(image, forKey: key, ttl: ttl, metadata: metadata)
+            try setArchivedObject(image, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
         }
     }
 #elseif canImport(AppKit)
@@ -23,11 +24,12 @@
             decoded(key, "an image") { NSImage(data: $0) }
         }
 
-        /// Stores an image as PNG. See `setData(_:forKey:ttl:metadata:)`.
+        /// Stores an image as PNG. See `setData(_:forKey:ttl:metadata:tags:)`.
         ///
         /// - Throws: Also `.unencodable` when it has no PNG form.
         public func setImage(
-            _ image: NSImage, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+            _ image: NSImage, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+            tags: [String] = []
         ) throws(CacheError) {
             let png: Data
             do {
@@ -35,7 +37,7 @@
             } catch {
                 throw CacheError(code: .unencodable, message: "The image has no PNG form.")
             }
-            try setData(png, forKey: key, ttl: ttl, metadata: metadata)
+            try setData(png, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
         }
     }
 #endif

@@ -7,11 +7,12 @@ extension DiskCache {
         decoded(key, "a UTF-8 string") { String(data: $0, encoding: .utf8) }
     }
 
-    /// Stores a string as UTF-8. See `setData(_:forKey:ttl:metadata:)`.
+    /// Stores a string as UTF-8. See `setData(_:forKey:ttl:metadata:tags:)`.
     public func setString(
-        _ string: String, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+        _ string: String, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+        tags: [String] = []
     ) throws(CacheError) {
-        try setData(Data(string.utf8), forKey: key, ttl: ttl, metadata: metadata)
+        try setData(Data(string.utf8), forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
     /// Returns a value that was stored as JSON; nil for a miss. O(size).
@@ -21,11 +22,12 @@ extension DiskCache {
         decoded(key, "\(type)") { try JSONDecoder().decode(type, from: $0) }
     }
 
-    /// Stores a value as JSON. See `setData(_:forKey:ttl:metadata:)`.
+    /// Stores a value as JSON. See `setData(_:forKey:ttl:metadata:tags:)`.
     ///
     /// - Throws: Also `.unencodable` when the value has no JSON form.
     public func setValue(
-        _ value: some Encodable, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:]
+        _ value: some Encodable, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+        tags: [String] = []
     ) throws(CacheError) {
         let data: Data
         do {
@@ -33,7 +35,7 @@ extension DiskCache {
         } catch {
             throw CacheError(code: .unencodable, message: "The value has no JSON form: \(error).")
         }
-        try setData(data, forKey: key, ttl: ttl, metadata: metadata)
+        try setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
     func decoded<Value>(_ key: String, _ what: String, _ decode: (Data) throws -> Value?) -> Value? {

@@ -146,8 +146,10 @@ public final class DiskCache: Sendable {
     }
 
     /// What is kept beside the payload of a new entry.
-    func attachments(_ metadata: [String: String]) -> Attachments? {
-        metadata.isEmpty ? attachments : Attachments(.init(namespace: space), metadata: metadata)
+    func attachments(_ metadata: [String: String], _ tags: [String]) -> Attachments? {
+        if tags.isEmpty && metadata.isEmpty { return attachments }
+        let traits = Attachments.Traits(namespace: space, tags: tags.map(key))
+        return store.pool.attachments(traits, metadata: metadata)
     }
 
     /// The time by which this cache lives.

@@ -22,6 +22,16 @@ struct Row: Sendable {
     var namespace: Namespace { attachments?.traits.namespace ?? .none }
     var tags: [Key] { attachments?.traits.tags ?? [] }
     var metadata: [String: String] { attachments?.metadata ?? [:] }
+    /// What a renewal may change.
+    var update: Attachments.Update {
+        Attachments.Update(metadata: metadata, keptStale: attachments?.traits.keptStale ?? 0)
+    }
+
+    func attachments(after update: Attachments.Update) -> Attachments? {
+        attachments.map { $0.updated(update) }
+            ?? Attachments(.init(keptStale: update.keptStale), metadata: update.metadata)
+    }
+
     /// True when the entry says that there is no value.
     var isAbsent: Bool { attachments?.traits.isAbsent ?? false }
     var mustRevalidate: Bool { attachments?.traits.mustRevalidate ?? false }

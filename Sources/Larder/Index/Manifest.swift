@@ -39,11 +39,13 @@ struct Manifest: Sendable {
     }
 
     /// Returns the row of a key when a read may see it, and notes the use. O(1).
-    mutating func use(_ key: Key, at now: Timestamp, sliding: Bool) -> Row? {
-        guard let slot = liveSlot(key), rows[slot].isFresh(at: now) else { return nil }
+    mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, staleToo: Bool = false) -> Row? {
+        guard let slot = liveSlot(key), case let isFresh = rows[slot].isFresh(at: now),
+            isFresh || staleToo && rows[slot].isUsable(at: now)
+        else { return nil }
         if now > rows[slot].used { rows[slot].used = now }
         uses?.touch(slot, at: now)
-        if sliding { rows[slot].life = rows[slot].life.renewed(at: now) }
+        if sliding, isFresh { rows[slot].life = rows[slot].life.renewed(at: now) }
         if now.millisecondsSince(savedUses[slot]) >= Self.useTolerance {
             // Not again until it has been taken: one note for a slot.
             savedUses[slot] = Timestamp(milliseconds: .max)
@@ -90,12 +92,7 @@ struct Manifest: Sendable {
         let old = rows[slot].keptUntil
         rows[slot].life = life
         rows[slot].change = change
-        if let update {
-            let attachments = rows[slot].attachments
-            rows[slot].attachments =
-                attachments.map { $0.updated(update) }
-                ?? Attachments(.init(keptStale: update.keptStale), metadata: update.metadata)
-        }
+        if let update { rows[slot].attachments = rows[slot].attachments(after: update) }
         if rows[slot].keptUntil < old { remind(slot) }
     }
 

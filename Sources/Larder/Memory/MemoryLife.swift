@@ -2,14 +2,22 @@ public import LarderFiles
 
 /// When a life in memory began and when it ends.
 @usableFromInline
-struct MemoryLife: Sendable {
+struct MemoryLife: Hashable, Sendable {
     @usableFromInline let begun: Timestamp
     @usableFromInline let expires: Timestamp
 
     /// The rule of the disk tier: an entry is expired from its expiry on, and one from the future is not believed.
     @inlinable
     func isFresh(at now: Timestamp) -> Bool {
-        now < expires && begun.milliseconds &- now.milliseconds <= Life.clockTolerance
+        now < expires && isFromPast(at: now)
+    }
+
+    @inlinable
+    func isFromPast(at now: Timestamp) -> Bool { begun.milliseconds &- now.milliseconds <= Life.clockTolerance }
+
+    init(begun: Timestamp, expires: Timestamp) {
+        self.begun = begun
+        self.expires = expires
     }
 
     /// A life that begins now; nil for "do not keep".

@@ -14,6 +14,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var count = 0
     @usableFromInline var cost = 0
     @usableFromInline var statistics = MemoryStatistics()
+    /// What few entries have beside them, by slot.
+    @usableFromInline var extras: [Int: MemoryExtra] = [:]
     /// What is still to be released; before it goes what was there when all was removed.
     @usableFromInline var removed: ContiguousArray<MemoryRemoval<Key, Value>> = []
     @usableFromInline var emptied: ContiguousArray<EmptiedMemory<Key, Value>> = []
@@ -82,6 +84,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         slots[slot].life = life
         slots[slot].used = now
         slots[slot].cost = cost
+        if !extras.isEmpty { extras[slot] = nil }
         order.moveToEnd(slot)
         if returnsReplaced { return value }
         removed.append(MemoryRemoval(value, of: tellsKeys ? key : nil, cause: .replaced))
@@ -119,6 +122,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     mutating func vacate(_ slot: Int) -> Entry {
         table.remove(slot)
         order.remove(slot)
+        if !extras.isEmpty { extras[slot] = nil }
         let entry = slots.remove(slot)
         count &-= 1
         cost &-= entry.cost
@@ -155,6 +159,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         emptied.append(EmptiedMemory(all, count: count, after: takeRemoved()))
         statistics.note(.cleared, times: count)
         order = SlotList()
+        extras = [:]
         table = KeyTable()
         count = 0
         cost = 0
@@ -189,10 +194,30 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Drops what has expired among some slots; returns where to go on, nil at the end. O(limit).
     mutating func removeExpired(from start: Int, limit: Int, at now: Timestamp) -> Int? {
         let end = min(slots.count, start + limit)
-        for slot in min(start, end)..<end where slots.isUsed(slot) && now >= slots[slot].life.expires {
+        for slot in min(start, end)..<end where slots.isUsed(slot) && isOver(slot, at: now) {
             drop(slot, .expired)
         }
         return end < slots.count ? end : nil
+    }
+
+    /// True when nothing of an entry is needed any more.
+    private func isOver(_ slot: Int, at now: Timestamp) -> Bool {
+        let expires = slots[slot].life.expires
+        if now < expires { return false }
+        guard !extras.isEmpty, let extra = extras[slot] else { return true }
+        return now >= expires.advanced(byMilliseconds: extra.keptStale)
+    }
+
+    /// Returns an entry, fresh or stale, with what is beside it, and notes no use.
+    func kept(_ key: Key, tag: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
+        guard let slot = slot(key, tag), !isOver(slot, at: now), slots[slot].life.isFromPast(at: now) else {
+            return nil
+        }
+        return (slots[slot], extras[slot] ?? MemoryExtra())
+    }
+
+    mutating func setExtra(_ extra: MemoryExtra, of key: Key, tag: UInt32) {
+        if !extra.isNone, let slot = slot(key, tag) { extras[slot] = extra }
     }
 
     /// Gives a fresh entry a new life; false when there is none. O(1).

@@ -14,6 +14,7 @@ extension Store {
         do {
             removed = try disk.run(flags: .barrier) { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
+                flights.divert(scope)
                 return try removeAll(of: scope, in: volume)
             }
         } catch {

@@ -7,16 +7,17 @@ extension Store {
     /// Up to here a file is read and stored like any value; bytes. Beyond, it is cloned or copied by the system.
     private static let smallFile = 256 << 10
 
-    /// Stores a copy of an open file. Unless `mayReplace`, a fresh entry is left alone; false then.
+    /// Stores a copy of an open file. False when the condition does not hold.
     func setCopy(
-        of source: SharedDescriptor, size: Int, for key: Key, life: Life, attachments: Attachments?, mayReplace: Bool,
+        of source: SharedDescriptor, size: Int, for key: Key, life: Life, attachments: Attachments?,
+        _ condition: Condition,
         at now: Timestamp
     ) throws(CacheError) -> Bool {
         try checkSize(size, of: key)
         var row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: size, checksum: 0,
             attachments: attachments)
-        guard size <= Self.smallFile else { return try setLargeCopy(of: source, row, key, mayReplace: mayReplace) }
+        guard size <= Self.smallFile else { return try setLargeCopy(of: source, row, key, condition) }
         var bytes = [UInt8](repeating: 0, count: size)
         row.size = try translating("read the file", at: path) { () throws(Errno) in
             try fileSystem.read(source.file, at: 0, into: &bytes)
@@ -24,12 +25,12 @@ extension Store {
         return try bytes.withBytes { bytes throws(CacheError) in
             let payload = bytes.part(0..<row.size)
             row.checksum = XXH64.hash(payload)
-            return try set(payload, row, key, mayReplace: mayReplace)
+            return try set(payload, row, key, condition)
         }
     }
 
     private func setLargeCopy(
-        of source: SharedDescriptor, _ row: Row, _ key: Key, mayReplace: Bool
+        of source: SharedDescriptor, _ row: Row, _ key: Key, _ condition: Condition
     ) throws(CacheError) -> Bool {
         try onDisk { _ throws(CacheError) in
             if isClosing { throw CacheError.closed(path) }
@@ -45,7 +46,7 @@ extension Store {
                 let outcome = try onDisk { volume throws(CacheError) -> Outcome? in
                     // Cleared or reopened meanwhile: once more, to where the entries are now.
                     guard volume.entries === staged.volume.entries else { return nil }
-                    return try store(.staged(staged), row, key, mayReplace: mayReplace, in: volume)
+                    return try store(.staged(staged), row, key, condition, in: volume)
                 }
                 guard let outcome else { continue }
                 if case .stored = outcome { isStored = true }

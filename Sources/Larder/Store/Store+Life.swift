@@ -6,9 +6,24 @@ extension Store {
     /// The life slot of the file is written before the journal when the life gets shorter, and after it when it gets longer:
     /// wherever the process is killed, what a rebuild finds is never longer than what was asked for.
     func setLife(_ life: Life, of key: Key, at now: Timestamp) throws(CacheError) -> Bool {
+        try renew(key, life, nil) { $0.isFresh(at: now) }
+    }
+
+    /// Gives the entry that a flight was given a new life, and new metadata, fresh or not. Returns false when the key was set or
+    /// removed since.
+    func renew(
+        _ known: Row, _ key: Key, _ life: Life, _ update: Attachments.Update, for flight: any Flying
+    ) throws(CacheError) -> Bool {
+        try renew(key, life, update) { flights.isFlying(flight, key) && $0.isSameValue(as: known) }
+    }
+
+    private func renew(
+        _ key: Key, _ life: Life, _ update: Attachments.Update?, if isRight: (Row) -> Bool
+    ) throws(CacheError) -> Bool {
         do {
             return try changing(shard: key.shard) { volume throws(CacheError) in
-                try setLife(life, of: key, at: now, in: volume)
+                guard let row = index.withShard(of: key, { $0.manifest.row(key) }), isRight(row) else { return false }
+                return try renew(row, key, life, update, in: volume)
             }
         } catch {
             report(error, of: key)
@@ -16,8 +31,11 @@ extension Store {
         }
     }
 
-    private func setLife(_ life: Life, of key: Key, at now: Timestamp, in volume: Volume) throws(CacheError) -> Bool {
-        guard let row = index.withShard(of: key, { $0.manifest.row(key) }), row.isFresh(at: now) else { return false }
+    private func renew(
+        _ row: Row, _ key: Key, _ life: Life, _ update: Attachments.Update?, in volume: Volume
+    ) throws(CacheError) -> Bool {
+        let update = row.update == update ? nil : update
+        if let update { try checkRecord(length(of: row, update)) }
         try unseal()
         let number = try takeNumber()
         let isShorter = life.expires < row.life.expires
@@ -31,7 +49,7 @@ extension Store {
         }
         let ticket: Ticket?
         do {
-            ticket = try commitLife(life, number, of: row, key, in: volume)
+            ticket = try commitLife(life, number, update, of: row, key, in: volume)
         } catch {
             if isShorter { _ = try? writeSlot(row.life, row.change, of: row, in: volume) }
             throw error
@@ -42,9 +60,10 @@ extension Store {
         } catch {
             // Back to the old life, in memory whatever happens, and on disk as far as it still listens.
             let number = try takeNumber()
-            let record = Record.life(key: key, file: row.file, change: number, row.life)
+            let back = update == nil ? nil : row.update
+            let record = Record.life(key: key, file: row.file, change: number, row.life, back)
             _ = commitBestEffort(record, in: volume) { index in
-                index.change(key, .replaced) { $0.manifest.setLife(row.life, change: number, for: key) }
+                index.change(key, .replaced) { $0.manifest.setLife(row.life, change: number, back, for: key) }
             }
             _ = try? writeSlot(row.life, number, of: row, in: volume)
             throw error
@@ -52,12 +71,21 @@ extension Store {
         return true
     }
 
+    /// Bytes of the record that the manifest will have.
+    private func length(of row: Row, _ update: Attachments.Update) -> Int {
+        var row = row
+        row.attachments = row.attachments(after: update)
+        var printer = RecordPrinter()
+        printer.append(.set(row))
+        return printer.bytes.count
+    }
+
     private func commitLife(
-        _ life: Life, _ number: UInt64, of row: Row, _ key: Key, in volume: Volume
+        _ life: Life, _ number: UInt64, _ update: Attachments.Update?, of row: Row, _ key: Key, in volume: Volume
     ) throws(CacheError) -> Ticket? {
-        let record = Record.life(key: key, file: row.file, change: number, life)
+        let record = Record.life(key: key, file: row.file, change: number, life, update)
         return try commit(JournalFormat.lines(record), in: volume) { index in
-            index.change(key, .replaced) { $0.manifest.setLife(life, change: number, for: key) }
+            index.change(key, .replaced) { $0.manifest.setLife(life, change: number, update, for: key) }
         }.ticket
     }
 

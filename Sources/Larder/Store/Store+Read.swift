@@ -7,13 +7,13 @@ extension Store {
         read(key, at: now) { volume, row in volume.payload(of: row) }
     }
 
-    /// Does something with the file of a fresh entry; nil for a miss.
+    /// Does something with the file of a fresh entry, or also of one that has expired and is kept; nil for a miss.
     func read<Value>(
-        _ key: Key, at now: Timestamp, _ body: (Volume, Row) -> Volume.Reading<Value>
+        _ key: Key, at now: Timestamp, staleToo: Bool = false, _ body: (Volume, Row) -> Volume.Reading<Value>
     ) -> Value? {
         // A writer may replace the file between the look-up and the opening; each time it does, it has made progress.
         for _ in 0..<3 {
-            guard let row = use(key, at: now) else { return nil }
+            guard let row = use(key, at: now, staleToo) else { return nil }
             switch try? onDisk({ volume throws(CacheError) in body(volume, row) }) {
             case .value(let value):
                 return value
@@ -32,16 +32,16 @@ extension Store {
             takeBackHit(key, asMiss: true)
             return nil
         }
-        return readHoldingStripe(key, at: now, body)
+        return readHoldingStripe(key, at: now, staleToo, body)
     }
 
     /// The same with writers of the key kept out: for a key that is overwritten again and again.
     private func readHoldingStripe<Value>(
-        _ key: Key, at now: Timestamp, _ body: (Volume, Row) -> Volume.Reading<Value>
+        _ key: Key, at now: Timestamp, _ staleToo: Bool, _ body: (Volume, Row) -> Volume.Reading<Value>
     ) -> Value? {
         let reading = attempting { () throws(CacheError) in
             try changing(shard: key.shard) { volume throws(CacheError) in
-                use(key, at: now).map { body(volume, $0) }
+                use(key, at: now, staleToo).map { body(volume, $0) }
             }
         }
         guard let reading = reading ?? nil else { return nil }
@@ -52,9 +52,10 @@ extension Store {
     }
 
     /// Looks a row up for a read and counts it.
-    private func use(_ key: Key, at now: Timestamp) -> Row? {
+    private func use(_ key: Key, at now: Timestamp, _ staleToo: Bool) -> Row? {
         index.withShard(of: key) { shard in
-            guard let row = shard.manifest.use(key, at: now, sliding: settings.slidingExpiry) else {
+            let sliding = settings.slidingExpiry
+            guard let row = shard.manifest.use(key, at: now, sliding: sliding, staleToo: staleToo) else {
                 shard.misses += 1
                 return nil
             }

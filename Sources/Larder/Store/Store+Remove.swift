@@ -6,12 +6,14 @@ extension Store {
     /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: a row without a
     /// file is forgotten. When the file cannot be unlinked the value stays. After an unclean close it waits until the files
     /// have been reconciled: an older one of the key may still lie about.
-    func remove(_ key: Key, at now: Timestamp) throws(CacheError) -> Bool {
+    func remove(_ key: Key, at now: Timestamp, for flight: (any Flying)? = nil) throws(CacheError) -> Bool {
         if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
         let removed: Row?
         do {
             removed = try changing(shard: key.shard) { volume throws(CacheError) in
-                try remove(key, in: volume)
+                if let flight, !flights.isFlying(flight, key) { return nil }
+                flights.divert(key, but: flight)
+                return try remove(key, in: volume)
             }
         } catch {
             report(error, of: key)

@@ -7,24 +7,23 @@ extension Store {
     /// the value is stored.
     func set(
         _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp,
-        promotion: Promotion? = nil
+        _ condition: Condition = .none, promotion: Promotion? = nil
     ) throws(CacheError) {
         try checkSize(payload.count, of: key)
         let row = Row(
             key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
             checksum: XXH64.hash(payload), attachments: attachments)
-        _ = try set(payload, row, key, mayReplace: true, promotion: promotion)
+        _ = try set(payload, row, key, condition, promotion: promotion)
     }
 
-    /// Stores a row whose file is still to be made. Unless `mayReplace`, a fresh entry is left alone; false then.
+    /// Stores a row whose file is still to be made; false when the condition does not hold.
     func set(
-        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, mayReplace: Bool, promotion: Promotion? = nil
+        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, _ condition: Condition, promotion: Promotion? = nil
     ) throws(CacheError) -> Bool {
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
                 try unseal()
-                return try store(
-                    .bytes(payload), row, key, mayReplace: mayReplace, promotion: promotion, in: volume)
+                return try store(.bytes(payload), row, key, condition, promotion: promotion, in: volume)
             }
         }
         return finish(outcome, key)
@@ -38,8 +37,17 @@ extension Store {
 
     enum Outcome {
         case stored(replacing: Row?)
-        /// There was a fresh entry, which was not to be replaced.
-        case kept
+        /// The condition did not hold.
+        case refused
+    }
+
+    /// When a value may be stored.
+    enum Condition {
+        case none
+        /// Where there is no fresh one.
+        case ifNotFresh
+        /// As long as nobody has set or removed the key since the flight began that brings it.
+        case ifFlying(any Flying)
     }
 
     /// Counts and tells what was stored; true when it was.
@@ -66,15 +74,26 @@ extension Store {
 
     /// Call it in a block of `disk`, with the journal unsealed.
     func store(
-        _ content: Content, _ row: Row, _ key: Key, mayReplace: Bool, promotion: Promotion? = nil,
+        _ content: Content, _ row: Row, _ key: Key, _ condition: Condition, promotion: Promotion? = nil,
         in volume: Volume
     ) throws(CacheError) -> Outcome {
         try stripes[key.shard].withLock { _ throws(CacheError) in
-            if !mayReplace {
-                let old = index.withShard(of: key) { $0.manifest.row(key) }
-                if old?.isFresh(at: row.stored) == true { return .kept }
+            guard holds(condition, row, key) else { return .refused }
+            let replaced = try store(content, row, key, promotion, in: volume)
+            if case .ifFlying(let flight) = condition {
+                flights.divert(key, but: flight)
+            } else {
+                flights.divert(key)
             }
-            return .stored(replacing: try store(content, row, key, promotion, in: volume))
+            return .stored(replacing: replaced)
+        }
+    }
+
+    private func holds(_ condition: Condition, _ row: Row, _ key: Key) -> Bool {
+        switch condition {
+        case .none: true
+        case .ifNotFresh: index.withShard(of: key) { $0.manifest.row(key) }?.isFresh(at: row.stored) != true
+        case .ifFlying(let flight): flights.isFlying(flight, key)
         }
     }
 
@@ -121,9 +140,7 @@ extension Store {
             new.row.change = new.row.file
             print(&new)
             // A row may grow in the manifest, by the number of a renewal and the time of a use.
-            guard new.lineLength <= LineReader.longestRecord - 128 else {
-                throw CacheError(code: .tooLarge, message: "Key and metadata make a record of more than 1 MiB.")
-            }
+            try checkRecord(new.lineLength)
             do {
                 try write(content, new, key, in: volume)
                 return new
@@ -137,6 +154,12 @@ extension Store {
                 }
                 throw CacheError(error, doing: "store a value", path: volume.path(of: new.row.file))
             }
+        }
+    }
+
+    func checkRecord(_ length: Int) throws(CacheError) {
+        guard length <= LineReader.longestRecord - 128 else {
+            throw CacheError(code: .tooLarge, message: "Key, metadata and tags make a record of more than 1 MiB.")
         }
     }
 

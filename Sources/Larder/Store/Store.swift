@@ -10,7 +10,7 @@ import LarderFiles
 /// 3. `info`, serial: the one writer of the journal. It appends a change's record and publishes it.
 /// 4. `frozen`, serial, no I/O: takes the snapshots of the index, one shard at a time.
 /// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the order of use,
-///    and those of the memory tiers.
+///    and those of the memory tiers; or, apart from it, that of the flights.
 ///
 /// `evicting` comes before all of them.
 ///
@@ -24,6 +24,8 @@ final class Store: Sendable {
     let index: Index
     let events = EventCenter()
     let lane = DiskLane()
+    let flights: Flights
+    let pool = AttachmentsPool()
     let chores = Chores()
     let disk = DispatchQueue(label: "larder.disk", attributes: .concurrent)
     let info = DispatchQueue(label: "larder.info")
@@ -63,6 +65,7 @@ final class Store: Sendable {
         self.clock = clock
         self.settings = settings
         self.path = path
+        flights = Flights(clock: clock)
         index = Index(loaded.shards, keepsOrder: !settings.limits.areNone)
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
         reconciliation = Lock(loaded.reconciliation)

@@ -48,6 +48,10 @@ public struct CacheError: Error, Sendable {
         public static let invalidName = Code("invalidName")
         /// There is no such value.
         public static let notFound = Code("notFound")
+        /// A fetch took longer than its policy allows.
+        public static let timedOut = Code("timedOut")
+        /// A fetch has failed; in events alone, as its callers get its own error.
+        public static let fetchFailed = Code("fetchFailed")
         /// The directory is already open in this process with other settings.
         public static let differentConfiguration = Code("differentConfiguration")
         /// What is stored for the key is not what was asked for; it is kept, because it may be another type's.
@@ -61,6 +65,14 @@ extension CacheError {
             code: .directoryInUse,
             message: "Another process has the cache open; one process at a time can use a directory.",
             path: path)
+    }
+
+    static func unencodable(_ error: any Error) -> CacheError {
+        CacheError(code: .unencodable, message: "The value cannot be encoded: \(error).")
+    }
+
+    static func notFound(_ key: Key) -> CacheError {
+        CacheError(code: .notFound, message: "There is no value for the key \"\(key.text.prefix(100))\".")
     }
 
     static func closed(_ path: String) -> CacheError {

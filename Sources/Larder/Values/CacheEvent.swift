@@ -70,6 +70,8 @@ public struct CacheEvent: Sendable {
         public static let adopted = Kind("adopted")
         /// The directory was deleted or replaced while open, and opened again.
         public static let reopened = Kind("reopened")
+        /// A fetch has failed; its callers got its error, or a stale value.
+        public static let fetchFailed = Kind("fetchFailed")
         /// Something could not be done; the caller's work went on, or got the same error thrown.
         public static let failed = Kind("failed")
     }

@@ -6,6 +6,8 @@ public struct TierStatistics: Hashable, Sendable {
     public var diskHits = 0
     /// Reads that nobody has answered.
     public var misses = 0
+    /// Fetches through the cache.
+    public var fetches = FetchStatistics()
     /// The memory tier's own; nil without one.
     public var memory: MemoryStatistics?
     /// The directory's, by whatever handle; nil without one.

@@ -1,0 +1,93 @@
+import Foundation
+import LarderFiles
+
+/// What a fetch needs.
+extension DiskFront {
+    func standing(of key: Key, at now: Timestamp) -> Standing {
+        guard let row = disk.readableStore?.index.withShard(of: key, { $0.manifest.row(key) }) else { return .missing }
+        if row.isFresh(at: now) { return .fresh(MemoryLife(row)) }
+        if row.isAbsent { return row.isInForce(at: now) ? .absent : .missing }
+        guard row.isUsable(at: now) else { return .missing }
+        return .stale(expires: row.life.expires, isAnswerable: !row.mustRevalidate)
+    }
+
+    func usable(_ key: Key) async -> Usable<Value>? {
+        await disk.store.lane.run { usableOnDisk(key) }
+    }
+
+    private func usableOnDisk(_ key: Key) -> Usable<Value>? {
+        guard let (row, _, value) = read(key, at: disk.now, staleToo: true) else { return nil }
+        return Usable(
+            value: value, metadata: row.metadata, stored: row.stored, life: MemoryLife(row),
+            isAnswerable: !row.mustRevalidate, source: .disk, row: row)
+    }
+
+    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+        await disk.store.lane.run { keepOnDisk(value, key, terms, from: flight) }
+    }
+
+    private func keepOnDisk(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) {
+        let data: Data
+        do {
+            data = try coder.encode(value)
+        } catch {
+            return disk.store.report(.unencodable(error), of: key)
+        }
+        let promotion = promotion(of: value, key.text, size: data.count)
+        store(data, key, terms, isAbsent: false, promotion, from: flight)
+    }
+
+    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+        await disk.store.lane.run { store(Data(), key, terms, isAbsent: true, nil, from: flight) }
+    }
+
+    /// What cannot be stored has been reported by the store; the call goes on without.
+    private func store(
+        _ data: Data, _ key: Key, _ terms: FetchTerms, isAbsent: Bool, _ promotion: Promotion?, from flight: any Flying
+    ) {
+        let traits = Attachments.Traits(
+            namespace: disk.space, tags: terms.tags, keptStale: isAbsent ? 0 : terms.keptStale, isAbsent: isAbsent,
+            mustRevalidate: terms.mustRevalidate)
+        let attachments = disk.store.pool.attachments(traits, metadata: terms.metadata ?? [:])
+        guard let store = try? disk.openStore, (try? disk.checked(key.text)) != nil else { return }
+        try? data.withBytes { bytes throws(CacheError) in
+            try store.set(
+                bytes, for: key, life: terms.life, attachments: attachments, at: terms.now, .ifFlying(flight),
+                promotion: promotion)
+        }
+    }
+
+    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+        guard let row = usable.row else { return }
+        let isRenewed = await disk.store.lane.run { renewOnDisk(usable.value, row, key, terms, from: flight) }
+        if isRenewed { return }
+        // Evicted meanwhile: it is still right.
+        var terms = terms
+        terms.metadata = terms.metadata ?? usable.metadata
+        terms.tags = row.tags
+        terms.mustRevalidate = row.mustRevalidate
+        await keep(usable.value, key, terms, from: flight)
+    }
+
+    private func renewOnDisk(
+        _ value: Value, _ row: Row, _ key: Key, _ terms: FetchTerms, from flight: any Flying
+    ) -> Bool {
+        guard let store = try? disk.openStore else { return true }
+        let update = Attachments.Update(metadata: terms.metadata ?? row.metadata, keptStale: terms.keptStale)
+        do {
+            guard try store.renew(row, key, terms.life, update, for: flight) else { return false }
+        } catch {
+            return true
+        }
+        if let promotion = promotion(of: value, key.text, size: row.size) { store.index.promote(row, key, promotion) }
+        return true
+    }
+
+    func discard(_ key: Key, from flight: any Flying) async {
+        await disk.store.lane.run { _ = try? disk.openStore.remove(key, at: disk.now, for: flight) }
+    }
+
+    func tell(_ failure: CacheError, of keys: [Key]) {
+        disk.store.events.post(CacheEvent(.fetchFailed, keys: keys.map(\.text), in: disk.space, error: failure))
+    }
+}

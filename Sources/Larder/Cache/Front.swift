@@ -1,0 +1,91 @@
+import LarderFiles
+
+/// What a cache keeps its values in: the disk and the memory before it, or memory alone.
+protocol Front<Value>: Sendable {
+    associatedtype Value: Sendable
+
+    var flights: Flights { get }
+    var clock: any Clock { get }
+    var defaultTTL: TimeToLive { get }
+    var counts: Lock<FrontCounts> { get }
+
+    func key(_ text: String) -> Key
+
+    /// Returns a fresh value that is in memory.
+    func lookupInMemory(_ text: String) -> Lookup<Value>?
+
+    /// Returns a fresh value that is not in memory, and counts a hit or a miss.
+    func lookupBehindMemory(_ text: String) async -> Lookup<Value>?
+
+    func set(
+        _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
+    ) async throws(CacheError)
+    func remove(_ text: String) async throws(CacheError) -> Bool
+    func removeAll() async throws(CacheError)
+    func removeAll(tagged tag: String) async throws(CacheError)
+
+    // For fetches. What a flight brings is kept only while it is flying; what cannot be kept is reported.
+
+    /// Tells what there is, without reading it.
+    func standing(of key: Key, at now: Timestamp) -> Standing
+
+    /// Returns a value that a fetch may go by, fresh or stale.
+    func usable(_ key: Key) async -> Usable<Value>?
+
+    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async
+    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async
+    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: any Flying) async
+    func discard(_ key: Key, from flight: any Flying) async
+
+    /// Tells that a fetch has failed.
+    func tell(_ failure: CacheError, of keys: [Key])
+}
+
+extension Front {
+    func lookup(_ text: String) async -> Lookup<Value>? {
+        if let found = lookupInMemory(text) { return found }
+        return await lookupBehindMemory(text)
+    }
+}
+
+/// What there is for a key.
+enum Standing: Equatable {
+    case missing
+    case fresh(MemoryLife)
+    /// A value that has expired; whether calls may be answered with it.
+    case stale(expires: Timestamp, isAnswerable: Bool)
+    /// It is known that there is no value.
+    case absent
+}
+
+/// A value that a fetch may go by.
+struct Usable<Value: Sendable>: Sendable {
+    let value: Value
+    let metadata: [String: String]
+    let stored: Timestamp
+    let life: MemoryLife
+    let isAnswerable: Bool
+    /// Which tier had it.
+    let source: ValueSource
+    /// That on disk; nil without a disk tier.
+    var row: Row?
+}
+
+/// How what a fetch has brought is to be kept.
+struct FetchTerms: Sendable {
+    let now: Timestamp
+    let life: Life
+    /// Nil: as it was.
+    var metadata: [String: String]?
+    var tags: [Key]
+    /// Milliseconds beyond the expiry.
+    var keptStale: Int64
+    var mustRevalidate: Bool
+}
+
+/// What a cache counts, whatever it keeps its values in.
+struct FrontCounts: Sendable {
+    var hits = 0
+    var misses = 0
+    var fetches = FetchStatistics()
+}

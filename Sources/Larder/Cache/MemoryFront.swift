@@ -1,0 +1,114 @@
+import LarderFiles
+
+/// Memory alone. It keeps what fetches need, and nothing else beside the values.
+struct MemoryFront<Value: Sendable>: Front {
+    let memory: MemoryCache<String, Value>
+    let events: EventCenter
+    let flights: Flights
+    let counts = Lock(FrontCounts())
+    /// Keys that have no value, as fetches have found out.
+    private let absences: MemoryCache<String, Bool>
+
+    init(_ memory: MemoryCache<String, Value>, events: EventCenter) {
+        self.memory = memory
+        self.events = events
+        flights = Flights(clock: memory.time.clock)
+        var configuration = MemoryCache<String, Bool>.Configuration()
+        configuration.countLimit = memory.configuration.countLimit
+        configuration.sweepInterval = memory.configuration.sweepInterval
+        configuration.release = .inline
+        absences = MemoryCache(configuration: configuration, clock: memory.time.clock)
+    }
+
+    var clock: any Clock { memory.time.clock }
+    var defaultTTL: TimeToLive { memory.defaultTTL }
+
+    func key(_ text: String) -> Key { Key(text) }
+
+    func lookupInMemory(_ text: String) -> Lookup<Value>? {
+        let now = clock.now
+        return memory.lookup(text, at: now).map { Lookup($0.value, from: .memory, life: $0.life, at: now) }
+    }
+
+    func lookupBehindMemory(_ text: String) async -> Lookup<Value>? {
+        counts.withLock { $0.misses += 1 }
+        return nil
+    }
+
+    // Flights are diverted first: what one has kept before that is then replaced or removed.
+
+    func set(_ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]) async {
+        flights.divert(key(text))
+        absences.removeValue(forKey: text)
+        memory.setValue(value, forKey: text, ttl: ttl)
+    }
+
+    func remove(_ text: String) async -> Bool {
+        flights.divert(key(text))
+        absences.removeValue(forKey: text)
+        return memory.discard(text)
+    }
+
+    func removeAll() async {
+        flights.divert(.everything)
+        absences.removeAll()
+        memory.removeAll()
+    }
+
+    func removeAll(tagged tag: String) async {
+        await removeAll()
+    }
+
+    func standing(of key: Key, at now: Timestamp) -> Standing {
+        guard let found = memory.kept(key.text, at: now) else {
+            return absences.hasValue(forKey: key.text) ? .absent : .missing
+        }
+        if found.life.isFresh(at: now) { return .fresh(found.life) }
+        if absences.hasValue(forKey: key.text) { return .absent }
+        return .stale(expires: found.life.expires, isAnswerable: !found.extra.mustRevalidate)
+    }
+
+    func usable(_ key: Key) async -> Usable<Value>? {
+        guard let found = memory.kept(key.text, at: clock.now) else { return nil }
+        return Usable(
+            value: found.value, metadata: found.extra.metadata, stored: found.life.begun, life: found.life,
+            isAnswerable: !found.extra.mustRevalidate, source: .memory)
+    }
+
+    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+        let cost = memory.costOfValue?(value) ?? 0
+        let extra = MemoryExtra(
+            metadata: terms.metadata ?? [:], keptStale: terms.keptStale, mustRevalidate: terms.mustRevalidate)
+        let life = MemoryLife(begun: terms.now, expires: terms.life.expires)
+        let kept = flights.whileFlying(flight, key) {
+            absences.removeValue(forKey: key.text)
+            return memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra)
+        }
+        // Released here, where nothing is locked.
+        if let kept { memory.release(kept.demand) }
+    }
+
+    /// The payload of memory is the value itself: it is put in once more.
+    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+        var terms = terms
+        terms.metadata = terms.metadata ?? usable.metadata
+        terms.mustRevalidate = !usable.isAnswerable
+        await keep(usable.value, key, terms, from: flight)
+    }
+
+    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+        let ttl = TimeToLive(.milliseconds(terms.life.expires.millisecondsSince(terms.now)))
+        _ = flights.whileFlying(flight, key) {
+            memory.invalidate(key.text, .removed)
+            absences.setValue(true, forKey: key.text, ttl: ttl)
+        }
+    }
+
+    func discard(_ key: Key, from flight: any Flying) async {
+        _ = flights.whileFlying(flight, key) { memory.invalidate(key.text, .removed) }
+    }
+
+    func tell(_ failure: CacheError, of keys: [Key]) {
+        events.post(CacheEvent(.fetchFailed, keys: keys.map(\.text), error: failure))
+    }
+}

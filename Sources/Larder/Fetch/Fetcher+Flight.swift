@@ -1,0 +1,130 @@
+import LarderFiles
+
+/// What a flight does: fetches, keeps what it has fetched, and hands it to all who wait.
+extension Fetcher {
+    func begin(_ flight: Flight<Value>, _ request: FetchRequest<Value>) {
+        begin(flight, request.order.policy) {
+            let arrival = await fly(flight, request)
+            land(flight, request.order.policy) { _ in arrival }
+        }
+    }
+
+    func begin(_ flight: Flight<Value>, _ policy: FetchPolicy, _ run: @escaping @Sendable () async -> Void) {
+        if let hardTimeout = policy.hardTimeout {
+            flight.atTimeout { [weak flight] in
+                guard let flight else { return }
+                let error = CacheError(code: .timedOut, message: "The fetch took longer than \(hardTimeout).")
+                land(flight, policy) { _ in .failed(error) }
+                flight.cancel()
+            }
+            // The clock must not keep the cache alive.
+            front.clock.schedule(after: hardTimeout) { [weak flight] in flight?.timeOut() }
+        }
+        let priority = Task.currentPriority
+        flight.begin(Task(priority: priority) { await run() }, priority: priority)
+    }
+
+    /// Takes the flight off, so that nobody joins it any more, and tells everybody.
+    func land(_ flight: Flight<Value>, _ policy: FetchPolicy, _ arrival: (Key) -> Arrival<Value>) {
+        let arrivals = Dictionary(uniqueKeysWithValues: flight.keys.map { ($0, arrival($0)) })
+        front.flights.takeOff(flight)
+        guard let waiting = flight.land(arrivals) else { return }
+        // A fetch that nobody wants any more was cancelled; what it says about that is no failure.
+        if !flight.isDeserted { note(arrivals, policy) }
+        for (continuation, arrival) in waiting { continuation.resume(returning: arrival) }
+    }
+
+    private func note(_ arrivals: [Key: Arrival<Value>], _ policy: FetchPolicy) {
+        var failed: [Key] = []
+        var failure: (any Error)?
+        for (key, arrival) in arrivals {
+            guard case .failed(let error) = arrival else {
+                front.flights.noteSuccess(of: key)
+                continue
+            }
+            failed.append(key)
+            failure = error
+            front.flights.noteFailure(of: key, throttle: policy.retryThrottle)
+        }
+        guard let failure else { return }
+        front.counts.withLock { $0.fetches.failed += 1 }
+        front.tell(CacheError(code: .fetchFailed, message: "The fetch has failed: \(failure)."), of: failed)
+    }
+
+    private func fly(_ flight: Flight<Value>, _ request: FetchRequest<Value>) async -> Arrival<Value> {
+        let key = request.key
+        if let arrival = await arrivedMeanwhile(key, request.order.policy) { return arrival }
+        let known = request.order.revalidates ? await front.usable(key) : nil
+        front.counts.withLock { $0.fetches.begun += 1 }
+        do {
+            let answer = try await request.fetch(known.map { CachedValue($0) })
+            return await keep(answer, key, request.order, known, from: flight)
+        } catch {
+            return .failed(error)
+        }
+    }
+
+    /// Another flight may have brought the value since the caller looked.
+    func arrivedMeanwhile(_ key: Key, _ policy: FetchPolicy) async -> Arrival<Value>? {
+        if policy.source == .reload { return nil }
+        let now = front.clock.now
+        switch front.standing(of: key, at: now) {
+        case .fresh(let life):
+            if policy.isEarly(life, at: now) { return nil }
+            return await front.lookup(key.text).map { .found($0) }
+        case .absent: return .absent
+        case .missing, .stale: return nil
+        }
+    }
+
+    /// Keeps what a fetch has brought, for as long as it says, or else the call.
+    func keep(
+        _ answer: Revalidation<Value>, _ key: Key, _ order: FetchOrder, _ known: Usable<Value>?,
+        from flight: Flight<Value>
+    ) async -> Arrival<Value> {
+        let now = front.clock.now
+        let terms = terms(of: answer, order, at: now)
+        let life = MemoryLife(begun: now, expires: terms?.life.expires ?? now)
+        switch answer.outcome {
+        case .modified(let value):
+            if let terms {
+                await front.keep(value, key, terms, from: flight)
+            } else {
+                await front.discard(key, from: flight)
+            }
+            return .found(Lookup(value, from: .fetched, life: life, at: now, isStale: false))
+        case .notModified:
+            guard let known else {
+                let message = "A fetch calls a value not modified that the cache does not have."
+                return .failed(CacheError(code: .notFound, message: message))
+            }
+            if let terms {
+                await front.renew(known, key, terms, from: flight)
+            } else {
+                await front.discard(key, from: flight)
+            }
+            return .found(Lookup(known.value, from: .revalidated, life: life, at: now, isStale: false))
+        case .absent:
+            if let terms {
+                await front.keepAbsence(key, terms, from: flight)
+            } else {
+                await front.discard(key, from: flight)
+            }
+            return .absent
+        }
+    }
+
+    /// Nil for "do not keep".
+    private func terms(
+        of answer: Revalidation<Value>, _ order: FetchOrder, at now: Timestamp
+    ) -> FetchTerms? {
+        let ttl = answer.ttl ?? order.ttl
+        guard let whole = ttl.life(from: now, default: front.defaultTTL) else { return nil }
+        let life = order.policy.jittered(whole, from: now) { Int64.random(in: $0) }
+        let keptStale = order.policy.keptStale(
+            after: life.expires, revalidates: order.revalidates, defaultTTL: front.defaultTTL)
+        return FetchTerms(
+            now: now, life: life, metadata: answer.metadata, tags: order.tags, keptStale: keptStale,
+            mustRevalidate: answer.mustRevalidate)
+    }
+}

@@ -1,0 +1,46 @@
+import LarderFiles
+
+/// Joining flights, and waiting in them.
+extension Fetcher {
+    /// Takes a seat for each key, in a flight that is under way or in a new one, which `begin` is given.
+    func join(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight<Value>) -> Void) -> [Seat<Value>] {
+        let (seats, new) = front.flights.join(keys) {
+            Flight<Value>(to: $0, tags: order.tags, goesOn: order.policy.goesOn)
+        }
+        if let new { begin(new) }
+        let joined = seats.filter { $0.flight !== new }
+        if joined.isEmpty { return seats }
+        front.counts.withLock { $0.fetches.joined += 1 }
+        for seat in joined { seat.flight.raise(to: Task.currentPriority) }
+        return seats
+    }
+
+    /// Waits in some seats; a cancelled caller leaves them all at once.
+    func wait(in seats: [Seat<Value>]) async -> [Arrival<Value>] {
+        await withTaskCancellationHandler {
+            var arrivals: [Arrival<Value>] = []
+            for seat in seats { arrivals.append(await seat.flight.wait(in: seat)) }
+            return arrivals
+        } onCancel: {
+            for seat in seats { front.flights.leave(seat, as: .left) }
+        }
+    }
+
+    /// Leaves a seat when it takes too long. The flight goes on: what it brings is stored when it comes.
+    func leave(_ seat: Seat<Value>, after timeout: Duration) {
+        let (key, number) = (seat.key, seat.number)
+        // The clock must not keep the cache alive.
+        front.clock.schedule(after: timeout) { [weak flights = front.flights, weak flight = seat.flight] in
+            guard let flights, let flight else { return }
+            flights.leave(Seat(flight: flight, key: key, number: number), as: .late, goesOn: true)
+        }
+    }
+
+    /// Fetches new values for which nobody waits, but for those that are under way, or have failed a short time ago.
+    func refreshBehind(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight<Value>) -> Void) {
+        let isThrottled = order.policy.retryThrottle != nil
+        let due = isThrottled ? keys.filter { !front.flights.hasFailed($0) } : keys
+        let new = front.flights.depart(due) { Flight<Value>(to: $0, tags: order.tags, goesOn: true) }
+        if let new { begin(new) }
+    }
+}

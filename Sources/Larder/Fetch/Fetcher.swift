@@ -1,0 +1,108 @@
+import LarderFiles
+
+/// Fetches through a cache: decides what a call is answered, and sees to it that one fetch runs for all who wait.
+///
+/// What a caller is answered is up to his own policy; how a fetch runs, to that of the call that has begun it. Nothing is locked
+/// while anybody waits or a fetch runs.
+struct Fetcher<Value: Sendable>: Sendable {
+    let front: any Front<Value>
+
+    /// Returns the value of a key, fetched if need be; nil when there is none.
+    func value(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
+        let (key, policy) = (request.key, request.order.policy)
+        switch await known(key, policy) {
+        case .enough(let lookup, let isAging):
+            if isAging { refreshBehind([key], request.order) { begin($0, request) } }
+            return lookup
+        case .absent: return nil
+        case .missing:
+            if policy.source == .cacheOnly { throw CacheError.notFound(key) }
+            return try await fetched(request)
+        }
+    }
+
+    /// The same where there has to be one.
+    func existing(_ request: FetchRequest<Value>) async throws -> Lookup<Value> {
+        guard let found = try await value(request) else { throw CacheError.notFound(request.key) }
+        return found
+    }
+
+    /// Waits for a fetch; for as long as the policy allows.
+    private func fetched(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
+        let (key, policy) = (request.key, request.order.policy)
+        var softTimeout = policy.softTimeout
+        while true {
+            try Task.checkCancellation()
+            let seats = join([key], request.order) { begin($0, request) }
+            if let softTimeout, mayAnswerStale(.late, key, policy) { leave(seats[0], after: softTimeout) }
+            switch await wait(in: seats)[0] {
+            case .found(let lookup): return lookup
+            case .absent: return nil
+            case .left: throw CancellationError()
+            case .failed(let error):
+                if let stale = await staleValue(.failed, key, policy) { return stale }
+                throw error
+            case .late:
+                if let stale = await staleValue(.late, key, policy) { return stale }
+                softTimeout = nil
+            case .nothing: continue
+            }
+        }
+    }
+
+    /// What a call can be answered without waiting for a fetch.
+    enum Known {
+        /// Whether it is to be fetched again behind.
+        case enough(Lookup<Value>, isAging: Bool)
+        case absent
+        case missing
+    }
+
+    func known(_ key: Key, _ policy: FetchPolicy) async -> Known {
+        if policy.source == .reload { return .missing }
+        switch front.standing(of: key, at: front.clock.now) {
+        case .fresh(let life):
+            if let found = await front.lookup(key.text) {
+                return .enough(found, isAging: policy.isEarly(life, at: front.clock.now))
+            }
+        case .absent: return .absent
+        case .missing, .stale: front.counts.withLock { $0.misses += 1 }
+        }
+        if let stale = await staleValue(.revalidating, key, policy) { return .enough(stale, isAging: true) }
+        if policy.retryThrottle != nil, front.flights.hasFailed(key),
+            let stale = await staleValue(.failed, key, policy)
+        {
+            return .enough(stale, isAging: false)
+        }
+        return .missing
+    }
+
+    func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ policy: FetchPolicy) -> Bool {
+        let now = front.clock.now
+        switch front.standing(of: key, at: now) {
+        case .stale(let expires, true):
+            return policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
+        case .fresh:
+            return policy.allowsStale(occasion, expires: now, at: now, defaultTTL: front.defaultTTL)
+        default:
+            return false
+        }
+    }
+
+    /// Returns what there is, fresh or stale, if the policy allows it on this occasion.
+    func staleValue(
+        _ occasion: FetchPolicy.Occasion, _ key: Key, _ policy: FetchPolicy
+    ) async -> Lookup<Value>? {
+        guard mayAnswerStale(occasion, key, policy), let found = await front.usable(key) else { return nil }
+        let now = front.clock.now
+        let expires = found.life.expires
+        let isFresh = now < expires
+        guard
+            isFresh
+                || found.isAnswerable
+                    && policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
+        else { return nil }
+        if !isFresh { front.counts.withLock { $0.fetches.staleAnswers += 1 } }
+        return Lookup(found.value, from: found.source, life: found.life, at: now)
+    }
+}

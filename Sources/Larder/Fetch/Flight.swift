@@ -1,0 +1,92 @@
+import LarderFiles
+
+/// One run of a fetch, for one key or for several, and those who wait for it.
+final class Flight<Value: Sendable>: Flying {
+    let keys: [Key]
+    let tags: [Key]
+    private let state: Lock<FlightState<Value>>
+    private let ending = Lock<(@Sendable () -> Void)?>(nil)
+
+    /// A flight that `goesOn` is not cancelled when nobody waits for it any more.
+    init(to keys: [Key], tags: [Key], goesOn: Bool) {
+        self.keys = keys
+        self.tags = tags
+        state = Lock(FlightState(goesOn: goesOn))
+    }
+
+    func seat(for key: Key) -> Seat<Value> {
+        Seat(flight: self, key: key, number: state.withLock { $0.join(key) })
+    }
+
+    /// Waits for what arrives, or for the seat to be left.
+    func wait(in seat: Seat<Value>) async -> Arrival<Value> {
+        await withCheckedContinuation { continuation in
+            if let arrival = state.withLock({ $0.enter(seat.number, continuation) }) {
+                continuation.resume(returning: arrival)
+            }
+        }
+    }
+
+    /// Call it through `Flights`, so that nobody joins meanwhile.
+    func leave(_ seat: Seat<Value>, as arrival: Arrival<Value>, goesOn: Bool) -> FlightState<Value>.Left {
+        state.withLock { $0.leave(seat.number, as: arrival, goesOn: goesOn) }
+    }
+
+    /// Notes what has arrived for each key, once nobody can join any more. Returns whom to tell; nil when it has landed before.
+    func land(_ arrivals: [Key: Arrival<Value>]) -> [(FlightState<Value>.Waiting, Arrival<Value>)]? {
+        let end = ending.withLock { ending in
+            defer { ending = nil }
+            return ending
+        }
+        _ = consume end
+        return state.withLock { $0.land(arrivals) }
+    }
+
+    /// What is to be done if it takes too long.
+    func atTimeout(_ end: @escaping @Sendable () -> Void) {
+        ending.withLock { $0 = end }
+    }
+
+    func timeOut() {
+        ending.withLock { $0 }?()
+    }
+
+    var isDeserted: Bool { state.withLock { $0.isDeserted } }
+
+    /// Says which task it is that flies.
+    func begin(_ task: Task<Void, Never>, priority: TaskPriority) {
+        let orders = state.withLock { $0.begin(task, priority) }
+        if orders.cancel { task.cancel() }
+        if let priority = orders.raise { task.raisePriority(to: priority) }
+    }
+
+    func cancel() {
+        state.withLock { $0.cancel() }?.cancel()
+    }
+
+    /// A caller of higher priority raises that of the task, where the platform can.
+    func raise(to priority: TaskPriority) {
+        state.withLock { $0.raise(to: priority) }?.raisePriority(to: priority)
+    }
+}
+
+/// A place in a flight.
+struct Seat<Value: Sendable>: Sendable {
+    let flight: Flight<Value>
+    let key: Key
+    let number: Int
+}
+
+/// How waiting for a fetch ends.
+enum Arrival<Value: Sendable>: Sendable {
+    case found(Lookup<Value>)
+    /// The fetch says that there is no value.
+    case absent
+    /// The fetch, which was for several keys, says nothing about this one.
+    case nothing
+    case failed(any Error)
+    /// The caller was cancelled.
+    case left
+    /// The caller does not want to wait any longer.
+    case late
+}

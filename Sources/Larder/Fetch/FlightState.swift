@@ -1,0 +1,111 @@
+/// Who waits for a flight, and what is to become of it: decides, and knows neither lock nor task.
+struct FlightState<Value: Sendable>: Sendable {
+    typealias Waiting = CheckedContinuation<Arrival<Value>, Never>
+
+    private struct Passenger {
+        let key: Key
+        var continuation: Waiting?
+        /// What he is to be told, when that is known before he waits.
+        var arrival: Arrival<Value>?
+    }
+
+    /// What leaving a seat has led to.
+    struct Left {
+        var continuation: Waiting?
+        /// Nobody is left who would want the result.
+        var isDeserted = false
+    }
+
+    private var passengers: [Int: Passenger] = [:]
+    private var last = 0
+    /// Those who have not been told anything.
+    private var waiting = 0
+    private var goesOn: Bool
+    private var hasLanded = false
+    private(set) var isDeserted = false
+    private var task: Task<Void, Never>?
+    private var priority: TaskPriority?
+    private var isCancelled = false
+
+    init(goesOn: Bool) {
+        self.goesOn = goesOn
+    }
+
+    mutating func join(_ key: Key) -> Int {
+        last += 1
+        waiting += 1
+        passengers[last] = Passenger(key: key)
+        return last
+    }
+
+    /// Returns what he is to be told, when that is known by now.
+    mutating func enter(_ number: Int, _ continuation: Waiting) -> Arrival<Value>? {
+        guard let arrival = passengers[number]?.arrival else {
+            passengers[number]?.continuation = continuation
+            return nil
+        }
+        passengers[number] = nil
+        return arrival
+    }
+
+    /// A passenger leaves early, with an arrival of his own; nothing when he has arrived.
+    mutating func leave(_ number: Int, as arrival: Arrival<Value>, goesOn: Bool) -> Left {
+        guard let passenger = passengers[number], passenger.arrival == nil else { return Left() }
+        if passenger.continuation == nil {
+            passengers[number]?.arrival = arrival
+        } else {
+            passengers[number] = nil
+        }
+        waiting -= 1
+        if goesOn { self.goesOn = true }
+        isDeserted = !self.goesOn && !hasLanded && waiting == 0
+        return Left(continuation: passenger.continuation, isDeserted: isDeserted)
+    }
+
+    /// Returns whom to tell what; nil when it has landed before.
+    mutating func land(_ arrivals: [Key: Arrival<Value>]) -> [(Waiting, Arrival<Value>)]? {
+        if hasLanded { return nil }
+        hasLanded = true
+        waiting = 0
+        var told: [(Waiting, Arrival<Value>)] = []
+        for (number, passenger) in passengers where passenger.arrival == nil {
+            let arrival = arrivals[passenger.key] ?? .nothing
+            if let continuation = passenger.continuation {
+                told.append((continuation, arrival))
+                passengers[number] = nil
+            } else {
+                passengers[number]?.arrival = arrival
+            }
+        }
+        return told
+    }
+
+    /// Notes the task; says what was asked of it before it was known.
+    mutating func begin(_ task: Task<Void, Never>, _ priority: TaskPriority) -> (cancel: Bool, raise: TaskPriority?) {
+        let wanted = self.priority
+        if !hasLanded { self.task = task }
+        self.priority = max(priority, wanted ?? priority)
+        return (isCancelled, wanted.flatMap { $0 > priority ? $0 : nil })
+    }
+
+    mutating func cancel() -> Task<Void, Never>? {
+        isCancelled = true
+        return task
+    }
+
+    /// Returns the task when its priority is to be raised.
+    mutating func raise(to priority: TaskPriority) -> Task<Void, Never>? {
+        if let current = self.priority, current >= priority { return nil }
+        self.priority = priority
+        return task
+    }
+}
+
+extension Task<Void, Never> {
+    /// Where the system can: from macOS 26 and iOS 26 on, and on Linux.
+    func raisePriority(to priority: TaskPriority) {
+        if #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) {
+            escalatePriority(to: priority)
+        }
+    }
+}

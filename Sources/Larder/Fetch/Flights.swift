@@ -1,0 +1,137 @@
+import LarderFiles
+
+/// A fetch that is under way, of whatever type of values.
+protocol Flying: AnyObject, Sendable {
+    var tags: [Key] { get }
+}
+
+/// The fetches that are under way on one directory, by key, so that no two run for one key and one type of values.
+///
+/// A flight may store what it brings for as long as it stands here. What sets or removes the key meanwhile, and what cancels the
+/// flight or times it out, takes it off: it can overwrite nothing any more, and who comes later starts another.
+final class Flights: Sendable {
+    private let flying = Lock<[Key: [any Flying]]>([:])
+    /// Keys whose last fetch has failed, for as long as that is a reason not to try again.
+    private let failures: MemoryCache<Key, Bool>
+
+    /// Failures that are kept in mind.
+    private static let mostFailures = 10_000
+
+    init(clock: any Clock) {
+        var configuration = MemoryCache<Key, Bool>.Configuration()
+        configuration.countLimit = Self.mostFailures
+        configuration.sweepInterval = nil
+        configuration.release = .inline
+        failures = MemoryCache(configuration: configuration, clock: clock)
+    }
+
+    /// Joins the flights to some keys that are under way, and puts one more on its way to those that have none.
+    ///
+    /// - Parameter make: Returns a flight to some keys; called with a lock held.
+    /// - Returns: A seat for each key, and the flight that is to be begun.
+    func join<Value: Sendable>(
+        _ keys: [Key], _ make: ([Key]) -> Flight<Value>
+    ) -> (seats: [Seat<Value>], new: Flight<Value>?) {
+        flying.withLock { flying in
+            var seats: [Seat<Value>] = []
+            var free: [Key] = []
+            for key in keys {
+                let flight = flying[key]?.lazy.compactMap { $0 as? Flight<Value> }.first
+                if let flight { seats.append(flight.seat(for: key)) } else { free.append(key) }
+            }
+            if free.isEmpty { return (seats, nil) }
+            let new = make(free)
+            for key in free {
+                flying[key, default: []].append(new)
+                seats.append(new.seat(for: key))
+            }
+            return (seats, new)
+        }
+    }
+
+    /// Puts a flight on its way for which nobody waits, to those of some keys that have none.
+    func depart<Value: Sendable>(_ keys: [Key], _ make: ([Key]) -> Flight<Value>) -> Flight<Value>? {
+        if keys.isEmpty { return nil }
+        return flying.withLock { flying in
+            let free = keys.filter { key in flying[key]?.contains { $0 is Flight<Value> } != true }
+            if free.isEmpty { return nil }
+            let new = make(free)
+            for key in free { flying[key, default: []].append(new) }
+            return new
+        }
+    }
+
+    /// Runs `body` unless the flight has been taken off for this key. In locks of the caller; `body` may take those of a memory tier.
+    func whileFlying<Result>(_ flight: any Flying, _ key: Key, _ body: () -> Result) -> Result? {
+        flying.withLock { $0[key]?.contains { $0 === flight } == true ? body() : nil }
+    }
+
+    func isFlying(_ flight: any Flying, _ key: Key) -> Bool {
+        whileFlying(flight, key) { true } ?? false
+    }
+
+    /// Takes off the flights to a key, because it is being set or removed; but the one that does it.
+    func divert(_ key: Key, but spared: (any Flying)? = nil) {
+        remove(from: key) { $0 !== spared }
+    }
+
+    /// Takes off the flights to all keys in a scope.
+    func divert(_ scope: ClearScope) {
+        let gone = flying.withLock { flying in
+            flying.keys.filter { scope.space == nil || scope.space == $0.namespace }.flatMap { key in
+                flying.remove(from: key) { flight in
+                    if case .tag(let tag) = scope { flight.tags.contains(tag) } else { true }
+                }
+            }
+        }
+        _ = consume gone
+    }
+
+    /// Takes a flight off for all its keys.
+    func takeOff<Value: Sendable>(_ flight: Flight<Value>) {
+        for key in flight.keys { remove(from: key) { $0 === flight } }
+    }
+
+    /// Leaves a seat early; the last who does so takes the flight off, unless it goes on by itself.
+    func leave<Value: Sendable>(_ seat: Seat<Value>, as arrival: Arrival<Value>, goesOn: Bool = false) {
+        let flight = seat.flight
+        let left = flying.withLock { flying in
+            let left = flight.leave(seat, as: arrival, goesOn: goesOn)
+            // The seat still holds it: nothing ends in here.
+            if left.isDeserted { for key in flight.keys { flying.remove(from: key) { $0 === flight } } }
+            return left
+        }
+        left.continuation?.resume(returning: arrival)
+        if left.isDeserted { flight.cancel() }
+    }
+
+    private func remove(from key: Key, _ isGone: (any Flying) -> Bool) {
+        // A flight may end with the last reference to it, and what it has fetched with the flight: not in here.
+        let gone = flying.withLock { $0.remove(from: key, isGone) }
+        _ = consume gone
+    }
+
+    /// For tests.
+    var count: Int { flying.withLock { $0.values.reduce(0) { $0 + $1.count } } }
+
+    /// Notes that a fetch has failed, and for how long that is a reason not to try again; nil: not at all.
+    func noteFailure(of key: Key, throttle: Duration?) {
+        if let throttle { failures.setValue(true, forKey: key, ttl: TimeToLive(throttle)) }
+    }
+
+    func noteSuccess(of key: Key) {
+        if failures.count > 0 { failures.removeValue(forKey: key) }
+    }
+
+    func hasFailed(_ key: Key) -> Bool { failures.count > 0 && failures.hasValue(forKey: key) }
+}
+
+extension Dictionary<Key, [any Flying]> {
+    @discardableResult
+    fileprivate mutating func remove(from key: Key, _ isGone: (any Flying) -> Bool) -> [any Flying] {
+        guard let flights = self[key] else { return [] }
+        let stay = flights.filter { !isGone($0) }
+        self[key] = stay.isEmpty ? nil : stay
+        return flights.filter(isGone)
+    }
+}

@@ -1,0 +1,31 @@
+import LarderFiles
+
+/// What fetches do where there is no disk: values are kept beyond their expiry, and have metadata.
+extension MemoryCache {
+    /// Returns a value, fresh or stale; notes no use.
+    func kept(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife, extra: MemoryExtra)? {
+        table.withLock { table in
+            table.kept(key, tag: MemoryKey.tag(key), at: now).map { ($0.entry.value, $0.entry.life, $0.extra) }
+        }
+    }
+
+    /// Puts a value in. The caller, who may hold locks, sees to the release of what leaves when he holds none.
+    func insertKept(
+        _ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra
+    ) -> (replaced: Value?, demand: ReleaseDemand) {
+        let now = time.now
+        return table.withLock { table in
+            let tag = MemoryKey.tag(key)
+            var replaced: Value?
+            if cost > costLimit {
+                table.drop(key, tag: tag, .cost)
+            } else {
+                let cost = MemoryEntry<Key, Value>.bounded(cost)
+                replaced = table.insert(value, for: key, tag: tag, life: life, cost: cost, at: now)
+                table.setExtra(extra, of: key, tag: tag)
+                table.evict(count: countLimit, cost: costLimit)
+            }
+            return (replaced, table.takeDemand())
+        }
+    }
+}

@@ -1,0 +1,18 @@
+/// Where a value came from.
+public struct ValueSource: Hashable, Sendable, CustomStringConvertible {
+    /// The name of the source.
+    public let description: String
+
+    private init(_ description: String) {
+        self.description = description
+    }
+
+    /// The memory tier: decoded values, in this process.
+    public static let memory = ValueSource("memory")
+    /// The disk tier: files.
+    public static let disk = ValueSource("disk")
+    /// A fetch that has brought a new one.
+    public static let fetched = ValueSource("fetched")
+    /// The cache, after a fetch has said that it is still right.
+    public static let revalidated = ValueSource("revalidated")
+}

@@ -1,0 +1,414 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("A fetch policy says what a call may be answered")
+struct FetchPolicyTests {
+    typealias Source = HandDrivenSource<String>
+
+    /// What the cache has when the call is made.
+    enum Have: CaseIterable, Sendable {
+        case nothing, fresh, staleLittle, staleLong, tooStale
+    }
+
+    /// What a call ends with: a value, its being stale; or an error. And whether the source was asked.
+    struct Ending: Equatable, CustomStringConvertible {
+        var value: String?
+        var isStale = false
+        var fetches = 0
+
+        var description: String { "\(value ?? "error")\(isStale ? ", stale" : ""), \(fetches) fetches" }
+    }
+
+    static let windows = FetchPolicy.staleWhileRevalidate(for: .seconds(10)).staleIfError(for: .seconds(100))
+
+    static let policies: [(String, FetchPolicy)] = [
+        ("whenMissingOrExpired", .whenMissingOrExpired), ("reload", .reload), ("cacheOnly", .cacheOnly),
+        ("staleWhileRevalidate", .staleWhileRevalidate(for: .seconds(10))),
+        ("staleIfError", .staleIfError(for: .seconds(100))), ("both", windows),
+        ("reload, staleIfError", .reload.staleIfError(for: .seconds(100))),
+        ("cacheOnly, both", .cacheOnly.staleWhileRevalidate(for: .seconds(10)).staleIfError(for: .seconds(100))),
+    ]
+
+    /// The table of the article "Fetching through the cache": what each policy answers.
+    static func expected(_ policy: FetchPolicy, _ have: Have, fails: Bool) -> Ending {
+        let fetched = Ending(value: fails ? nil : "new", fetches: 1)
+        let old = Ending(value: "old")
+        switch (policy.source, have) {
+        case (.cacheOnly, .fresh), (.cacheFirst, .fresh): return old
+        case (.cacheOnly, _): return Ending()
+        case (.cacheFirst, .staleLittle) where policy.staleWhileRevalidate != nil:
+            return Ending(value: "old", isStale: true, fetches: 1)
+        case (.reload, .fresh) where fails && policy.staleIfError != nil: return Ending(value: "old", fetches: 1)
+        case (_, .staleLittle), (_, .staleLong):
+            if fails && policy.staleIfError != nil { return Ending(value: "old", isStale: true, fetches: 1) }
+            return fetched
+        default: return fetched
+        }
+    }
+
+    @Test(
+        "the table: each policy, each state, with a source that answers or fails", arguments: policies, Tiers.allCases)
+    func table(_ policy: (name: String, policy: FetchPolicy), _ tiers: Tiers) async throws {
+        for have in Have.allCases {
+            for fails in [false, true] {
+                let world = World()
+                let cache: Cache<String> = try tiers.cache(in: world)
+                if have != .nothing {
+                    let keeping = FetchPolicy.staleIfError(for: .seconds(1000))
+                    _ = try await cache.value(forKey: "k", ttl: .seconds(10), policy: keeping) { "old" }
+                }
+                let passed: Int =
+                    switch have {
+                    case .nothing, .fresh: 9
+                    case .staleLittle: 19
+                    case .staleLong: 109
+                    case .tooStale: 110
+                    }
+                world.clock.advance(by: .seconds(passed))
+                let before = cache.statistics.fetches.begun
+                var ending = Ending()
+                do {
+                    let found = try await cache.lookup(forKey: "k", policy: policy.policy) {
+                        if fails { throw SourceFailure() }
+                        return "new"
+                    }
+                    (ending.value, ending.isStale) = (found.value, found.isStale)
+                } catch let error as CacheError {
+                    #expect(error.code == .notFound && policy.policy.source == .cacheOnly)
+                } catch {
+                    #expect(error is SourceFailure)
+                }
+                await until("what goes on behind has ended") { cache.front.flights.count == 0 }
+                ending.fetches = cache.statistics.fetches.begun - before
+                let expected = Self.expected(policy.policy, have, fails: fails)
+                #expect(ending == expected, "\(policy.name), \(have), \(fails ? "failing" : "answering")")
+                let left: String? = ending.fetches > 0 && !fails ? "new" : have == .fresh ? "old" : nil
+                let plain = await cache.value(forKey: "k")
+                #expect(plain == left)
+            }
+        }
+    }
+
+    @Test("a stale value is on disk until it is kept no longer, and no plain read returns it")
+    func keptStale() async throws {
+        var world = World { $0.sweepInterval = nil }
+        var disk = try world.open()
+        var cache = Cache<String>(disk: disk, namespace: "n")
+        let policy = FetchPolicy.staleIfError(for: .seconds(90)).staleWhileRevalidate(for: .seconds(5))
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { "v" }
+        let expiry = world.clock.date.addingTimeInterval(10)
+        let entry = try #require(disk.namespace("n").entry(forKey: "k"))
+        #expect(entry.expiresAt == expiry && entry.keptUntil == expiry.addingTimeInterval(90))
+        world.clock.advance(by: .seconds(10))
+        @Sendable func failing(_ cache: Cache<String>) async throws -> Lookup<String> {
+            try await cache.lookup(forKey: "k", policy: .staleIfError(for: .forever)) { throw SourceFailure() }
+        }
+        for round in 0..<3 {
+            #expect(await cache.value(forKey: "k") == nil)
+            #expect(await cache.lookup(forKey: "k") == nil)
+            let isThere = await (cache.hasValue(forKey: "k"), cache.entry(forKey: "k") != nil, cache.keys() == [])
+            #expect(isThere == (false, false, true))
+            let bare = disk.namespace("n")
+            #expect(bare.data(forKey: "k") == nil && bare.keys() == [] && bare.entries().isEmpty)
+            #expect(try !bare.setTimeToLive(.days(1), forKey: "k"))
+            #expect(disk.removeExpired() == 0)
+            #expect(disk.count == 1)
+            let stale = try await failing(cache)
+            #expect(stale.value == "v" && stale.isStale && stale.age == .seconds(10 + 20 * round))
+            #expect(stale.expiresAt == expiry)
+            if round == 0 { try disk.close() }
+            world.restart()
+            disk = try world.open()
+            cache = Cache(disk: disk, namespace: "n")
+            world.clock.advance(by: .seconds(20))
+        }
+        world.clock.advance(by: .milliseconds(29_999))
+        #expect(try await failing(cache).value == "v")
+        world.clock.advance(by: .milliseconds(1))
+        let tooLate = begin { [cache] in try await failing(cache) }
+        #expect(await tooLate.failure is SourceFailure)
+        #expect(disk.removeExpired() == 1)
+        #expect(disk.count == 0)
+        disk.checkInvariants()
+    }
+
+    @Test(
+        "stale while revalidating: everybody is answered at once, and one fetch runs behind", arguments: Tiers.allCases)
+    func revalidatingBehind(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let source = Source()
+        let policy = FetchPolicy.staleWhileRevalidate(for: .seconds(100))
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { "old" }
+        world.clock.advance(by: .seconds(20))
+        let events = cache.events
+        for _ in 0..<100 {
+            let found = try await cache.lookup(forKey: "k", ttl: .seconds(10), policy: policy) {
+                try await source.fetch()
+            }
+            #expect(found.value == "old" && found.isStale)
+        }
+        await until("the fetch has begun") { source.begun == 1 }
+        let strict = begin { try await cache.value(forKey: "k") { "not fetched" } }
+        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await source.answer("new")
+        #expect(try await strict.value == "new")
+        await until("it is stored") { await cache.value(forKey: "k") == "new" }
+        #expect(source.begun == 1 && cache.statistics.fetches.staleAnswers == 100)
+        for await event in events {
+            #expect(event.kind == .replaced && event.keys == ["k"], "the change is seen through events")
+            break
+        }
+    }
+
+    @Test("what fails behind is told of, and tried again by the next call")
+    func failingBehind() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        let policy = FetchPolicy.staleWhileRevalidate(for: .seconds(100))
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { "old" }
+        world.clock.advance(by: .seconds(20))
+        for number in 1...3 {
+            let events = cache.events
+            let value = try await cache.value(forKey: "k", policy: policy) { throw SourceFailure(number: number) }
+            #expect(value == "old")
+            for await event in events {
+                #expect(event.kind == .fetchFailed && event.error?.message.contains("\(number)") == true)
+                break
+            }
+            await until("it has ended") { cache.front.flights.count == 0 }
+        }
+        #expect(cache.statistics.fetches.failed == 3)
+    }
+
+    @Test(
+        "stale if error: everybody who waits for the fetch that fails is answered what is stale",
+        arguments: Tiers.allCases)
+    func ifError(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let source = Source()
+        let policy = FetchPolicy.staleIfError(for: .seconds(100))
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { "old" }
+        world.clock.advance(by: .seconds(20))
+        let lenient = (0..<10).map { _ in
+            begin { try await cache.value(forKey: "k", policy: policy) { try await source.fetch() } }
+        }
+        let strict = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("all have joined") { cache.statistics.fetches.joined == 10 }
+        await source.answer(.failure(SourceFailure()))
+        for caller in lenient { #expect(try await caller.value == "old") }
+        #expect(await strict.failure is SourceFailure, "each caller is answered by his own policy")
+        #expect(source.begun == 1)
+        // What is removed is not answered, stale or not.
+        let late = begin { try await cache.value(forKey: "k", policy: policy) { try await source.fetch() } }
+        await until("the fetch has begun") { source.begun == 2 }
+        try await cache.removeValue(forKey: "k")
+        await source.answer(.failure(SourceFailure()))
+        #expect(await late.failure is SourceFailure)
+    }
+
+    @Test("a soft timeout answers what is stale, and stores what comes later", arguments: Tiers.allCases)
+    func softTimeout(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let source = Source()
+        let policy = FetchPolicy.staleIfError(for: .seconds(100)).softTimeout(.seconds(1))
+        func call() -> Task<String, any Error> {
+            begin { try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { try await source.fetch() } }
+        }
+        // Without anything stale it waits.
+        let first = call()
+        await until("the fetch has begun") { source.begun == 1 }
+        world.clock.advance(by: .seconds(2))
+        await source.answer("old")
+        #expect(try await first.value == "old")
+        world.clock.advance(by: .seconds(20))
+        let hurried = call()
+        let cancelled = call()
+        await until("they wait") { cache.statistics.fetches.joined == 1 && source.begun == 2 }
+        await until("the timeouts are set") { world.clock.scheduledCount >= 2 }
+        world.clock.advance(by: .milliseconds(999))
+        #expect(cache.statistics.fetches.staleAnswers == 0)
+        cancelled.cancel()
+        #expect(await cancelled.failure is CancellationError)
+        world.clock.advance(by: .milliseconds(1))
+        #expect(try await hurried.value == "old")
+        #expect(source.cancelled == 0, "the fetch goes on though nobody waits any more")
+        await source.answer("new")
+        await until("it is stored") { await cache.value(forKey: "k") == "new" }
+    }
+
+    @Test("a hung fetch frees its key at the hard timeout", arguments: Tiers.allCases)
+    func hardTimeout(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let hung = Source(isDeaf: true)
+        let policy = FetchPolicy.whenMissingOrExpired.hardTimeout(.seconds(5))
+        let callers = (0..<5).map { _ in
+            begin { try await cache.value(forKey: "k", policy: policy) { try await hung.fetch() } }
+        }
+        await until("all have joined") { cache.statistics.fetches.joined == 4 && hung.begun == 1 }
+        world.clock.advance(by: .milliseconds(4_999))
+        #expect(cache.front.flights.count == 1)
+        world.clock.advance(by: .milliseconds(1))
+        for caller in callers {
+            let failure = await caller.failure as? CacheError
+            #expect(failure?.code == .timedOut)
+        }
+        #expect(hung.cancelled == 1 && cache.front.flights.count == 0)
+        let lenient = policy.staleIfError(for: .days(1))
+        let next = try await cache.value(forKey: "k", ttl: .seconds(10), policy: lenient) { "new" }
+        #expect(next == "new")
+        await hung.answer("late")
+        #expect(await cache.value(forKey: "k") == "new", "what comes after the timeout is dropped")
+        // And with something stale, that is answered.
+        world.clock.advance(by: .seconds(20))
+        let second = begin {
+            try await cache.value(forKey: "k", policy: lenient) { try await hung.fetch() }
+        }
+        await until("it hangs") { hung.begun == 2 }
+        world.clock.advance(by: .seconds(5))
+        #expect(try await second.value == "new")
+        #expect(cache.statistics.fetches.failed == 2)
+        await hung.answer("late")
+    }
+
+    @Test("after a failure the source is left alone for a while, where something stale can be answered")
+    func throttle() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        let calls = Lock(0)
+        let policy = FetchPolicy.staleIfError(for: .seconds(100)).retryThrottle(.seconds(5))
+        @Sendable func call(_ policy: FetchPolicy, fails: Bool = true) async throws -> String {
+            try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) {
+                calls.withLock { $0 += 1 }
+                if fails { throw SourceFailure() }
+                return "v"
+            }
+        }
+        #expect(await begin { try await call(policy) }.failure is SourceFailure)
+        #expect(await begin { try await call(policy) }.failure is SourceFailure, "an error is not cached")
+        #expect(try await call(policy, fails: false) == "v")
+        #expect(calls.withLock { $0 } == 3)
+        world.clock.advance(by: .seconds(20))
+        for _ in 0..<10 { #expect(try await call(policy) == "v") }
+        #expect(calls.withLock { $0 } == 4)
+        world.clock.advance(by: .milliseconds(4_999))
+        #expect(try await call(policy) == "v")
+        #expect(calls.withLock { $0 } == 4)
+        world.clock.advance(by: .milliseconds(1))
+        #expect(try await call(policy) == "v")
+        #expect(calls.withLock { $0 } == 5)
+        // Behind, too.
+        let behind = policy.staleWhileRevalidate(for: .seconds(100))
+        for _ in 0..<10 { #expect(try await call(behind) == "v") }
+        await until("nothing is under way") { cache.front.flights.count == 0 }
+        #expect(calls.withLock { $0 } == 5)
+        // Who has no such policy asks.
+        #expect(await begin { try await call(.whenMissingOrExpired) }.failure is SourceFailure)
+        #expect(calls.withLock { $0 } == 6)
+        world.clock.advance(by: .seconds(6))
+        #expect(try await call(policy, fails: false) == "v")
+        world.clock.advance(by: .seconds(20))
+        #expect(try await call(policy, fails: false) == "v")
+        #expect(calls.withLock { $0 } == 8)
+    }
+
+    @Test("early refresh: a value is fetched again behind before it expires", arguments: Tiers.allCases)
+    func earlyRefresh(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let source = Source()
+        let policy = FetchPolicy.whenMissingOrExpired.earlyRefresh(after: 0.75)
+        @Sendable func call() async throws -> String {
+            try await cache.value(forKey: "k", ttl: .seconds(100), policy: policy) { try await source.fetch() }
+        }
+        let first = begin { try await call() }
+        await source.answer("v1")
+        #expect(try await first.value == "v1")
+        world.clock.advance(by: .milliseconds(74_999))
+        for _ in 0..<5 { #expect(try await call() == "v1") }
+        #expect(source.begun == 1 && cache.front.flights.count == 0)
+        world.clock.advance(by: .milliseconds(1))
+        for _ in 0..<5 { #expect(try await call() == "v1") }
+        await until("one has begun") { source.begun == 2 }
+        await source.answer("v2")
+        await until("it is stored") { await cache.value(forKey: "k") == "v2" }
+        world.clock.advance(by: .seconds(74))
+        #expect(try await call() == "v2")
+        #expect(source.begun == 2, "the life began again")
+        // A value for ever has no part that is spent.
+        try await cache.setValue("eternal", forKey: "k", ttl: .forever)
+        world.clock.advance(by: .seconds(1_000_000))
+        #expect(try await call() == "eternal")
+        await until("nothing is under way") { cache.front.flights.count == 0 }
+        #expect(source.begun == 2)
+    }
+
+    @Test("jitter shortens lives by up to its part, and spreads them")
+    func jitter() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        let now = world.clock.date
+        for number in 0..<1000 {
+            _ = try await cache.value(
+                forKey: "\(number)", ttl: .seconds(100), policy: .whenMissingOrExpired.jitter(0.2)
+            ) { "v" }
+        }
+        let lives = disk.namespace("n").entries().compactMap { $0.expiresAt?.timeIntervalSince(now) }
+        #expect(lives.count == 1000)
+        #expect(lives.allSatisfy { $0 >= 80 && $0 <= 100 })
+        // A thousand draws from twenty thousand milliseconds: a tenth of the range is empty once in 10^45 times.
+        for tenth in 0..<10 {
+            #expect(lives.contains { $0 >= 80 + Double(tenth) * 2 && $0 <= 82 + Double(tenth) * 2 }, "tenth \(tenth)")
+        }
+    }
+
+    @Test("jitter never lengthens a life, nor ends it, whatever is drawn")
+    func jitterBounds() {
+        let now = Timestamp(milliseconds: 1_000)
+        for part in [0.0, 0.5, 1.0] {
+            let policy = FetchPolicy.whenMissingOrExpired.jitter(part)
+            for ttl in [1, 2, 100_000] as [Int64] {
+                for life in [
+                    Life(expires: now.advanced(byMilliseconds: ttl), ttl: ttl),
+                    Life(expires: now.advanced(byMilliseconds: ttl), ttl: Life.unlimited),
+                ] {
+                    let longest = policy.jittered(life, from: now) { $0.lowerBound }
+                    #expect(longest == life)
+                    let shortest = policy.jittered(life, from: now) { $0.upperBound }
+                    let least = max(1, ttl - Int64(Double(ttl) * part))
+                    #expect(shortest.expires.millisecondsSince(now) == least)
+                    #expect(shortest.ttl == (life.ttl == Life.unlimited ? Life.unlimited : least))
+                }
+            }
+            #expect(policy.jittered(.forever, from: now) { $0.upperBound } == .forever)
+        }
+        #expect(FetchPolicy.whenMissingOrExpired.jitter(-3).jitter == 0)
+        #expect(FetchPolicy.whenMissingOrExpired.jitter(3).jitter == 1)
+        #expect(FetchPolicy.whenMissingOrExpired.jitter(.nan).jitter == 0)
+    }
+
+    @Test("windows may be any life: for ever, until a date, of nothing")
+    func windows() {
+        let (expiry, now) = (Timestamp(milliseconds: 1_000), Timestamp(milliseconds: 5_000))
+        func allows(_ window: TimeToLive, at now: Timestamp = now) -> Bool {
+            FetchPolicy.staleIfError(for: window).allowsStale(
+                .failed, expires: expiry, at: now, defaultTTL: .seconds(3))
+        }
+        #expect(allows(.forever) && allows(.seconds(4.001)) && !allows(.seconds(4)) && !allows(.seconds(-1)))
+        #expect(allows(.until(Date(timeIntervalSince1970: 5.001))) && !allows(.until(Date(timeIntervalSince1970: 5))))
+        #expect(!allows(.default) && allows(.default, at: Timestamp(milliseconds: 3_999)))
+        let kept = FetchPolicy.staleIfError(for: .forever).keptStale(
+            after: expiry, revalidates: false, defaultTTL: .default)
+        var row = RecordTests.row
+        row.attachments = Attachments(.init(keptStale: kept))
+        #expect(row.keptUntil.milliseconds == Life.unlimited)
+    }
+}

@@ -1,0 +1,112 @@
+import LarderFiles
+import Testing
+
+@testable import Larder
+
+/// A source of values whose answers are given by hand.
+final class HandDrivenSource<Answer: Sendable>: Sendable {
+    private struct State {
+        var waiting: [(number: Int, continuation: CheckedContinuation<Answer, any Error>)] = []
+        var begun = 0
+        var cancelled: Set<Int> = []
+    }
+
+    private let state = Lock(State())
+    /// A source that ignores being cancelled.
+    private let isDeaf: Bool
+
+    init(isDeaf: Bool = false) {
+        self.isDeaf = isDeaf
+    }
+
+    /// Requests that were begun.
+    var begun: Int { state.withLock { $0.begun } }
+    /// Those that were cancelled.
+    var cancelled: Int { state.withLock { $0.cancelled.count } }
+
+    func fetch() async throws -> Answer {
+        let number = state.withLock { state in
+            state.begun += 1
+            return state.begun
+        }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let isCancelled = state.withLock { state in
+                    if !isDeaf && state.cancelled.contains(number) { return true }
+                    state.waiting.append((number, continuation))
+                    return false
+                }
+                if isCancelled { continuation.resume(throwing: CancellationError()) }
+            }
+        } onCancel: {
+            let continuation = state.withLock { state -> CheckedContinuation<Answer, any Error>? in
+                state.cancelled.insert(number)
+                guard !isDeaf, let place = state.waiting.firstIndex(where: { $0.number == number }) else { return nil }
+                return state.waiting.remove(at: place).continuation
+            }
+            continuation?.resume(throwing: CancellationError())
+        }
+    }
+
+    /// Answers the oldest request that waits, once there is one.
+    func answer(_ result: Result<Answer, any Error>) async {
+        var continuation: CheckedContinuation<Answer, any Error>?
+        await until("a request waits") {
+            continuation = state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst().continuation }
+            return continuation != nil
+        }
+        continuation?.resume(with: result)
+    }
+
+    func answer(_ answer: Answer) async { await self.answer(.success(answer)) }
+}
+
+struct SourceFailure: Error, Equatable {
+    var number = 0
+}
+
+/// Lets others run until something is so.
+func until(
+    _ what: Comment, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async -> Bool
+) async {
+    // Not for ever: a test that would hang fails. What it waits for takes microseconds.
+    for _ in 0..<5_000_000 {
+        if await condition() { return }
+        await Task.yield()
+    }
+    Issue.record(what, sourceLocation: sourceLocation)
+}
+
+/// Caches with a disk tier and without one, in a world of their own.
+enum Tiers: CaseIterable, Sendable {
+    case both, diskAlone, memoryAlone
+
+    func cache<Value: Codable & Sendable>(
+        of type: Value.Type = String.self, in world: World, namespace: String = "n"
+    ) throws -> Cache<Value> {
+        switch self {
+        case .both: return Cache(disk: try world.open(), namespace: namespace)
+        case .diskAlone:
+            var configuration = Cache<Value>.Configuration()
+            configuration.memory = nil
+            return Cache(disk: try world.open(), namespace: namespace, configuration: configuration)
+        case .memoryAlone:
+            return Cache(memoryOnly: .init(), clock: world.clock)
+        }
+    }
+}
+
+/// Begins a call that a test waits for later.
+func begin<Result: Sendable>(_ call: @escaping @Sendable () async throws -> Result) -> Task<Result, any Error> {
+    Task { try await call() }
+}
+
+extension Task where Failure == any Error {
+    /// What the call threw; nil when it returned.
+    var failure: (any Error)? {
+        get async {
+            if case .failure(let error) = await result { return error }
+            return nil
+        }
+    }
+}

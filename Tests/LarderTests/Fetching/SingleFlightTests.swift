@@ -1,0 +1,410 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Fetching through the cache: one flight for all who wait")
+struct SingleFlightTests {
+    typealias Source = HandDrivenSource<String>
+
+    @Test("a fresh value is answered; otherwise it is fetched, stored and answered", arguments: Tiers.allCases)
+    func fetches(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let calls = Lock(0)
+        func value() async throws -> String {
+            try await cache.value(forKey: "k", ttl: .seconds(10)) {
+                let number = calls.withLock { calls in
+                    calls += 1
+                    return calls
+                }
+                return "v\(number)"
+            }
+        }
+        #expect(try await value() == "v1")
+        #expect(try await value() == "v1")
+        #expect(await cache.value(forKey: "k") == "v1")
+        world.clock.advance(by: .milliseconds(9_999))
+        #expect(try await value() == "v1")
+        world.clock.advance(by: .milliseconds(1))
+        #expect(await cache.value(forKey: "k") == nil)
+        #expect(try await value() == "v2")
+        let statistics = cache.statistics.fetches
+        #expect(statistics.begun == 2 && statistics.failed == 0 && statistics.joined == 0)
+        #expect(cache.front.flights.count == 0)
+    }
+
+    @Test("ten thousand callers on one key make one fetch", arguments: Tiers.allCases)
+    func tenThousand(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
+        let source = Source()
+        let values = try await withThrowingTaskGroup { group in
+            for _ in 0..<10_000 { group.addTask { try await cache.value(forKey: "k") { try await source.fetch() } } }
+            await until("all have joined") { cache.statistics.fetches.joined == 9_999 }
+            await source.answer("v")
+            var values: [String: Int] = [:]
+            for try await value in group { values[value, default: 0] += 1 }
+            return values
+        }
+        #expect(values == ["v": 10_000])
+        #expect(source.begun == 1)
+        #expect(cache.front.flights.count == 0)
+    }
+
+    @Test(
+        "ten thousand callers of whom many are cancelled at any moment: who stays gets the value, of one fetch",
+        arguments: [1, 2, 3] as [UInt64])
+    func cancellationStorm(_ seed: UInt64) async throws {
+        print("cancellation storm: seed \(seed)")
+        var generator = SeededGenerator(seed: seed)
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let source = Source()
+        let stays = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("the fetch has begun") { source.begun == 1 }
+        var callers: [(task: Task<String, any Error>, isCancelled: Bool)] = []
+        for _ in 0..<10_000 {
+            let task = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+            let isCancelled = Bool.random(using: &generator)
+            callers.append((task, isCancelled))
+            if isCancelled, Bool.random(using: &generator) { task.cancel() }
+            if Int.random(in: 0..<100, using: &generator) == 0 { await Task.yield() }
+        }
+        for caller in callers where caller.isCancelled { caller.task.cancel() }
+        // Those who are cancelled leave at once, with the fetch still under way.
+        var left = 0
+        for caller in callers where caller.isCancelled {
+            let failure = await caller.task.failure
+            if failure is CancellationError { left += 1 }
+        }
+        #expect(left == callers.count { $0.isCancelled })
+        await source.answer("v")
+        var answered = 0
+        for caller in callers where !caller.isCancelled {
+            if try await caller.task.value == "v" { answered += 1 }
+        }
+        #expect(answered == callers.count - left)
+        #expect(try await stays.value == "v")
+        #expect(source.begun == 1 && source.cancelled == 0)
+        #expect(cache.front.flights.count == 0)
+    }
+
+    @Test("with the last caller the fetch is cancelled, and the next call begins another", arguments: Tiers.allCases)
+    func lastCaller(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
+        let source = Source()
+        let callers = (0..<3).map { _ in begin { try await cache.value(forKey: "k") { try await source.fetch() } } }
+        await until("all have joined") { cache.statistics.fetches.joined == 2 }
+        await until("the fetch has begun") { source.begun == 1 }
+        callers[0].cancel()
+        callers[1].cancel()
+        #expect(await callers[0].failure is CancellationError)
+        #expect(await callers[1].failure is CancellationError)
+        #expect(source.cancelled == 0)
+        callers[2].cancel()
+        #expect(await callers[2].failure is CancellationError)
+        await until("the fetch was cancelled") { source.cancelled == 1 }
+        let next = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await source.answer("v")
+        #expect(try await next.value == "v")
+        #expect(source.begun == 2)
+        #expect(cache.statistics.fetches.failed == 0, "a fetch that nobody wants any more has not failed")
+    }
+
+    @Test("a fetch that ignores being cancelled stores nothing any more")
+    func deaf() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let source = Source(isDeaf: true)
+        let first = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("the fetch has begun") { source.begun == 1 }
+        first.cancel()
+        #expect(await first.failure is CancellationError)
+        let second = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("another has begun") { source.begun == 2 }
+        await source.answer("old")
+        await source.answer("new")
+        #expect(try await second.value == "new")
+        #expect(await cache.value(forKey: "k") == "new")
+    }
+
+    @Test("a fetch goes on without callers where that is asked for, and its value is stored")
+    func goesOn() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let source = Source()
+        let policy = FetchPolicy.whenMissingOrExpired.continuesWithoutCallers()
+        let caller = begin { try await cache.value(forKey: "k", policy: policy) { try await source.fetch() } }
+        await until("the fetch has begun") { source.begun == 1 }
+        caller.cancel()
+        #expect(await caller.failure is CancellationError)
+        let joining = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        joining.cancel()
+        #expect(await joining.failure is CancellationError)
+        await source.answer("v")
+        await until("it is stored") { await cache.value(forKey: "k") == "v" }
+        #expect(source.begun == 1 && source.cancelled == 0)
+    }
+
+    @Test("a caller that is cancelled before it calls begins nothing, but is given what is fresh")
+    func cancelledBefore() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let source = Source()
+        let gate = HandDrivenSource<Void>(isDeaf: true)
+        let caller = begin {
+            try await gate.fetch()
+            return try await cache.value(forKey: "k") { try await source.fetch() }
+        }
+        await until("it waits") { gate.begun == 1 }
+        caller.cancel()
+        await gate.answer(())
+        #expect(await caller.failure is CancellationError)
+        #expect(source.begun == 0)
+        try await cache.setValue("v", forKey: "k")
+        let served = begin {
+            try? await gate.fetch()
+            return try await cache.value(forKey: "k") { try await source.fetch() }
+        }
+        served.cancel()
+        await gate.answer(())
+        #expect(try await served.value == "v")
+    }
+
+    @Test("an error reaches all who wait, and is not cached", arguments: Tiers.allCases)
+    func errors(_ tiers: Tiers) async throws {
+        let world = World()
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let events = cache.events
+        let source = Source()
+        let callers = (0..<20).map { _ in begin { try await cache.value(forKey: "k") { try await source.fetch() } } }
+        await until("all have joined") { cache.statistics.fetches.joined == 19 }
+        await source.answer(.failure(SourceFailure(number: 7)))
+        for caller in callers { #expect(await caller.failure as? SourceFailure == SourceFailure(number: 7)) }
+        let again = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await source.answer("v")
+        #expect(try await again.value == "v")
+        #expect(source.begun == 2 && cache.statistics.fetches.failed == 1)
+        for await event in events where event.kind == .fetchFailed {
+            #expect(event.keys == ["k"] && event.error?.code == .fetchFailed)
+            #expect(event.error?.message.contains("SourceFailure(number: 7)") == true)
+            break
+        }
+    }
+
+    /// What others do to the key while a fetch is under way.
+    enum Meanwhile: CaseIterable, Sendable {
+        case set, remove, removeAll, removeNothing, bareSet, bareRemove, bareRemoveAll, otherType, tag
+    }
+
+    @Test("what is set or removed while a fetch is under way is not overwritten by it", arguments: Meanwhile.allCases)
+    func meanwhile(_ change: Meanwhile) async throws {
+        let world = World()
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        let bare = disk.namespace("n")
+        let source = Source()
+        if change != .removeNothing { try await cache.setValue("old", forKey: "k", ttl: .seconds(1)) }
+        world.clock.advance(by: .seconds(2))
+        let caller = begin {
+            try await cache.value(forKey: "k", tags: ["t"]) { try await source.fetch() }
+        }
+        await until("the fetch has begun") { source.begun == 1 }
+        var left: String?
+        switch change {
+        case .set: try await cache.setValue("mine", forKey: "k"); left = "mine"
+        case .remove, .removeNothing: try await cache.removeValue(forKey: "k")
+        case .removeAll: try await cache.removeAll()
+        case .bareSet: try bare.setString("mine", forKey: "k"); left = "mine"
+        case .bareRemove: try bare.removeValue(forKey: "k")
+        case .bareRemoveAll: try disk.removeAll()
+        case .otherType:
+            let other = Cache<Int>(disk: disk, namespace: "n")
+            #expect(try await other.value(forKey: "k") { 5 } == 5)
+            left = "5"
+        case .tag: try await cache.removeAll(tagged: "t")
+        }
+        let late = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await source.answer("fetched")
+        #expect(try await caller.value == "fetched", "its callers get it all the same")
+        #expect(await cache.value(forKey: "k") == left)
+        if left == nil {
+            await source.answer("later")
+            #expect(
+                try await late.value == "later", "who comes after the removal does not get what was fetched before it")
+            #expect(await cache.value(forKey: "k") == "later")
+        } else {
+            #expect(try await late.value == left)
+        }
+        #expect(cache.front.flights.count == 0)
+    }
+
+    @Test(
+        "without a disk too, what is set or removed meanwhile is not overwritten",
+        arguments: ["set", "remove", "all", "tag"])
+    func meanwhileInMemory(_ change: String) async throws {
+        let cache: Cache<String> = try Tiers.memoryAlone.cache(in: World())
+        let source = Source()
+        let caller = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("the fetch has begun") { source.begun == 1 }
+        switch change {
+        case "set": try await cache.setValue("mine", forKey: "k")
+        case "remove": try await cache.removeValue(forKey: "k")
+        case "all": try await cache.removeAll()
+        default: try await cache.removeAll(tagged: "t")
+        }
+        await source.answer("fetched")
+        #expect(try await caller.value == "fetched")
+        #expect(await cache.value(forKey: "k") == (change == "set" ? "mine" : nil))
+    }
+
+    @Test("caches that share a directory and a namespace share flights; other types and namespaces do not")
+    func shared() async throws {
+        let world = World()
+        let source = Source()
+        let numbers = HandDrivenSource<Int>()
+        let one = Cache<String>(disk: try world.open(), namespace: "n")
+        let two = Cache<String>(disk: try world.open(), namespace: "n")
+        let other = Cache<String>(disk: try world.open(), namespace: "m")
+        let number = Cache<Int>(disk: try world.open(), namespace: "n")
+        let first = begin { try await one.value(forKey: "k") { try await source.fetch() } }
+        await until("the fetch has begun") { source.begun == 1 }
+        let second = begin { try await two.value(forKey: "k") { try await source.fetch() } }
+        await until("it has joined") { two.statistics.fetches.joined == 1 }
+        let third = begin { try await other.value(forKey: "k") { try await source.fetch() } }
+        let fourth = begin { try await number.value(forKey: "k") { try await numbers.fetch() } }
+        await until("they have begun") { source.begun == 2 && numbers.begun == 1 }
+        await source.answer("a")
+        #expect(try await (first.value, second.value) == ("a", "a"))
+        await source.answer("b")
+        #expect(try await third.value == "b")
+        await numbers.answer(5)
+        #expect(try await fourth.value == 5)
+        #expect(await two.value(forKey: "k") == "a", "the number came later and does not overwrite it")
+    }
+
+    @Test(
+        "a disk that fails does not fail the call: not the full one, not the broken one, not the closed one",
+        arguments: [0, 1, 2])
+    func failingDisk(_ failure: Int) async throws {
+        let world = World()
+        let log = EventLog()
+        let disk = try world.open()
+        var configuration = Cache<String>.Configuration()
+        configuration.onEvent = log.note
+        let cache = Cache<String>(disk: disk, namespace: "n", configuration: configuration)
+        switch failure {
+        case 0: world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+        case 1: world.files.inject { _, _ in .fail(.io) }
+        default: try await cache.close()
+        }
+        for number in 1...2 {
+            let value = try await cache.value(forKey: "k") { "v\(number)" }
+            #expect(value == "v\(number)", "nothing could be kept")
+        }
+        let optional = try await cache.optionalValue(forKey: "none") { nil }
+        #expect(optional == nil)
+        if failure < 2 {
+            #expect(log.events(of: disk).contains { $0.kind == .failed })
+            world.files.inject { _, _ in nil }
+            let third = try await cache.value(forKey: "k") { "v3" }
+            let fourth = try await cache.value(forKey: "k") { "v4" }
+            #expect(third == "v3" && fourth == "v3")
+        }
+    }
+
+    @Test("a value that cannot be encoded is answered, and told of")
+    func unencodable() async throws {
+        let world = World()
+        let disk = try world.open()
+        let log = EventLog()
+        var configuration = Cache<String>.Configuration()
+        configuration.onEvent = log.note
+        let coder = Coder<String>(
+            encode: { _ in throw SourceFailure() }, decode: { String(decoding: $0, as: UTF8.self) })
+        let cache = Cache(disk: disk, namespace: "n", coder: coder, configuration: configuration)
+        #expect(try await cache.value(forKey: "k") { "v" } == "v")
+        #expect(log.events(of: disk).map(\.error?.code) == [.unencodable])
+    }
+
+    @Test("a key too long to be kept, and a life of nothing, are fetched each time", arguments: Tiers.allCases)
+    func unkept(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
+        let calls = Lock(0)
+        @Sendable func fetch() -> String {
+            calls.withLock { calls in
+                calls += 1
+                return "v\(calls)"
+            }
+        }
+        try await cache.setValue("old", forKey: "k", ttl: .forever)
+        let reloaded = try await cache.lookup(forKey: "k", ttl: .seconds(0), policy: .reload) { fetch() }
+        #expect(reloaded.value == "v1" && reloaded.source == .fetched && !reloaded.isStale)
+        #expect(await cache.value(forKey: "k") == nil, "do not keep: what was there goes")
+        #expect(try await cache.value(forKey: "k", ttl: .seconds(-1)) { fetch() } == "v2")
+        if tiers != .memoryAlone {
+            let long = String(repeating: "k", count: 70_000)
+            #expect(try await cache.value(forKey: long) { fetch() } == "v3")
+            #expect(try await cache.value(forKey: long) { fetch() } == "v4")
+        }
+    }
+
+    @Test("a caller of higher priority raises that of the fetch")
+    func priority() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let source = Source()
+        let seen = Lock<TaskPriority?>(nil)
+        let slow = Task(priority: .background) {
+            try await cache.value(forKey: "k") {
+                let value = try await source.fetch()
+                seen.withLock { $0 = Task.currentPriority }
+                return value
+            }
+        }
+        await until("the fetch has begun") { source.begun == 1 }
+        let urgent = Task(priority: .high) { try await cache.value(forKey: "k") { "not fetched" } }
+        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await source.answer("v")
+        #expect(try await (slow.value, urgent.value) == ("v", "v"))
+        #expect(seen.withLock { $0 } == .high)
+    }
+
+    @Test("a cache that is gone ends no fetch that others wait for; and no fetch, and no timeout, keeps a cache")
+    func lifetime() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let source = Source()
+        var cache: Cache<String>? = try Tiers.both.cache(in: world)
+        weak let weakCache = cache
+        weak let store = cache?.disk?.store
+        let fetcher = try #require(cache?.fetcher)
+        let order = FetchOrder(
+            ttl: .default, tags: [],
+            policy: .staleIfError(for: .days(1)).hardTimeout(.seconds(60)).softTimeout(.seconds(9)))
+        let request = FetchRequest<String>(key: fetcher.front.key("k"), order: order) { _ in
+            .modified(try await source.fetch())
+        }
+        let caller = begin { try await fetcher.existing(request).value }
+        await until("the fetch has begun") { source.begun == 1 }
+        cache = nil
+        #expect(weakCache == nil)
+        await source.answer("v")
+        #expect(try await caller.value == "v")
+        #expect(store != nil, "the test itself has it")
+    }
+
+    @Test("a timeout that is still to come keeps no directory open")
+    func timeoutKeepsNothing() async throws {
+        let world = World { $0.sweepInterval = nil }
+        weak var store: Store?
+        do {
+            let cache: Cache<String> = try Tiers.both.cache(in: world)
+            store = cache.disk?.store
+            let policy = FetchPolicy.staleIfError(for: .days(1)).hardTimeout(.seconds(60)).softTimeout(.seconds(9))
+            for ttl in [1, 1000] as [Double] {
+                #expect(try await cache.value(forKey: "k", ttl: .seconds(ttl), policy: policy) { "v" } == "v")
+                world.clock.advance(by: .seconds(2))
+            }
+        }
+        await until("the directory is closed") { store == nil }
+        world.clock.advance(by: .seconds(100))
+    }
+}
