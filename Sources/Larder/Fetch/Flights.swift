@@ -25,10 +25,8 @@ final class Flights: Sendable {
         failures = MemoryCache(configuration: configuration, clock: clock)
     }
 
-    /// Joins the flights to some keys that are under way, and puts one more on its way to those that have none.
-    ///
-    /// - Parameter make: Returns a flight to some keys; called with a lock held.
-    /// - Returns: A seat for each key, and the flight that is to be begun.
+    /// Joins the flights to some keys that are under way, and puts one more on its way to those that have none, which `make` returns.
+    /// Returns a seat for each key, and the flight that is to be begun.
     func join<Value: Sendable>(
         _ keys: [Key], _ make: ([Key]) -> Flight<Value>
     ) -> (seats: [Seat<Value>], new: Flight<Value>?) {

@@ -1,0 +1,136 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Negative entries: it is remembered that there is no value")
+struct AbsentTests {
+    @Test("absent is no miss: it is not fetched again while its life lasts", arguments: Tiers.allCases)
+    func remembered(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let calls = Lock(0)
+        let answer = Lock<String?>(nil)
+        @Sendable func value(_ policy: FetchPolicy = .whenMissingOrExpired) async throws -> String? {
+            try await cache.optionalValue(forKey: "k", ttl: .seconds(100), absentTTL: .seconds(10), policy: policy) {
+                calls.withLock { $0 += 1 }
+                return answer.withLock { $0 }
+            }
+        }
+        for _ in 0..<3 { #expect(try await value() == nil) }
+        #expect(calls.withLock { $0 } == 1)
+        // To a plain read it is a miss; who wants a value is told that there is none.
+        #expect(await cache.value(forKey: "k") == nil)
+        #expect(await cache.lookup(forKey: "k") == nil)
+        #expect(await !cache.hasValue(forKey: "k"))
+        #expect(await cache.entry(forKey: "k") == nil)
+        #expect(await cache.keys() == [])
+        let code = await code { try await cache.value(forKey: "k") { "not fetched" } }
+        #expect(code == .notFound)
+        #expect(try await value(.cacheOnly) == nil)
+        #expect(try await !cache.setTimeToLive(.days(1), forKey: "k"))
+        #expect(try await !cache.removeValue(forKey: "other"))
+        world.clock.advance(by: .milliseconds(9_999))
+        #expect(try await value() == nil)
+        #expect(calls.withLock { $0 } == 1)
+        world.clock.advance(by: .milliseconds(1))
+        answer.withLock { $0 = "there" }
+        #expect(try await value() == "there")
+        #expect(try await value() == "there")
+        #expect(calls.withLock { $0 } == 2)
+        // It goes away again.
+        answer.withLock { $0 = nil }
+        #expect(try await value(.reload) == nil)
+        #expect(await cache.value(forKey: "k") == nil)
+        #expect(try await value() == nil)
+        #expect(calls.withLock { $0 } == 3)
+        // And what is set or removed counts.
+        try await cache.setValue("mine", forKey: "k")
+        #expect(try await value() == "mine")
+        #expect(try await value(.reload) == nil)
+        #expect(try await !cache.removeValue(forKey: "k"), "there was no value")
+        answer.withLock { $0 = "fetched" }
+        #expect(try await value() == "fetched")
+        #expect(calls.withLock { $0 } == 5)
+        #expect(try await value(.reload) == "fetched")
+        answer.withLock { $0 = nil }
+        #expect(try await value(.reload) == nil)
+        try await cache.removeAll()
+        answer.withLock { $0 = "again" }
+        #expect(try await value() == "again")
+    }
+
+    @Test("a life of nothing does not remember it; revalidation may say it too", arguments: Tiers.allCases)
+    func forgotten(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
+        let calls = Lock(0)
+        for _ in 0..<2 {
+            let value = try await cache.optionalValue(forKey: "k", absentTTL: .seconds(0)) {
+                calls.withLock { $0 += 1 }
+                return nil
+            }
+            #expect(value == nil)
+        }
+        #expect(calls.withLock { $0 } == 2)
+        for _ in 0..<2 {
+            let code = await code {
+                try await cache.value(forKey: "k") { cached in
+                    calls.withLock { $0 += 1 }
+                    return .absent(ttl: .days(1))
+                }
+            }
+            #expect(code == .notFound)
+        }
+        #expect(calls.withLock { $0 } == 3)
+    }
+
+    @Test("it survives restarts and the loss of the index, expires there too, and obeys limits")
+    func onDisk() async throws {
+        var world = World {
+            $0.sweepInterval = nil
+            $0.countLimit = 20
+        }
+        var disk = try world.open()
+        _ = try await Cache<String>(disk: disk, namespace: "n").optionalValue(forKey: "k", absentTTL: .seconds(100)) {
+            nil
+        }
+        for lost in ["nothing", "manifest", "journal"] {
+            try disk.flush()
+            world.restart()
+            for name in world.names where name.hasPrefix(lost) { world.remove(name) }
+            disk = try world.open()
+            disk.settle()
+            let known = try await Cache<String>(disk: disk, namespace: "n").optionalValue(forKey: "k") { "fetched" }
+            #expect(known == nil, "without \(lost)")
+            #expect(disk.namespace("n").data(forKey: "k") == nil)
+            #expect(disk.count == 1 && disk.size == 0)
+            disk.checkInvariants()
+        }
+        for number in 0..<30 { try disk.namespace("n").setString("v", forKey: "\(number)") }
+        disk.settle()
+        let evicted = try await Cache<String>(disk: disk, namespace: "n").optionalValue(
+            forKey: "k", absentTTL: .seconds(50)
+        ) { nil }
+        #expect(evicted == nil)
+        #expect(disk.statistics.evictions.count > 0)
+        world.clock.advance(by: .seconds(100))
+        let later = try await Cache<String>(disk: disk, namespace: "n").optionalValue(forKey: "k") { "fetched" }
+        #expect(later == "fetched")
+    }
+
+    @Test("to who waits for the same flight, it is told alike")
+    func shared() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let source = HandDrivenSource<String?>()
+        let optional = begin { try await cache.optionalValue(forKey: "k") { try await source.fetch() } }
+        await until("it is asked") { source.begun == 1 }
+        let strict = begin { try await cache.value(forKey: "k") { "not fetched" } }
+        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await source.answer(nil)
+        #expect(try await optional.value == nil)
+        let failure = await strict.failure as? CacheError
+        #expect(failure?.code == .notFound)
+    }
+}

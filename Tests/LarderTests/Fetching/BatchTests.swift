@@ -1,0 +1,165 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Several keys at once: what is missing is fetched in one call")
+struct BatchTests {
+    typealias Source = HandDrivenSource<[String: String]>
+
+    @Test("only what is missing is fetched, together; and what comes back is kept", arguments: Tiers.allCases)
+    func missing(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let asked = Lock<[[String]]>([])
+        @Sendable func fetch(_ keys: [String]) -> [String: String] {
+            asked.withLock { $0.append(keys) }
+            var found = Dictionary(uniqueKeysWithValues: keys.map { ($0, "fetched \($0)") })
+            found["none"] = nil
+            found["unasked"] = "x"
+            return found
+        }
+        try await cache.setValue("own", forKey: "b")
+        let first = try await cache.values(forKeys: ["a", "b", "none", "a", "c"], ttl: .seconds(10)) { fetch($0) }
+        #expect(first == ["a": "fetched a", "b": "own", "c": "fetched c"])
+        #expect(asked.withLock { $0 } == [["a", "none", "c"]])
+        #expect(await cache.value(forKey: "unasked") == nil)
+        let second = try await cache.values(forKeys: ["c", "b", "a"]) { fetch($0) }
+        #expect(second == first)
+        #expect(try await cache.values(forKeys: []) { fetch($0) } == [:])
+        #expect(asked.withLock { $0.count } == 1)
+        world.clock.advance(by: .seconds(10))
+        #expect(try await cache.values(forKeys: ["a", "b"], policy: .cacheOnly) { fetch($0) } == ["b": "own"])
+        #expect(try await cache.values(forKeys: ["a", "b"]) { fetch($0) } == ["a": "fetched a", "b": "own"])
+        #expect(asked.withLock { $0.last } == ["a"])
+        #expect(cache.front.flights.count == 0)
+    }
+
+    @Test("what is in the air is waited for, alone or with others, and not fetched again")
+    func inTheAir() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let (single, one, two) = (HandDrivenSource<String>(), Source(), Source())
+        let alone = begin { try await cache.value(forKey: "a") { try await single.fetch() } }
+        await until("it is asked for a") { single.begun == 1 }
+        let asked = Lock<[[String]]>([])
+        let first = begin {
+            try await cache.values(forKeys: ["a", "b", "c"]) { keys in
+                asked.withLock { $0.append(keys) }
+                return try await one.fetch()
+            }
+        }
+        await until("it is asked for b and c") { one.begun == 1 }
+        let second = begin {
+            try await cache.values(forKeys: ["c", "d", "a"]) { keys in
+                asked.withLock { $0.append(keys) }
+                return try await two.fetch()
+            }
+        }
+        await until("it is asked for d") { two.begun == 1 }
+        let joining = begin { try await cache.value(forKey: "b") { "not fetched" } }
+        let missing = begin { try await cache.value(forKey: "c") { "my own" } }
+        await until("they have joined") { cache.statistics.fetches.joined == 4 }
+        #expect(asked.withLock { $0 } == [["b", "c"], ["d"]])
+        await two.answer(["d": "D"])
+        await single.answer("A")
+        await one.answer(["b": "B"])
+        #expect(try await first.value == ["a": "A", "b": "B"])
+        #expect(try await second.value == ["d": "D", "a": "A"])
+        #expect(try await (alone.value, joining.value) == ("A", "B"))
+        #expect(
+            try await missing.value == "my own",
+            "a batch that brings nothing for a key is no answer to who wants it alone")
+        #expect(cache.front.flights.count == 0)
+    }
+
+    @Test("an error reaches all, but what is stale may be answered")
+    func errors() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        let policy = FetchPolicy.staleIfError(for: .days(1))
+        _ = try await cache.values(forKeys: ["a", "b"], ttl: .seconds(10), policy: policy) { _ in ["a": "A", "b": "B"] }
+        world.clock.advance(by: .seconds(20))
+        let stale = try await cache.values(forKeys: ["a", "b"], policy: policy) { _ in throw SourceFailure() }
+        #expect(stale == ["a": "A", "b": "B"])
+        await #expect(throws: SourceFailure.self) {
+            try await cache.values(forKeys: ["a", "b", "c"], policy: policy) { _ in throw SourceFailure() }
+        }
+        #expect(cache.statistics.fetches.failed == 2 && cache.statistics.fetches.begun == 3)
+    }
+
+    @Test("stale while revalidating, soft and hard timeouts hold for batches too")
+    func policies() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        let source = Source()
+        let windows = FetchPolicy.staleWhileRevalidate(for: .seconds(100)).staleIfError(for: .seconds(100))
+        let values = ["a": "A", "b": "B"]
+        _ = try await cache.values(forKeys: ["a", "b"], ttl: .seconds(10), policy: windows) { _ in values }
+        world.clock.advance(by: .seconds(20))
+        let stale = try await cache.values(forKeys: ["a", "b"], ttl: .seconds(10), policy: windows) { _ in
+            try await source.fetch()
+        }
+        #expect(stale == values)
+        await source.answer(["a": "A2", "b": "B2"])
+        await until("they are stored") { await cache.value(forKey: "b") == "B2" }
+        #expect(source.begun == 1, "one fetch behind for both")
+        world.clock.advance(by: .seconds(20))
+        let soft = FetchPolicy.staleIfError(for: .seconds(100)).softTimeout(.seconds(1))
+        let hurried = begin {
+            try await cache.values(forKeys: ["a", "b"], ttl: .seconds(10), policy: soft) { _ in try await source.fetch()
+            }
+        }
+        await until("it is asked, and has its timeouts") { source.begun == 2 && world.clock.scheduledCount >= 2 }
+        world.clock.advance(by: .seconds(1))
+        #expect(try await hurried.value == ["a": "A2", "b": "B2"])
+        await source.answer(["a": "A3", "b": "B3"])
+        await until("they are stored") { await cache.value(forKey: "b") == "B3" }
+        let hung = Source(isDeaf: true)
+        let hard = begin {
+            try await cache.values(forKeys: ["x", "y"], policy: .whenMissingOrExpired.hardTimeout(.seconds(1))) { _ in
+                try await hung.fetch()
+            }
+        }
+        await until("it hangs") { hung.begun == 1 }
+        world.clock.advance(by: .seconds(1))
+        let failure = await hard.failure as? CacheError
+        #expect(failure?.code == .timedOut)
+        #expect(cache.front.flights.count == 0)
+        await hung.answer([:])
+    }
+
+    @Test("a cancelled caller leaves all its flights; those that nobody else waits for are cancelled")
+    func cancelled() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let (one, two) = (Source(), Source())
+        let first = begin { try await cache.values(forKeys: ["a", "b"]) { _ in try await one.fetch() } }
+        await until("it is asked") { one.begun == 1 }
+        let second = begin { try await cache.values(forKeys: ["b", "c"]) { _ in try await two.fetch() } }
+        await until("it is asked") { two.begun == 1 }
+        second.cancel()
+        #expect(await second.failure is CancellationError)
+        await until("the fetch of c was cancelled") { two.cancelled == 1 }
+        #expect(one.cancelled == 0)
+        // One that was removed meanwhile is not stored; the other is.
+        try await cache.removeValue(forKey: "a")
+        await one.answer(["a": "A", "b": "B"])
+        #expect(try await first.value == ["a": "A", "b": "B"])
+        #expect(await cache.value(forKey: "a") == nil)
+        #expect(await cache.value(forKey: "b") == "B")
+    }
+
+    @Test("spellings that Swift calls equal are never mixed up: the first counts")
+    func spellings() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let (composed, decomposed) = ("\u{E9}", "e\u{301}")
+        try await cache.setValue("other", forKey: decomposed)
+        let found = try await cache.values(forKeys: [composed, decomposed]) { keys in
+            Dictionary(uniqueKeysWithValues: keys.map { ($0, "\($0.utf8.count) bytes") })
+        }
+        #expect(found == [composed: "2 bytes"])
+        #expect(await cache.value(forKey: decomposed) == "other")
+        #expect(await cache.value(forKey: composed) == "2 bytes")
+    }
+}

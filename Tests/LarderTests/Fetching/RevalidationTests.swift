@@ -1,0 +1,261 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Revalidation: what has expired is asked about, and not transferred again")
+struct RevalidationTests {
+    /// A server with one document that has a version.
+    final class Server: Sendable {
+        struct State {
+            var version = 1
+            var requests: [String?] = []
+            var transfers = 0
+        }
+
+        let state = Lock(State())
+
+        func answer(_ cached: CachedValue<String>?) -> Revalidation<String> {
+            state.withLock { state in
+                state.requests.append(cached?.metadata["etag"])
+                let etag = "\(state.version)"
+                if cached?.metadata["etag"] == etag { return .notModified }
+                state.transfers += 1
+                return .modified("document \(etag)", metadata: ["etag": etag, "type": "text"])
+            }
+        }
+
+        var requests: [String?] { state.withLock { $0.requests } }
+        var transfers: Int { state.withLock { $0.transfers } }
+    }
+
+    @Test("not modified: the life begins again, and the value is the same", arguments: Tiers.allCases)
+    func notModified(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let server = Server()
+        func lookup(_ policy: FetchPolicy = .whenMissingOrExpired) async throws -> Lookup<String> {
+            try await cache.lookup(forKey: "k", ttl: .seconds(10), policy: policy) { server.answer($0) }
+        }
+        let first = try await lookup()
+        #expect(first.value == "document 1" && first.source == .fetched && !first.isStale)
+        #expect(try await lookup().source == (tiers == .diskAlone ? .disk : .memory))
+        for _ in 0..<3 {
+            world.clock.advance(by: .seconds(10))
+            #expect(await cache.value(forKey: "k") == nil)
+            let again = try await lookup()
+            #expect(again.value == "document 1" && again.source == .revalidated && again.age == .zero)
+            #expect(again.expiresAt == world.clock.date.addingTimeInterval(10))
+            world.clock.advance(by: .seconds(5))
+            let found = try #require(await cache.lookup(forKey: "k"))
+            #expect(found.value == "document 1" && found.age == .seconds(5))
+        }
+        #expect(server.requests == [nil, "1", "1", "1"] && server.transfers == 1)
+        // A fresh value is revalidated by a reload.
+        #expect(try await lookup(.reload).source == .revalidated)
+        server.state.withLock { $0.version = 2 }
+        #expect(try await lookup().value == "document 1", "it is still fresh")
+        let reloaded = try await lookup(.reload)
+        #expect(reloaded.value == "document 2" && reloaded.source == .fetched)
+        #expect(server.requests.suffix(2) == ["1", "1"] && server.transfers == 2)
+        if tiers != .memoryAlone {
+            #expect(await cache.entry(forKey: "k")?.metadata == ["etag": "2", "type": "text"])
+        }
+    }
+
+    @Test("the payload is not written again; metadata may be, and survives kills")
+    func files() async throws {
+        var world = World { $0.sweepInterval = nil }
+        var disk = try world.open()
+        var cache = Cache<Data>(disk: disk, namespace: "n")
+        let payload = Data(repeating: 7, count: 100_000)
+        let policy = FetchPolicy.whenMissingOrExpired.keepStale(for: .days(7))
+        func revalidate(_ answer: Revalidation<Data>) async throws -> Lookup<Data> {
+            try await cache.lookup(forKey: "k", ttl: .seconds(10), tags: ["t"], policy: policy) { _ in answer }
+        }
+        _ = try await revalidate(.modified(payload, metadata: ["etag": "1"]))
+        let files = world.entryFiles
+        world.clock.advance(by: .seconds(20))
+        disk.settle()
+        let calls = CallCounter()
+        world.files.inject(calls.count)
+        let renewed = try await revalidate(.notModified(metadata: ["etag": "1", "date": "today"], ttl: .seconds(30)))
+        #expect(renewed.value == payload && renewed.expiresAt == world.clock.date.addingTimeInterval(30))
+        #expect(world.entryFiles == files)
+        #expect(calls.number(of: .write) == 2, "a line of the journal, and the life in the file")
+        world.files.inject(nil)
+        for isDamaged in [false, true] {
+            world.restart()
+            if isDamaged {
+                for name in world.names where name.hasPrefix("manifest") || name.hasPrefix("journal") {
+                    world.remove(name)
+                }
+            }
+            disk = try world.open()
+            try disk.flush()
+            cache = Cache(disk: disk, namespace: "n")
+            let entry = try #require(await cache.entry(forKey: "k"))
+            #expect(entry.expiresAt == renewed.expiresAt && entry.tags == ["t"])
+            #expect(entry.keptUntil == entry.expiresAt?.addingTimeInterval(7 * 86_400))
+            // Without its index the cache knows the metadata that the value was stored with.
+            #expect(entry.metadata == (isDamaged ? ["etag": "1"] : ["etag": "1", "date": "today"]))
+            #expect(await cache.value(forKey: "k") == payload)
+        }
+    }
+
+    @Test("what cannot be written down as renewed is answered all the same, and is what it was")
+    func failing() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        let server = Server()
+        func value() async throws -> String {
+            try await cache.value(forKey: "k", ttl: .seconds(10)) { cached in
+                guard case .notModified = server.answer(cached).outcome else { return server.answer(cached) }
+                return .notModified(metadata: ["etag": "1", "more": "x"])
+            }
+        }
+        #expect(try await value() == "document 1")
+        world.clock.advance(by: .seconds(20))
+        let key = cache.front.key("k")
+        let before = try #require(disk.store.index.withShard(of: key) { $0.manifest.row(key) })
+        world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+        #expect(try await value() == "document 1")
+        world.files.inject(nil)
+        let after = try #require(disk.store.index.withShard(of: key) { $0.manifest.row(key) })
+        #expect(after.life == before.life && after.metadata == before.metadata)
+        #expect(await cache.value(forKey: "k") == nil)
+        #expect(try await value() == "document 1")
+        #expect(await cache.entry(forKey: "k")?.metadata == ["etag": "1", "more": "x"])
+        disk.checkInvariants()
+    }
+
+    @Test("metadata too long for a record is refused, and the entry stays readable")
+    func tooLong() async throws {
+        var world = World { $0.sweepInterval = nil }
+        let cache = Cache<String>(disk: try world.open(), namespace: "n")
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10)) { _ in .modified("v", metadata: ["etag": "1"]) }
+        world.clock.advance(by: .seconds(20))
+        let long = String(repeating: "x", count: 2 << 20)
+        let value = try await cache.value(forKey: "k") { _ in .notModified(metadata: ["etag": long]) }
+        #expect(value == "v")
+        world.restart()
+        let reopened = Cache<String>(disk: try world.open(), namespace: "n")
+        let again = try await reopened.value(forKey: "k") { cached in .modified(cached?.metadata["etag"] ?? "none") }
+        #expect(again == "1")
+    }
+
+    @Test("evicted while it was asked about, a value that is still right is stored again", arguments: [true, false])
+    func evicted(_ isNotModified: Bool) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        let server = Server()
+        let source = HandDrivenSource<Void>()
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10), tags: ["t"]) { server.answer($0) }
+        world.clock.advance(by: .seconds(20))
+        let caller = begin {
+            try await cache.value(forKey: "k", ttl: .seconds(10), tags: ["t"]) { cached in
+                try await source.fetch()
+                return server.answer(cached)
+            }
+        }
+        await until("it is asked") { source.begun == 1 }
+        disk.trim(toCount: 0)
+        if !isNotModified { server.state.withLock { $0.version = 2 } }
+        await source.answer(())
+        let expected = isNotModified ? "document 1" : "document 2"
+        #expect(try await caller.value == expected)
+        #expect(await cache.value(forKey: "k") == expected)
+        let entry = try #require(await cache.entry(forKey: "k"))
+        #expect(entry.metadata["etag"] == (isNotModified ? "1" : "2") && entry.tags == ["t"])
+    }
+
+    @Test("removed or set while it was asked about, it is not renewed", arguments: [true, false])
+    func removed(_ isSet: Bool) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache = Cache<String>(disk: try world.open(), namespace: "n")
+        let source = HandDrivenSource<Void>()
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10)) { _ in .modified("old") }
+        world.clock.advance(by: .seconds(20))
+        let caller = begin {
+            try await cache.value(forKey: "k") { _ in
+                try await source.fetch()
+                return .notModified
+            }
+        }
+        await until("it is asked") { source.begun == 1 }
+        if isSet { try await cache.setValue("mine", forKey: "k") } else { try await cache.removeValue(forKey: "k") }
+        await source.answer(())
+        #expect(try await caller.value == "old")
+        #expect(await cache.value(forKey: "k") == (isSet ? "mine" : nil))
+    }
+
+    @Test(
+        "what must be revalidated is never answered stale, but is given to who revalidates", arguments: Tiers.allCases)
+    func mustRevalidate(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let policy = FetchPolicy.staleWhileRevalidate(for: .forever).staleIfError(for: .forever).softTimeout(
+            .seconds(1))
+        func value(_ answer: @escaping @Sendable (CachedValue<String>?) throws -> Revalidation<String>) async throws
+            -> String
+        {
+            try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy, revalidate: answer)
+        }
+        #expect(try await value { _ in .modified("v", metadata: ["etag": "1"], mustRevalidate: true) } == "v")
+        #expect(try await value { _ in throw SourceFailure() } == "v", "it is fresh")
+        for _ in 0..<2 {
+            world.clock.advance(by: .seconds(10))
+            await #expect(throws: SourceFailure.self) { try await value { _ in throw SourceFailure() } }
+            let again = try await value { cached in
+                #expect(cached?.value == "v" && cached?.metadata == ["etag": "1"])
+                return .notModified
+            }
+            #expect(again == "v", "and so it stays when it was renewed")
+        }
+    }
+
+    @Test("an answer that makes no sense is an error", arguments: Tiers.allCases)
+    func nonsense(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
+        let code = await code {
+            try await cache.value(forKey: "k") { cached in
+                #expect(cached == nil)
+                return .notModified
+            }
+        }
+        #expect(code == .notFound)
+        #expect(await cache.value(forKey: "k") == nil)
+    }
+
+    @Test("what can be revalidated is kept for a day by default, and a fetch that cannot gets it too")
+    func window() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        _ = try await cache.value(forKey: "kept", ttl: .seconds(10)) { _ in .modified("v") }
+        _ = try await cache.value(forKey: "not kept", ttl: .seconds(10)) { "v" }
+        let entries = disk.namespace("n").entries()
+        for entry in entries {
+            let beyond = try #require(entry.keptUntil?.timeIntervalSince(entry.expiresAt ?? .distantPast))
+            #expect(beyond == (entry.key == "kept" ? 86_400 : 0))
+        }
+        #expect(entries.count == 2)
+        world.clock.advance(by: .seconds(10))
+        disk.removeExpired()
+        #expect(disk.count == 1)
+        let given = try await cache.value(forKey: "kept") { cached in .modified(cached?.value ?? "nothing") }
+        #expect(given == "v")
+        // Policies stretch from the expiry, and end where they end.
+        world.clock.advance(by: .days(1) + .days(1))
+        let gone = try await cache.value(forKey: "kept") { cached in .modified(cached?.value ?? "nothing") }
+        #expect(gone == "nothing")
+    }
+}
+
+extension Duration {
+    static func days(_ days: Int) -> Duration { .seconds(days * 86_400) }
+}
