@@ -10,6 +10,10 @@ final class CallCounter: Sendable {
         return nil
     }
 
+    func reset() {
+        calls.withLock { $0 = [:] }
+    }
+
     func number(of operation: MemoryFileSystem.Operation) -> Int {
         calls.withLock { $0[operation] ?? 0 }
     }

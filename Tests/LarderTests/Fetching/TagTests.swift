@@ -1,0 +1,235 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Tags: what has one goes at once")
+struct TagTests {
+    @Test("removing a tag removes what has it, in its namespace, and nothing else")
+    func removes() async throws {
+        var world = World()
+        var disk = try world.open()
+        func fill(_ disk: DiskCache) async throws {
+            let cache = Cache<String>(disk: disk, namespace: "n")
+            try await cache.setValue("v", forKey: "a", tags: ["red"])
+            try await cache.setValue("v", forKey: "b", tags: ["blue", "red"])
+            try await cache.setValue("v", forKey: "c", tags: ["blue"])
+            try await cache.setValue("v", forKey: "d", metadata: ["m": "x"], tags: ["e\u{301}"])
+            try await cache.setValue("v", forKey: "e", tags: ["\u{e9}"])
+            try await cache.setValue("v", forKey: "f")
+            _ = try await cache.value(forKey: "g", tags: ["red"]) { "v" }
+            _ = try await cache.optionalValue(forKey: "h", tags: ["red"]) { nil }
+            _ = try await cache.values(forKeys: ["i", "j"], tags: ["red", ""]) { _ in ["i": "v"] }
+            try disk.setString("v", forKey: "a", tags: ["red"])
+            try disk.namespace("other").setString("v", forKey: "a", tags: ["red"])
+        }
+        try await fill(disk)
+        #expect(disk.namespace("n").entry(forKey: "b")?.tags == ["blue", "red"])
+        let log = EventLog()
+        var configuration = Cache<String>.Configuration()
+        configuration.onEvent = log.note
+        var cache = Cache<String>(disk: disk, namespace: "n", configuration: configuration)
+        _ = await cache.value(forKey: "c")
+        try await cache.removeAll(tagged: "red")
+        #expect(await cache.keys().sorted() == ["c", "d", "e", "f"])
+        for key in ["a", "b", "g", "i"] { #expect(await cache.value(forKey: key) == nil) }
+        #expect(try await cache.optionalValue(forKey: "h") { "no longer known to be absent" } != nil)
+        #expect(await cache.value(forKey: "c") == "v")
+        #expect(disk.string(forKey: "a") == "v" && disk.namespace("other").string(forKey: "a") == "v")
+        let told = log.events(of: disk).filter { $0.kind == .cleared }
+        #expect(told.map(\.tag) == ["red"] && told.map(\.namespace) == ["n"])
+        try disk.removeAll(tagged: "red")
+        #expect(disk.string(forKey: "a") == nil && disk.namespace("other").string(forKey: "a") == "v")
+        try await cache.removeAll(tagged: "\u{e9}")
+        #expect(await cache.keys().sorted() == ["c", "d", "f", "h"], "tags are told apart by their bytes")
+        disk.settle()
+        disk.checkInvariants(world, settled: true)
+        #expect(disk.count == 5)
+        #expect(disk.statistics.removals == 7)
+        world.restart()
+        disk = try world.open()
+        cache = Cache<String>(disk: disk, namespace: "n")
+        #expect(await cache.keys().sorted() == ["c", "d", "f", "h"])
+        // What is stored with the tag from now on is none of that business.
+        try await cache.setValue("new", forKey: "a", tags: ["red"])
+        world.restart()
+        disk = try world.open()
+        try disk.flush()
+        #expect(disk.namespace("n").string(forKey: "a") == "new")
+        #expect(disk.namespace("n").entry(forKey: "d")?.tags == ["e\u{301}"])
+    }
+
+    @Test("it costs the same at ten entries as at three thousand", arguments: [10, 3000])
+    func constantCost(entries: Int) throws {
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        let space = disk.namespace("n")
+        for number in 0..<entries { try space.setString("v", forKey: "\(number)", tags: ["t", "u"]) }
+        try space.setString("stays", forKey: "stays", tags: ["u"])
+        try disk.flush()
+        try disk.setString("the first change opens the journal", forKey: "warm")
+        let counter = CallCounter()
+        // What goes behind is held up meanwhile.
+        try disk.store.chores.alone {
+            world.files.inject(counter.count)
+            try space.removeAll(tagged: "t")
+            #expect(counter.all == [.create: 1, .write: 2])
+            #expect(space.keys() == ["stays"] && space.entries().count == 1)
+            #expect(space.count == entries + 1, "counted until they are taken out")
+            #expect(!space.hasValue(forKey: "1") && space.string(forKey: "1") == nil)
+            try space.setString("again", forKey: "1", tags: ["t"])
+            #expect(space.string(forKey: "1") == "again")
+            disk.checkInvariants()
+        }
+        disk.settle()
+        #expect(space.count == 2 && space.keys().sorted() == ["1", "stays"])
+        #expect(world.entryFiles.count == 3)
+        disk.checkInvariants(world, settled: true)
+        // A tag that nothing has costs no more.
+        counter.reset()
+        try space.removeAll(tagged: "never seen")
+        #expect(space.keys().sorted() == ["1", "stays"])
+    }
+
+    @Test("entries that many of which share their tags share what is kept of them, stored or loaded")
+    func memory() throws {
+        let world = World()
+        var disk = try world.open()
+        func attachments() -> Set<ObjectIdentifier> {
+            var found: Set<ObjectIdentifier> = []
+            disk.store.index.forEachShard { shard in
+                for row in shard.manifest.rows { row.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
+            }
+            return found
+        }
+        for number in 0..<100 {
+            try disk.setString("v", forKey: "\(number)", tags: ["t", number < 50 ? "low" : "high"])
+        }
+        #expect(attachments().count == 2)
+        try disk.close()
+        disk = try world.open()
+        #expect(attachments().count == 2)
+        try disk.removeAll(tagged: "low")
+        #expect(disk.keys().count == 50)
+    }
+
+    @Test("limits do not push out what is left while a tag is being cleared")
+    func limits() throws {
+        let world = World {
+            $0.sweepInterval = nil
+            $0.countLimit = 1000
+        }
+        let disk = try world.open()
+        for number in 0..<900 { try disk.setString("v", forKey: "\(number)", tags: ["t"]) }
+        for number in 900..<1000 { try disk.setString("v", forKey: "\(number)") }
+        try disk.removeAll(tagged: "t")
+        try disk.setString("v", forKey: "one more")
+        disk.settle()
+        #expect(disk.statistics.evictions.total == 0)
+        #expect(disk.count == 101 && disk.keys().count == 101)
+        for number in 0..<950 { try disk.setString("v", forKey: "\(number)", tags: ["t"]) }
+        disk.settle()
+        let evicted = disk.statistics.evictions.total
+        try disk.removeAll(tagged: "t")
+        disk.trim(toCount: 60)
+        #expect(disk.keys().count == min(60, disk.count))
+        #expect(disk.statistics.evictions.total - evicted <= 100)
+        disk.checkInvariants()
+    }
+
+    @Test("on a full disk a tag can still be removed", arguments: [1, 5, 1000])
+    func fullDisk(needed: Int) throws {
+        let world = World { $0.saveDelay = .seconds(1000) }
+        let disk = try world.open()
+        for number in 0..<300 { try disk.setString("v", forKey: "\(number)", tags: ["t"]) }
+        try disk.setString("stays", forKey: "k")
+        let removed = Lock(0)
+        world.files.inject { _, operation in
+            if operation == .remove { removed.withLock { $0 += 1 } }
+            let isFull = removed.withLock { $0 } < needed
+            return isFull && (operation == .create || operation == .write) ? .fail(.noSpace) : nil
+        }
+        try disk.removeAll(tagged: "t")
+        #expect(disk.keys() == ["k"])
+        world.files.inject(nil)
+        try disk.flush()
+        disk.checkInvariants(world, settled: true)
+        #expect(disk.keys() == ["k"] && disk.count == 1)
+    }
+
+    @Test("a tombstone of a tag says what it was written for, or nothing")
+    func tombstone() {
+        let scope = ClearScope.tag(Key("red", in: Namespace("users")))
+        let bytes = EntryFile.tombstone(of: scope, number: 17)
+        func read(_ bytes: [UInt8], number: UInt64 = 17) -> EntryFile.Tombstone {
+            bytes.withBytes { EntryFile.tombstone(number, $0) }
+        }
+        #expect(read(bytes) == .valid(scope))
+        #expect(read(bytes, number: 18) == .invalid)
+        for position in bytes.indices where !(bytes.count - 64..<bytes.count - 32).contains(position) {
+            var flipped = bytes
+            flipped[position] ^= 1
+            #expect(read(flipped) != .valid(scope), "byte \(position)")
+            #expect(read(Array(bytes.prefix(position))) == .invalid)
+        }
+        for line in [
+            #"{"o":"clear","ns":"","tg":["a"],"n":17"#, #"{"o":"clear","tg":["a","b"],"n":17"#,
+            #"{"o":"clear","tg":[,"n":17"#,
+        ] {
+            #expect(RecordTests.scan(RecordTests.checked(line)) == nil, "\(line)")
+        }
+    }
+
+    @Test("a shard clears tags as a plain list does", arguments: [1, 2, 3, 4] as [UInt64])
+    func model(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var manifest = Manifest()
+        manifest.keepOrder(counting: UseCounter())
+        var model: [Key: (file: UInt64, tags: [Key])] = [:]
+        var dead: Set<UInt64> = []
+        var taken: Set<UInt64> = []
+        let spaces = ["", "a"].map { Namespace($0) }
+        for number in 1...4000 as ClosedRange<UInt64> {
+            let space = spaces.randomElement(using: &generator) ?? .none
+            let tags = ["x", "y", "z"].filter { _ in generator.chance(30) }.map { Key($0, in: space) }
+            let key = Key("k\(Int.random(in: 0..<300, using: &generator))", in: space)
+            switch Int.random(in: 0..<200, using: &generator) {
+            case 0..<130:
+                var row = RecordTests.row
+                row.key = key.text
+                row.file = number
+                row.attachments = Attachments(.init(namespace: space, tags: tags, keptStale: 1000))
+                #expect(manifest.publish(row, for: key)?.file == model[key]?.file)
+                model[key] = (number, tags)
+            case 130..<150:
+                #expect(manifest.remove(key)?.file == model.removeValue(forKey: key)?.file)
+            case 150..<153:
+                let tag = Key(["x", "y", "z"].randomElement(using: &generator) ?? "", in: space)
+                _ = manifest.clear(.tag(tag), below: number)
+                dead.formUnion(model.values.filter { $0.tags.contains(tag) }.map(\.file))
+                model = model.filter { !$0.value.tags.contains(tag) }
+            case 153 where space != .none:
+                _ = manifest.clear(.namespace(space), below: number)
+                dead.formUnion(model.filter { $0.key.namespace == space }.map(\.value.file))
+                model = model.filter { $0.key.namespace != space }
+            case 154..<192:
+                #expect(manifest.row(key)?.file == model[key]?.file)
+            default:
+                for row in manifest.takeCleared(limit: 40) ?? [] { taken.insert(row.file) }
+                #expect(taken.isSubset(of: dead))
+            }
+            if number % 100 == 0 {
+                #expect(manifest.violations() == [])
+                let rows = manifest.snapshot.filter { $0.file != 0 }
+                #expect(Set(rows.map(\.file)) == Set(model.values.map(\.file)))
+            }
+        }
+        while let rows = manifest.takeCleared(limit: 40) { taken.formUnion(rows.map(\.file)) }
+        #expect(taken == dead)
+        #expect(manifest.count == model.count)
+        #expect(manifest.violations() == [])
+        print("tags in a shard: seed \(seed), \(dead.count) rows cleared")
+    }
+}

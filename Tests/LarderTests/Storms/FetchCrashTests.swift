@@ -1,0 +1,191 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// A process that is killed inside its n-th system call while it fetches through a cache, for every n.
+@Suite("Every crash point of fetches, tags and negative entries")
+struct FetchCrashTests {
+    /// What is known of a key; nil: nothing.
+    typealias Known = [String: String]
+
+    /// A step, and what is known afterwards of the keys that it changes; nil: nothing any more.
+    struct Step: Sendable {
+        let name: String
+        let after: [String: String?]
+        let run: @Sendable (Cache<String>, World) async throws -> Void
+    }
+
+    static let policy = FetchPolicy.staleIfError(for: .days(30))
+
+    static let steps: [Step] = [
+        Step(name: "fetch", after: ["a": "a1"]) { cache, _ in
+            _ = try await cache.value(forKey: "a", ttl: .hours(1), tags: ["t"], policy: policy) { "a1" }
+        },
+        Step(name: "absent", after: ["b": "absent"]) { cache, _ in
+            _ = try await cache.optionalValue(forKey: "b", absentTTL: .days(9), tags: ["t"]) { nil }
+        },
+        Step(name: "set with tags", after: ["c": "c1"]) { cache, _ in
+            try await cache.setValue("c1", forKey: "c", ttl: .days(9), tags: ["t", "u"])
+        },
+        Step(name: "set with another tag", after: ["d": "d1"]) { cache, _ in
+            try await cache.setValue("d1", forKey: "d", ttl: .days(9), tags: ["u"])
+        },
+        Step(name: "set without", after: ["e": "e1"]) { cache, _ in
+            try await cache.setValue("e1", forKey: "e", ttl: .days(9))
+        },
+        Step(name: "revalidate", after: ["a": "a1"]) { cache, world in
+            world.clock.set(milliseconds: world.clock.milliseconds + 7_200_000)
+            let answer = try await cache.value(forKey: "a", ttl: .days(9), tags: ["t"], policy: policy) { cached in
+                cached == nil ? .modified("lost") : .notModified(metadata: ["etag": "2"])
+            }
+            guard answer == "a1" else { throw SourceFailure() }
+        },
+        Step(name: "absent where a value was", after: ["e": "absent"]) { cache, _ in
+            _ = try await cache.optionalValue(forKey: "e", absentTTL: .days(9), policy: .reload) { nil }
+        },
+        Step(name: "remove a tag", after: ["a": nil, "b": nil, "c": nil]) { cache, _ in
+            try await cache.removeAll(tagged: "t")
+        },
+        Step(name: "fetch again", after: ["a": "a2"]) { cache, _ in
+            _ = try await cache.value(forKey: "a", ttl: .days(9), tags: ["t"], policy: policy) { "a2" }
+        },
+        Step(name: "absent again", after: ["c": "absent"]) { cache, _ in
+            _ = try await cache.optionalValue(forKey: "c", absentTTL: .days(9), tags: ["u"]) { nil }
+        },
+        Step(name: "save", after: [:]) { cache, _ in try await cache.flush() },
+        Step(name: "remove another tag", after: ["c": nil, "d": nil]) { cache, _ in
+            try await cache.removeAll(tagged: "u")
+        },
+        Step(name: "a value where none was", after: ["e": "e2"]) { cache, _ in
+            _ = try await cache.optionalValue(forKey: "e", ttl: .days(9), tags: ["t"], policy: .reload) { "e2" }
+        },
+        Step(name: "remove", after: ["a": nil]) { cache, _ in try await cache.removeValue(forKey: "a") },
+        Step(name: "remove an absence", after: ["c": nil]) { cache, _ in
+            _ = try await cache.optionalValue(forKey: "c", absentTTL: .days(9)) { nil }
+            try await cache.removeValue(forKey: "c")
+        },
+        Step(name: "close", after: [:]) { cache, _ in try await cache.close() },
+    ]
+
+    static func known(_ cache: Cache<String>) async -> Known {
+        var known: Known = [:]
+        for text in ["a", "b", "c", "d", "e"] {
+            let key = cache.front.key(text)
+            switch cache.front.standing(of: key, at: cache.front.clock.now) {
+            case .absent: known[text] = "absent"
+            case .fresh, .stale: known[text] = await cache.front.usable(key)?.value
+            case .missing: break
+            }
+        }
+        return known
+    }
+
+    /// Something by which the directory is known to be a cache, whatever is lost.
+    private func prepare(_ world: inout World) throws {
+        let disk = try world.open()
+        try disk.setString("stays", forKey: "stays", ttl: .forever)
+        try disk.close()
+        world.restart()
+    }
+
+    private func check(
+        _ cache: Cache<String>, _ before: Known, _ pending: Step?, isJournalLost: Bool = false, _ context: Comment
+    ) async {
+        var after = before
+        for (key, value) in pending?.after ?? [:] { after[key] = value }
+        // An absence may be on its way in or out within a step that removes it.
+        var between = before
+        between["c"] = pending?.name == "remove an absence" ? "absent" : before["c"]
+        // Killed inside the write of a life, and its record lost too: a torn life counts as expired.
+        if pending?.name == "revalidate", isJournalLost { between["a"] = nil }
+        let found = await Self.known(cache)
+        let isAllowed = found == before || found == after || found == between
+        #expect(isAllowed, "\(context): \(found), where it was \(before)")
+    }
+
+    @Test("every promise holds, with the index lost or not", arguments: [Durability.killSafe, .powerSafe])
+    func killed(durability: Durability) async throws {
+        var points = 0
+        for number in 1... {
+            var world = World { $0.durability = durability }
+            try prepare(&world)
+            let isReached = world.killing(in: number)
+            var acknowledged: Known = [:]
+            var pending: Step?
+            if let disk = try? world.open() {
+                let cache = Cache<String>(disk: disk, namespace: "n")
+                for step in Self.steps {
+                    pending = step
+                    try? await step.run(cache, world)
+                    disk.settle()
+                    if isReached.withLock({ $0 }) { break }
+                    for (key, value) in step.after { acknowledged[key] = value }
+                    pending = nil
+                }
+            }
+            let isKilled = isReached.withLock { $0 }
+            let image = world.files.image
+            for lost in [[], ["manifest"], ["journal"], ["manifest", "journal"]] {
+                var damaged = image
+                for name in image.names(at: "/cache") where lost.contains(where: name.hasPrefix) {
+                    damaged.remove(at: "/cache/" + name)
+                }
+                for second in [nil, 5, 23] {
+                    world.restart(with: damaged)
+                    if let second {
+                        world.files.inject { call, _ in call == second ? .kill : nil }
+                        if let disk = try? world.open() { disk.settle() }
+                        world.restart()
+                    }
+                    let disk = try world.open()
+                    let cache = Cache<String>(disk: disk, namespace: "n")
+                    let context: Comment =
+                        "killed in call \(number), \(pending?.name ?? "no step"), lost \(lost), then in \(second ?? 0)"
+                    if lost.isEmpty { await check(cache, acknowledged, pending, context) }
+                    try disk.flush()
+                    await check(cache, acknowledged, pending, isJournalLost: lost.contains("journal"), context)
+                    disk.checkInvariants(world, settled: true)
+                }
+            }
+            if !isKilled { break }
+            points += 1
+        }
+        print(
+            "fetches, tags, absences, \(durability == .killSafe ? "kill-safe" : "power-safe"): \(points) points survived"
+        )
+        #expect(points > 60)
+    }
+
+    @Test("with the power: power-safe loses nothing that returned", arguments: 1...3 as ClosedRange<UInt64>)
+    func powerSafe(seed: UInt64) async throws {
+        var generator = SeededGenerator(seed: seed)
+        for number in 1... {
+            var world = World { $0.durability = .powerSafe }
+            try prepare(&world)
+            let isReached = world.killing(in: number)
+            var acknowledged: Known = [:]
+            var pending: Step?
+            if let disk = try? world.open() {
+                let cache = Cache<String>(disk: disk, namespace: "n")
+                for step in Self.steps {
+                    pending = step
+                    try? await step.run(cache, world)
+                    disk.settle()
+                    if isReached.withLock({ $0 }) { break }
+                    for (key, value) in step.after { acknowledged[key] = value }
+                    pending = nil
+                }
+            }
+            world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+            let disk = try world.open()
+            try disk.flush()
+            let context: Comment = "power cut in call \(number), \(pending?.name ?? "no step"), seed \(seed)"
+            await check(Cache<String>(disk: disk, namespace: "n"), acknowledged, pending, context)
+            disk.checkInvariants(world, settled: true)
+            if !isReached.withLock({ $0 }) { break }
+        }
+    }
+}
