@@ -42,6 +42,8 @@ let package = Package(
         .executableTarget(
             name: "MemoryBudget", dependencies: ["Larder"], path: "Examples/MemoryBudget", swiftSettings: settings),
         .executableTarget(
+            name: "HTTPCache", dependencies: ["Larder"], path: "Examples/HTTPCache", swiftSettings: settings),
+        .executableTarget(
             name: "KillChild", dependencies: ["Larder", "LarderTestSupport"], path: "Tests/KillChild",
             swiftSettings: settings),
         .target(

@@ -1,0 +1,51 @@
+import Foundation
+import Larder
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// How long a response is fresh (RFC 9111, sections 4.2 and 5.2.2), as a cache of one user's sees it.
+struct Freshness {
+    /// Zero: not to be kept.
+    var ttl: TimeToLive
+    var mustRevalidate = false
+
+    init(_ response: HTTPURLResponse) {
+        var directives: [String: String] = [:]
+        for directive in (response.value(forHTTPHeaderField: "Cache-Control") ?? "").split(separator: ",") {
+            let parts = directive.split(separator: "=", maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
+            if let name = parts.first?.lowercased() { directives[name] = parts.count > 1 ? parts[1] : "" }
+        }
+        if directives["no-store"] != nil {
+            ttl = .seconds(0)
+            return
+        }
+        mustRevalidate = directives["must-revalidate"] != nil || directives["no-cache"] != nil
+        let lifetime = directives["no-cache"] != nil ? 0 : Self.lifetime(directives["max-age"], response)
+        let age = response.value(forHTTPHeaderField: "Age").flatMap(Double.init) ?? 0
+        // What is stale at once is kept all the same, to be revalidated: a life of a millisecond does that.
+        ttl = .seconds(max(0.001, lifetime - age))
+    }
+
+    /// Seconds.
+    private static func lifetime(_ maxAge: String?, _ response: HTTPURLResponse) -> Double {
+        if let maxAge { return Double(maxAge) ?? 0 }
+        let date = date("Date", response) ?? Date()
+        if let expires = response.value(forHTTPHeaderField: "Expires") {
+            // One that is no date, as "0", means the past.
+            return expires.isEmpty ? 0 : Self.date("Expires", response)?.timeIntervalSince(date) ?? 0
+        }
+        // A tenth of the time since the last change, a day at most, is what the RFC suggests where the server says nothing.
+        guard let modified = Self.date("Last-Modified", response) else { return 0 }
+        return min(max(0, date.timeIntervalSince(modified) / 10), 86_400)
+    }
+
+    private static func date(_ name: String, _ response: HTTPURLResponse) -> Date? {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return response.value(forHTTPHeaderField: name).flatMap(formatter.date(from:))
+    }
+}

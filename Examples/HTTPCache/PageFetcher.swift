@@ -1,0 +1,71 @@
+import Foundation
+import Larder
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// What is kept of a response.
+struct Page: Codable, Sendable {
+    var status: Int
+    var body: Data
+}
+
+/// Gets pages from servers, with the validators of what is known.
+struct PageFetcher: Sendable {
+    /// What went wrong; what is stale may be answered instead.
+    enum Failure: Error, CustomStringConvertible {
+        case offline
+        case noHTTP
+        case server(status: Int)
+
+        var description: String {
+            switch self {
+            case .offline: "offline"
+            case .noHTTP: "no answer in HTTP"
+            case .server(let status): "the server answers \(status)"
+            }
+        }
+    }
+
+    let isOffline: Bool
+    private let session: URLSession
+
+    init(isOffline: Bool) {
+        self.isOffline = isOffline
+        // One cache is enough.
+        let configuration = URLSessionConfiguration.ephemeral
+        configuration.urlCache = nil
+        configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
+        session = URLSession(configuration: configuration)
+    }
+
+    func fetch(_ address: String, known: CachedValue<Page>?) async throws -> Revalidation<Page> {
+        if isOffline { throw Failure.offline }
+        guard let url = URL(string: address) else { throw URLError(.badURL) }
+        var request = URLRequest(url: url)
+        request.setValue(known?.metadata["etag"], forHTTPHeaderField: "If-None-Match")
+        request.setValue(known?.metadata["last-modified"], forHTTPHeaderField: "If-Modified-Since")
+        let (body, response) = try await session.data(for: request)
+        guard let response = response as? HTTPURLResponse else { throw Failure.noHTTP }
+        let freshness = Freshness(response)
+        switch response.statusCode {
+        case 304 where known != nil:
+            return .notModified(metadata: validators(of: response, else: known?.metadata ?? [:]), ttl: freshness.ttl)
+        case 200:
+            return .modified(
+                Page(status: 200, body: body), metadata: validators(of: response), ttl: freshness.ttl,
+                mustRevalidate: freshness.mustRevalidate)
+        case 500...: throw Failure.server(status: response.statusCode)
+        default: return .modified(Page(status: response.statusCode, body: body), ttl: .seconds(0))
+        }
+    }
+
+    private func validators(of response: HTTPURLResponse, else known: [String: String] = [:]) -> [String: String] {
+        var validators = known
+        for name in ["etag", "last-modified"] {
+            if let value = response.value(forHTTPHeaderField: name) { validators[name] = value }
+        }
+        return validators
+    }
+}
