@@ -27,12 +27,32 @@ struct DocumentationTests {
 
     private struct DecodingFailed: Error {}
 
-    @Test("the two tiers of the README do what they say")
+    /// A server that the fetching snippets call.
+    private struct API: Sendable {
+        func user(_ id: String) async throws -> User { User(id: id) }
+        func findUser(_ id: String) async throws -> User? { nil }
+        func users(_ ids: [String]) async throws -> [String: User] {
+            Dictionary(uniqueKeysWithValues: ids.map { ($0, User(id: $0)) })
+        }
+        func prices() async throws -> [String: Double] { ["bread": 3.5] }
+        func order(_ id: String) async throws -> Order { Order(articles: [id]) }
+    }
+
+    private struct Response: Sendable {
+        var status: Int
+        var body: Data
+        var etag: String
+    }
+
+    @Test("the first lines of the README do what they say, in two tiers")
     func twoTiers() async throws {
-        let user = User()
+        let id = "42"
+        let api = API()
         let users = try Cache<User>(name: "users")  // <Caches>/users; decoded in memory, JSON on disk
-        try await users.setValue(user, forKey: user.id, ttl: .hours(1))
-        let again = await users.value(forKey: user.id)  // nil for a miss; from memory without suspending
+        let user = try await users.value(forKey: id, ttl: .hours(1)) { try await api.user(id) }
+
+        try await users.setValue(user, forKey: id, ttl: .hours(1))
+        let again = await users.value(forKey: id)  // nil for a miss; from memory without suspending
         #expect(again == user)
         try await users.removeAll()
         try await users.close()
@@ -40,13 +60,81 @@ struct DocumentationTests {
 
     @Test("the overview of the articles does what it says, in two tiers")
     func twoTiersOverview() async throws {
-        let user = User()
+        let id = "42"
+        let api = API()
         let users = try Cache<User>(name: "users")
-        try await users.setValue(user, forKey: user.id, ttl: .hours(1))
-        let again = await users.value(forKey: user.id)
+        let user = try await users.value(forKey: id, ttl: .hours(1)) { try await api.user(id) }
+        #expect(user == User())
+        try await users.setValue(user, forKey: id, ttl: .hours(1))
+        let again = await users.value(forKey: id)
         #expect(again == user)
         try await users.removeAll()
         try await users.close()
+    }
+
+    @Test("fetching is as the README says")
+    func fetchingInShort() async throws {
+        let home = try TemporaryDirectory()
+        let disk = try DiskCache(directory: home.appending("cache"))
+        let users = Cache<User>(disk: disk, namespace: "users")
+        let lists = Cache<[String: Double]>(disk: disk, namespace: "lists")
+        let orders = Cache<Order>(disk: disk, namespace: "orders")
+        let (api, ids) = (API(), ["1", "2"])
+        let policy = FetchPolicy.staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
+        let prices = try await lists.value(forKey: "food", ttl: .minutes(1), policy: policy) { try await api.prices() }
+        let known = try await users.values(forKeys: ids, ttl: .hours(1)) { missing in try await api.users(missing) }
+        let order = try await orders.value(forKey: "17", tags: ["customer 42", "open"]) { try await api.order("17") }
+        try await orders.removeAll(tagged: "customer 42")  // at once, whatever their number
+        #expect(prices.count == 1 && known.count == 2 && order.articles == ["17"])
+        #expect(await !orders.hasValue(forKey: "17"))
+    }
+
+    @Test("fetching is as the article says")
+    func fetching() async throws {
+        let home = try TemporaryDirectory()
+        let disk = try DiskCache(directory: home.appending("cache"))
+        let users = Cache<User>(disk: disk, namespace: "users")
+        let lists = Cache<[String: Double]>(disk: disk, namespace: "lists")
+        let pages = Cache<Data>(disk: disk, namespace: "pages")
+        let orders = Cache<Order>(disk: disk, namespace: "orders")
+        let (api, id, ids, url) = (API(), "42", ["1", "2"], "https://example.com/")
+        @Sendable func get(_ url: String, ifNoneMatch etag: String?) async throws -> Response {
+            Response(status: etag == nil ? 200 : 304, body: Data("page".utf8), etag: "x")
+        }
+        let policy = FetchPolicy.staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
+        let prices = try await lists.value(forKey: "food", ttl: .minutes(1), policy: policy) { try await api.prices() }
+
+        let patient = FetchPolicy.staleIfError(for: .days(7))
+            .softTimeout(.milliseconds(300)).hardTimeout(.seconds(20)).retryThrottle(.seconds(10))
+            .earlyRefresh(after: 0.8).jitter(0.1)
+        let samePrices = try await lists.value(forKey: "food", policy: patient) { try await api.prices() }
+        #expect(prices == samePrices)
+
+        func asked() async throws {
+            let page = try await pages.value(forKey: url, ttl: .minutes(5)) { cached in
+                let response = try await get(url, ifNoneMatch: cached?.metadata["etag"])
+                if response.status == 304 { return .notModified }
+                return .modified(response.body, metadata: ["etag": response.etag])
+            }
+            #expect(page == Data("page".utf8))
+        }
+        try await asked()
+
+        func none() async throws {
+            let user = try await users.optionalValue(forKey: id, ttl: .hours(1), absentTTL: .minutes(1)) {
+                try await api.findUser(id)  // nil: there is none
+            }
+            #expect(user == nil)
+        }
+        try await none()
+
+        let known = try await users.values(forKeys: ids, ttl: .hours(1)) { missing in try await api.users(missing) }
+        #expect(known.count == 2)
+
+        let order = try await orders.value(forKey: "17", tags: ["customer 42", "open"]) { try await api.order("17") }
+        try await orders.removeAll(tagged: "customer 42")  // at once, whatever their number
+        #expect(order.articles == ["17"])
+        #expect(await !orders.hasValue(forKey: "17"))
     }
 
     @Test("namespaces and a cache in memory do what the README says")
@@ -367,7 +455,8 @@ struct DocumentationTests {
 
     private static let articles = [
         "Larder", "GettingStarted", "ChoosingALifetime", "UnderstandingTheDirectory", "SurvivingCrashes", "Limits",
-        "ComingFromEGOCache", "ComingFromYYCache", "TypedValues", "MemoryLimits", "EncryptingValues",
+        "ComingFromEGOCache", "ComingFromYYCache", "TypedValues", "FetchingThroughTheCache", "MemoryLimits",
+        "EncryptingValues",
     ].map { "Sources/Larder/Larder.docc/\($0).md" }
 
     @Test("no article is missing here")
