@@ -22,11 +22,11 @@ extension DiskFront {
             isAnswerable: !row.mustRevalidate, source: .disk, row: row)
     }
 
-    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         await disk.store.lane.run { keepOnDisk(value, key, terms, from: flight) }
     }
 
-    private func keepOnDisk(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) {
+    private func keepOnDisk(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) {
         let data: Data
         do {
             data = try coder.encode(value)
@@ -37,13 +37,13 @@ extension DiskFront {
         store(data, key, terms, isAbsent: false, promotion, from: flight)
     }
 
-    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         await disk.store.lane.run { store(Data(), key, terms, isAbsent: true, nil, from: flight) }
     }
 
     /// What cannot be stored has been reported by the store; the call goes on without.
     private func store(
-        _ data: Data, _ key: Key, _ terms: FetchTerms, isAbsent: Bool, _ promotion: Promotion?, from flight: any Flying
+        _ data: Data, _ key: Key, _ terms: FetchTerms, isAbsent: Bool, _ promotion: Promotion?, from flight: Flight
     ) {
         let traits = Attachments.Traits(
             namespace: disk.space, tags: terms.tags, keptStale: isAbsent ? 0 : terms.keptStale, isAbsent: isAbsent,
@@ -57,7 +57,7 @@ extension DiskFront {
         }
     }
 
-    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         guard let row = usable.row else { return }
         let isRenewed = await disk.store.lane.run { renewOnDisk(usable.value, row, key, terms, from: flight) }
         if isRenewed { return }
@@ -70,7 +70,7 @@ extension DiskFront {
     }
 
     private func renewOnDisk(
-        _ value: Value, _ row: Row, _ key: Key, _ terms: FetchTerms, from flight: any Flying
+        _ value: Value, _ row: Row, _ key: Key, _ terms: FetchTerms, from flight: Flight
     ) -> Bool {
         guard let store = try? disk.openStore else { return true }
         let update = Attachments.Update(metadata: terms.metadata ?? row.metadata, keptStale: terms.keptStale)
@@ -83,7 +83,7 @@ extension DiskFront {
         return true
     }
 
-    func discard(_ key: Key, from flight: any Flying) async {
+    func discard(_ key: Key, from flight: Flight) async {
         await disk.store.lane.run { _ = try? disk.openStore.remove(key, at: disk.now, for: flight) }
     }
 

@@ -32,10 +32,10 @@ protocol Front<Value>: Sendable {
     /// Returns a value that a fetch may go by, fresh or stale.
     func usable(_ key: Key) async -> Usable<Value>?
 
-    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async
-    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async
-    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: any Flying) async
-    func discard(_ key: Key, from flight: any Flying) async
+    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
+    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
+    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: Flight) async
+    func discard(_ key: Key, from flight: Flight) async
 
     /// Tells that a fetch has failed.
     func tell(_ failure: CacheError, of keys: [Key])

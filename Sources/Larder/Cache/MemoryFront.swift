@@ -75,7 +75,7 @@ struct MemoryFront<Value: Sendable>: Front {
             isAnswerable: !found.extra.mustRevalidate, source: .memory)
     }
 
-    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         let cost = memory.costOfValue?(value) ?? 0
         let extra = MemoryExtra(
             metadata: terms.metadata ?? [:], keptStale: terms.keptStale, mustRevalidate: terms.mustRevalidate)
@@ -89,14 +89,14 @@ struct MemoryFront<Value: Sendable>: Front {
     }
 
     /// The payload of memory is the value itself: it is put in once more.
-    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         var terms = terms
         terms.metadata = terms.metadata ?? usable.metadata
         terms.mustRevalidate = !usable.isAnswerable
         await keep(usable.value, key, terms, from: flight)
     }
 
-    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: any Flying) async {
+    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         let ttl = TimeToLive(.milliseconds(terms.life.expires.millisecondsSince(terms.now)))
         _ = flights.whileFlying(flight, key) {
             memory.invalidate(key.text, .removed)
@@ -104,7 +104,7 @@ struct MemoryFront<Value: Sendable>: Front {
         }
     }
 
-    func discard(_ key: Key, from flight: any Flying) async {
+    func discard(_ key: Key, from flight: Flight) async {
         _ = flights.whileFlying(flight, key) { memory.invalidate(key.text, .removed) }
     }
 

@@ -7,11 +7,18 @@ struct FetchRequest<Value: Sendable>: Sendable {
     let fetch: @Sendable (CachedValue<Value>?) async throws -> Revalidation<Value>
 }
 
-/// How what is fetched is to be kept, and what may be answered.
-struct FetchOrder: Sendable {
+/// How what is fetched is to be kept, and what may be answered. An object: it goes through many async frames, and a policy is large.
+final class FetchOrder: Sendable {
     let ttl: TimeToLive
     let tags: [Key]
     let policy: FetchPolicy
     /// Whether the fetch wants to be given what the cache has.
-    var revalidates = false
+    let revalidates: Bool
+
+    init(ttl: TimeToLive, tags: [Key], policy: FetchPolicy, revalidates: Bool = false) {
+        self.ttl = ttl
+        self.tags = tags
+        self.policy = policy
+        self.revalidates = revalidates
+    }
 }

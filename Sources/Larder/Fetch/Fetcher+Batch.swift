@@ -10,7 +10,7 @@ extension Fetcher {
         var missing: [Key] = []
         var aging: [Key] = []
         for key in keys {
-            switch await known(key, order.policy) {
+            switch await known(key, order) {
             case .enough(let lookup, let isAging):
                 found[key] = lookup
                 if isAging { aging.append(key) }
@@ -26,26 +26,25 @@ extension Fetcher {
     private func fetched(
         _ missing: [Key], _ order: FetchOrder, _ fetch: @escaping Fetch
     ) async throws -> [(Key, Lookup<Value>)] {
-        let policy = order.policy
         var found: [(Key, Lookup<Value>)] = []
-        var (missing, softTimeout) = (missing, policy.softTimeout)
+        var (missing, softTimeout) = (missing, order.policy.softTimeout)
         while !missing.isEmpty {
             try Task.checkCancellation()
             let seats = join(missing, order) { begin($0, order, fetch) }
             if let softTimeout {
-                for seat in seats where mayAnswerStale(.late, seat.key, policy) { leave(seat, after: softTimeout) }
+                for seat in seats where mayAnswerStale(.late, seat.key, order) { leave(seat, after: softTimeout) }
             }
             missing = []
             for (seat, arrival) in zip(seats, await wait(in: seats)) {
                 switch arrival {
-                case .found(let lookup): found.append((seat.key, lookup))
+                case .found(let lookup): found.append((seat.key, self.lookup(lookup)))
                 case .absent, .nothing: break
                 case .left: throw CancellationError()
                 case .failed(let error):
-                    guard let stale = await staleValue(.failed, seat.key, policy) else { throw error }
+                    guard let stale = await staleValue(.failed, seat.key, order) else { throw error }
                     found.append((seat.key, stale))
                 case .late:
-                    if let stale = await staleValue(.late, seat.key, policy) {
+                    if let stale = await staleValue(.late, seat.key, order) {
                         found.append((seat.key, stale))
                     } else {
                         missing.append(seat.key)
@@ -57,15 +56,15 @@ extension Fetcher {
         return found
     }
 
-    private func begin(_ flight: Flight<Value>, _ order: FetchOrder, _ fetch: @escaping Fetch) {
+    private func begin(_ flight: Flight, _ order: FetchOrder, _ fetch: @escaping Fetch) {
         begin(flight, order.policy) {
             let arrivals = await fly(flight, order, fetch)
             land(flight, order.policy) { arrivals[$0] ?? .nothing }
         }
     }
 
-    private func fly(_ flight: Flight<Value>, _ order: FetchOrder, _ fetch: Fetch) async -> [Key: Arrival<Value>] {
-        var arrivals: [Key: Arrival<Value>] = [:]
+    private func fly(_ flight: Flight, _ order: FetchOrder, _ fetch: Fetch) async -> [Key: Arrival] {
+        var arrivals: [Key: Arrival] = [:]
         for key in flight.keys { arrivals[key] = await arrivedMeanwhile(key, order.policy) }
         let missing = flight.keys.filter { arrivals[$0] == nil }
         if missing.isEmpty { return arrivals }

@@ -2,14 +2,14 @@ import LarderFiles
 
 /// What a flight does: fetches, keeps what it has fetched, and hands it to all who wait.
 extension Fetcher {
-    func begin(_ flight: Flight<Value>, _ request: FetchRequest<Value>) {
+    func begin(_ flight: Flight, _ request: FetchRequest<Value>) {
         begin(flight, request.order.policy) {
             let arrival = await fly(flight, request)
             land(flight, request.order.policy) { _ in arrival }
         }
     }
 
-    func begin(_ flight: Flight<Value>, _ policy: FetchPolicy, _ run: @escaping @Sendable () async -> Void) {
+    func begin(_ flight: Flight, _ policy: FetchPolicy, _ run: @escaping @Sendable () async -> Void) {
         if let hardTimeout = policy.hardTimeout {
             flight.atTimeout { [weak flight] in
                 guard let flight else { return }
@@ -25,7 +25,7 @@ extension Fetcher {
     }
 
     /// Takes the flight off, so that nobody joins it any more, and tells everybody.
-    func land(_ flight: Flight<Value>, _ policy: FetchPolicy, _ arrival: (Key) -> Arrival<Value>) {
+    func land(_ flight: Flight, _ policy: FetchPolicy, _ arrival: (Key) -> Arrival) {
         let arrivals = Dictionary(uniqueKeysWithValues: flight.keys.map { ($0, arrival($0)) })
         front.flights.takeOff(flight)
         guard let waiting = flight.land(arrivals) else { return }
@@ -34,7 +34,7 @@ extension Fetcher {
         for (continuation, arrival) in waiting { continuation.resume(returning: arrival) }
     }
 
-    private func note(_ arrivals: [Key: Arrival<Value>], _ policy: FetchPolicy) {
+    private func note(_ arrivals: [Key: Arrival], _ policy: FetchPolicy) {
         var failed: [Key] = []
         var failure: (any Error)?
         for (key, arrival) in arrivals {
@@ -51,7 +51,7 @@ extension Fetcher {
         front.tell(CacheError(code: .fetchFailed, message: "The fetch has failed: \(failure)."), of: failed)
     }
 
-    private func fly(_ flight: Flight<Value>, _ request: FetchRequest<Value>) async -> Arrival<Value> {
+    private func fly(_ flight: Flight, _ request: FetchRequest<Value>) async -> Arrival {
         let key = request.key
         if let arrival = await arrivedMeanwhile(key, request.order.policy) { return arrival }
         let known = request.order.revalidates ? await front.usable(key) : nil
@@ -65,7 +65,7 @@ extension Fetcher {
     }
 
     /// Another flight may have brought the value since the caller looked.
-    func arrivedMeanwhile(_ key: Key, _ policy: FetchPolicy) async -> Arrival<Value>? {
+    func arrivedMeanwhile(_ key: Key, _ policy: FetchPolicy) async -> Arrival? {
         if policy.source == .reload { return nil }
         let now = front.clock.now
         switch front.standing(of: key, at: now) {
@@ -80,8 +80,8 @@ extension Fetcher {
     /// Keeps what a fetch has brought, for as long as it says, or else the call.
     func keep(
         _ answer: Revalidation<Value>, _ key: Key, _ order: FetchOrder, _ known: Usable<Value>?,
-        from flight: Flight<Value>
-    ) async -> Arrival<Value> {
+        from flight: Flight
+    ) async -> Arrival {
         let now = front.clock.now
         let terms = terms(of: answer, order, at: now)
         let life = MemoryLife(begun: now, expires: terms?.life.expires ?? now)

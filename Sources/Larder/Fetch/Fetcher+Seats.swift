@@ -2,10 +2,18 @@ import LarderFiles
 
 /// Joining flights, and waiting in them.
 extension Fetcher {
+    private var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
+
+    /// What a flight of this type has brought.
+    func lookup(_ found: any Sendable) -> Lookup<Value> {
+        guard let found = found as? Lookup<Value> else { preconditionFailure("a flight of another type was joined") }
+        return found
+    }
+
     /// Takes a seat for each key, in a flight that is under way or in a new one, which `begin` is given.
-    func join(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight<Value>) -> Void) -> [Seat<Value>] {
-        let (seats, new) = front.flights.join(keys) {
-            Flight<Value>(to: $0, tags: order.tags, goesOn: order.policy.goesOn)
+    func join(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight) -> Void) -> [Seat] {
+        let (seats, new) = front.flights.join(keys, of: type) {
+            Flight(of: type, to: $0, tags: order.tags, goesOn: order.policy.goesOn)
         }
         if let new { begin(new) }
         let joined = seats.filter { $0.flight !== new }
@@ -16,9 +24,9 @@ extension Fetcher {
     }
 
     /// Waits in some seats; a cancelled caller leaves them all at once.
-    func wait(in seats: [Seat<Value>]) async -> [Arrival<Value>] {
+    func wait(in seats: [Seat]) async -> [Arrival] {
         await withTaskCancellationHandler {
-            var arrivals: [Arrival<Value>] = []
+            var arrivals: [Arrival] = []
             for seat in seats { arrivals.append(await seat.flight.wait(in: seat)) }
             return arrivals
         } onCancel: {
@@ -27,7 +35,7 @@ extension Fetcher {
     }
 
     /// Leaves a seat when it takes too long. The flight goes on: what it brings is stored when it comes.
-    func leave(_ seat: Seat<Value>, after timeout: Duration) {
+    func leave(_ seat: Seat, after timeout: Duration) {
         let (key, number) = (seat.key, seat.number)
         // The clock must not keep the cache alive.
         front.clock.schedule(after: timeout) { [weak flights = front.flights, weak flight = seat.flight] in
@@ -37,10 +45,12 @@ extension Fetcher {
     }
 
     /// Fetches new values for which nobody waits, but for those that are under way, or have failed a short time ago.
-    func refreshBehind(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight<Value>) -> Void) {
+    func refreshBehind(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight) -> Void) {
         let isThrottled = order.policy.retryThrottle != nil
         let due = isThrottled ? keys.filter { !front.flights.hasFailed($0) } : keys
-        let new = front.flights.depart(due) { Flight<Value>(to: $0, tags: order.tags, goesOn: true) }
+        let new = front.flights.depart(due, of: type) {
+            Flight(of: type, to: $0, tags: order.tags, goesOn: true)
+        }
         if let new { begin(new) }
     }
 }

@@ -9,14 +9,14 @@ struct Fetcher<Value: Sendable>: Sendable {
 
     /// Returns the value of a key, fetched if need be; nil when there is none.
     func value(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
-        let (key, policy) = (request.key, request.order.policy)
-        switch await known(key, policy) {
+        let (key, order) = (request.key, request.order)
+        switch await known(key, order) {
         case .enough(let lookup, let isAging):
-            if isAging { refreshBehind([key], request.order) { begin($0, request) } }
+            if isAging { refreshBehind([key], order) { begin($0, request) } }
             return lookup
         case .absent: return nil
         case .missing:
-            if policy.source == .cacheOnly { throw CacheError.notFound(key) }
+            if order.policy.source == .cacheOnly { throw CacheError.notFound(key) }
             return try await fetched(request)
         }
     }
@@ -29,21 +29,21 @@ struct Fetcher<Value: Sendable>: Sendable {
 
     /// Waits for a fetch; for as long as the policy allows.
     private func fetched(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
-        let (key, policy) = (request.key, request.order.policy)
-        var softTimeout = policy.softTimeout
+        let (key, order) = (request.key, request.order)
+        var softTimeout = order.policy.softTimeout
         while true {
             try Task.checkCancellation()
-            let seats = join([key], request.order) { begin($0, request) }
-            if let softTimeout, mayAnswerStale(.late, key, policy) { leave(seats[0], after: softTimeout) }
+            let seats = join([key], order) { begin($0, request) }
+            if let softTimeout, mayAnswerStale(.late, key, order) { leave(seats[0], after: softTimeout) }
             switch await wait(in: seats)[0] {
-            case .found(let lookup): return lookup
+            case .found(let found): return lookup(found)
             case .absent: return nil
             case .left: throw CancellationError()
             case .failed(let error):
-                if let stale = await staleValue(.failed, key, policy) { return stale }
+                if let stale = await staleValue(.failed, key, order) { return stale }
                 throw error
             case .late:
-                if let stale = await staleValue(.late, key, policy) { return stale }
+                if let stale = await staleValue(.late, key, order) { return stale }
                 softTimeout = nil
             case .nothing: continue
             }
@@ -58,32 +58,32 @@ struct Fetcher<Value: Sendable>: Sendable {
         case missing
     }
 
-    func known(_ key: Key, _ policy: FetchPolicy) async -> Known {
-        if policy.source == .reload { return .missing }
+    func known(_ key: Key, _ order: FetchOrder) async -> Known {
+        if order.policy.source == .reload { return .missing }
         switch front.standing(of: key, at: front.clock.now) {
         case .fresh(let life):
             if let found = await front.lookup(key.text) {
-                return .enough(found, isAging: policy.isEarly(life, at: front.clock.now))
+                return .enough(found, isAging: order.policy.isEarly(life, at: front.clock.now))
             }
         case .absent: return .absent
         case .missing, .stale: front.counts.withLock { $0.misses += 1 }
         }
-        if let stale = await staleValue(.revalidating, key, policy) { return .enough(stale, isAging: true) }
-        if policy.retryThrottle != nil, front.flights.hasFailed(key),
-            let stale = await staleValue(.failed, key, policy)
+        if let stale = await staleValue(.revalidating, key, order) { return .enough(stale, isAging: true) }
+        if order.policy.retryThrottle != nil, front.flights.hasFailed(key),
+            let stale = await staleValue(.failed, key, order)
         {
             return .enough(stale, isAging: false)
         }
         return .missing
     }
 
-    func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ policy: FetchPolicy) -> Bool {
+    func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOrder) -> Bool {
         let now = front.clock.now
         switch front.standing(of: key, at: now) {
         case .stale(let expires, true):
-            return policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
+            return order.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
         case .fresh:
-            return policy.allowsStale(occasion, expires: now, at: now, defaultTTL: front.defaultTTL)
+            return order.policy.allowsStale(occasion, expires: now, at: now, defaultTTL: front.defaultTTL)
         default:
             return false
         }
@@ -91,16 +91,16 @@ struct Fetcher<Value: Sendable>: Sendable {
 
     /// Returns what there is, fresh or stale, if the policy allows it on this occasion.
     func staleValue(
-        _ occasion: FetchPolicy.Occasion, _ key: Key, _ policy: FetchPolicy
+        _ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOrder
     ) async -> Lookup<Value>? {
-        guard mayAnswerStale(occasion, key, policy), let found = await front.usable(key) else { return nil }
+        guard mayAnswerStale(occasion, key, order), let found = await front.usable(key) else { return nil }
         let now = front.clock.now
         let expires = found.life.expires
         let isFresh = now < expires
         guard
             isFresh
                 || found.isAnswerable
-                    && policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
+                    && order.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
         else { return nil }
         if !isFresh { front.counts.withLock { $0.fetches.staleAnswers += 1 } }
         return Lookup(found.value, from: found.source, life: found.life, at: now)

@@ -1,25 +1,31 @@
 import LarderFiles
 
 /// One run of a fetch, for one key or for several, and those who wait for it.
-final class Flight<Value: Sendable>: Flying {
+///
+/// It knows nothing of the type of the values but its identity: what is the same for all types is compiled once, and quicker than
+/// code that has to ask for the size of all that it moves.
+final class Flight: Sendable {
+    /// What it brings; flights of other types of values to the same key are strangers.
+    let type: ObjectIdentifier
     let keys: [Key]
     let tags: [Key]
-    private let state: Lock<FlightState<Value>>
+    private let state: Lock<FlightState>
     private let ending = Lock<(@Sendable () -> Void)?>(nil)
 
     /// A flight that `goesOn` is not cancelled when nobody waits for it any more.
-    init(to keys: [Key], tags: [Key], goesOn: Bool) {
+    init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], goesOn: Bool) {
+        self.type = type
         self.keys = keys
         self.tags = tags
         state = Lock(FlightState(goesOn: goesOn))
     }
 
-    func seat(for key: Key) -> Seat<Value> {
+    func seat(for key: Key) -> Seat {
         Seat(flight: self, key: key, number: state.withLock { $0.join(key) })
     }
 
     /// Waits for what arrives, or for the seat to be left.
-    func wait(in seat: Seat<Value>) async -> Arrival<Value> {
+    func wait(in seat: Seat) async -> Arrival {
         await withCheckedContinuation { continuation in
             if let arrival = state.withLock({ $0.enter(seat.number, continuation) }) {
                 continuation.resume(returning: arrival)
@@ -28,12 +34,12 @@ final class Flight<Value: Sendable>: Flying {
     }
 
     /// Call it through `Flights`, so that nobody joins meanwhile.
-    func leave(_ seat: Seat<Value>, as arrival: Arrival<Value>, goesOn: Bool) -> FlightState<Value>.Left {
+    func leave(_ seat: Seat, as arrival: Arrival, goesOn: Bool) -> FlightState.Left {
         state.withLock { $0.leave(seat.number, as: arrival, goesOn: goesOn) }
     }
 
     /// Notes what has arrived for each key, once nobody can join any more. Returns whom to tell; nil when it has landed before.
-    func land(_ arrivals: [Key: Arrival<Value>]) -> [(FlightState<Value>.Waiting, Arrival<Value>)]? {
+    func land(_ arrivals: [Key: Arrival]) -> [(FlightState.Waiting, Arrival)]? {
         let end = ending.withLock { ending in
             defer { ending = nil }
             return ending
@@ -71,15 +77,16 @@ final class Flight<Value: Sendable>: Flying {
 }
 
 /// A place in a flight.
-struct Seat<Value: Sendable>: Sendable {
-    let flight: Flight<Value>
+struct Seat: Sendable {
+    let flight: Flight
     let key: Key
     let number: Int
 }
 
 /// How waiting for a fetch ends.
-enum Arrival<Value: Sendable>: Sendable {
-    case found(Lookup<Value>)
+enum Arrival: Sendable {
+    /// A `Lookup` of the type of the flight.
+    case found(any Sendable)
     /// The fetch says that there is no value.
     case absent
     /// The fetch, which was for several keys, says nothing about this one.

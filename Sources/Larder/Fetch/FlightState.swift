@@ -1,12 +1,12 @@
 /// Who waits for a flight, and what is to become of it: decides, and knows neither lock nor task.
-struct FlightState<Value: Sendable>: Sendable {
-    typealias Waiting = CheckedContinuation<Arrival<Value>, Never>
+struct FlightState: Sendable {
+    typealias Waiting = CheckedContinuation<Arrival, Never>
 
     private struct Passenger {
         let key: Key
         var continuation: Waiting?
         /// What he is to be told, when that is known before he waits.
-        var arrival: Arrival<Value>?
+        var arrival: Arrival?
     }
 
     /// What leaving a seat has led to.
@@ -39,7 +39,7 @@ struct FlightState<Value: Sendable>: Sendable {
     }
 
     /// Returns what he is to be told, when that is known by now.
-    mutating func enter(_ number: Int, _ continuation: Waiting) -> Arrival<Value>? {
+    mutating func enter(_ number: Int, _ continuation: Waiting) -> Arrival? {
         guard let arrival = passengers[number]?.arrival else {
             passengers[number]?.continuation = continuation
             return nil
@@ -49,7 +49,7 @@ struct FlightState<Value: Sendable>: Sendable {
     }
 
     /// A passenger leaves early, with an arrival of his own; nothing when he has arrived.
-    mutating func leave(_ number: Int, as arrival: Arrival<Value>, goesOn: Bool) -> Left {
+    mutating func leave(_ number: Int, as arrival: Arrival, goesOn: Bool) -> Left {
         guard let passenger = passengers[number], passenger.arrival == nil else { return Left() }
         if passenger.continuation == nil {
             passengers[number]?.arrival = arrival
@@ -63,11 +63,11 @@ struct FlightState<Value: Sendable>: Sendable {
     }
 
     /// Returns whom to tell what; nil when it has landed before.
-    mutating func land(_ arrivals: [Key: Arrival<Value>]) -> [(Waiting, Arrival<Value>)]? {
+    mutating func land(_ arrivals: [Key: Arrival]) -> [(Waiting, Arrival)]? {
         if hasLanded { return nil }
         hasLanded = true
         waiting = 0
-        var told: [(Waiting, Arrival<Value>)] = []
+        var told: [(Waiting, Arrival)] = []
         for (number, passenger) in passengers where passenger.arrival == nil {
             let arrival = arrivals[passenger.key] ?? .nothing
             if let continuation = passenger.continuation {

@@ -1,16 +1,11 @@
 import LarderFiles
 
-/// A fetch that is under way, of whatever type of values.
-protocol Flying: AnyObject, Sendable {
-    var tags: [Key] { get }
-}
-
 /// The fetches that are under way on one directory, by key, so that no two run for one key and one type of values.
 ///
 /// A flight may store what it brings for as long as it stands here. What sets or removes the key meanwhile, and what cancels the
 /// flight or times it out, takes it off: it can overwrite nothing any more, and who comes later starts another.
 final class Flights: Sendable {
-    private let flying = Lock<[Key: [any Flying]]>([:])
+    private let flying = Lock<[Key: [Flight]]>([:])
     /// Keys whose last fetch has failed, for as long as that is a reason not to try again.
     private let failures: MemoryCache<Key, Bool>
 
@@ -27,15 +22,18 @@ final class Flights: Sendable {
 
     /// Joins the flights to some keys that are under way, and puts one more on its way to those that have none, which `make` returns.
     /// Returns a seat for each key, and the flight that is to be begun.
-    func join<Value: Sendable>(
-        _ keys: [Key], _ make: ([Key]) -> Flight<Value>
-    ) -> (seats: [Seat<Value>], new: Flight<Value>?) {
+    func join(
+        _ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight
+    ) -> (seats: [Seat], new: Flight?) {
         flying.withLock { flying in
-            var seats: [Seat<Value>] = []
+            var seats: [Seat] = []
             var free: [Key] = []
             for key in keys {
-                let flight = flying[key]?.lazy.compactMap { $0 as? Flight<Value> }.first
-                if let flight { seats.append(flight.seat(for: key)) } else { free.append(key) }
+                if let flight = flying[key]?.first(where: { $0.type == type }) {
+                    seats.append(flight.seat(for: key))
+                } else {
+                    free.append(key)
+                }
             }
             if free.isEmpty { return (seats, nil) }
             let new = make(free)
@@ -48,10 +46,10 @@ final class Flights: Sendable {
     }
 
     /// Puts a flight on its way for which nobody waits, to those of some keys that have none.
-    func depart<Value: Sendable>(_ keys: [Key], _ make: ([Key]) -> Flight<Value>) -> Flight<Value>? {
+    func depart(_ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight) -> Flight? {
         if keys.isEmpty { return nil }
         return flying.withLock { flying in
-            let free = keys.filter { key in flying[key]?.contains { $0 is Flight<Value> } != true }
+            let free = keys.filter { key in flying[key]?.contains { $0.type == type } != true }
             if free.isEmpty { return nil }
             let new = make(free)
             for key in free { flying[key, default: []].append(new) }
@@ -60,16 +58,16 @@ final class Flights: Sendable {
     }
 
     /// Runs `body` unless the flight has been taken off for this key. In locks of the caller; `body` may take those of a memory tier.
-    func whileFlying<Result>(_ flight: any Flying, _ key: Key, _ body: () -> Result) -> Result? {
+    func whileFlying<Result>(_ flight: Flight, _ key: Key, _ body: () -> Result) -> Result? {
         flying.withLock { $0[key]?.contains { $0 === flight } == true ? body() : nil }
     }
 
-    func isFlying(_ flight: any Flying, _ key: Key) -> Bool {
+    func isFlying(_ flight: Flight, _ key: Key) -> Bool {
         whileFlying(flight, key) { true } ?? false
     }
 
     /// Takes off the flights to a key, because it is being set or removed; but the one that does it.
-    func divert(_ key: Key, but spared: (any Flying)? = nil) {
+    func divert(_ key: Key, but spared: Flight? = nil) {
         remove(from: key) { $0 !== spared }
     }
 
@@ -86,12 +84,12 @@ final class Flights: Sendable {
     }
 
     /// Takes a flight off for all its keys.
-    func takeOff<Value: Sendable>(_ flight: Flight<Value>) {
+    func takeOff(_ flight: Flight) {
         for key in flight.keys { remove(from: key) { $0 === flight } }
     }
 
     /// Leaves a seat early; the last who does so takes the flight off, unless it goes on by itself.
-    func leave<Value: Sendable>(_ seat: Seat<Value>, as arrival: Arrival<Value>, goesOn: Bool = false) {
+    func leave(_ seat: Seat, as arrival: Arrival, goesOn: Bool = false) {
         let flight = seat.flight
         let left = flying.withLock { flying in
             let left = flight.leave(seat, as: arrival, goesOn: goesOn)
@@ -103,7 +101,7 @@ final class Flights: Sendable {
         if left.isDeserted { flight.cancel() }
     }
 
-    private func remove(from key: Key, _ isGone: (any Flying) -> Bool) {
+    private func remove(from key: Key, _ isGone: (Flight) -> Bool) {
         // A flight may end with the last reference to it, and what it has fetched with the flight: not in here.
         let gone = flying.withLock { $0.remove(from: key, isGone) }
         _ = consume gone
@@ -124,9 +122,9 @@ final class Flights: Sendable {
     func hasFailed(_ key: Key) -> Bool { failures.count > 0 && failures.hasValue(forKey: key) }
 }
 
-extension Dictionary<Key, [any Flying]> {
+extension Dictionary<Key, [Flight]> {
     @discardableResult
-    fileprivate mutating func remove(from key: Key, _ isGone: (any Flying) -> Bool) -> [any Flying] {
+    fileprivate mutating func remove(from key: Key, _ isGone: (Flight) -> Bool) -> [Flight] {
         guard let flights = self[key] else { return [] }
         let stay = flights.filter { !isGone($0) }
         self[key] = stay.isEmpty ? nil : stay

@@ -12,7 +12,7 @@ extension Store {
     /// Gives the entry that a flight was given a new life, and new metadata, fresh or not. Returns false when the key was set or
     /// removed since.
     func renew(
-        _ known: Row, _ key: Key, _ life: Life, _ update: Attachments.Update, for flight: any Flying
+        _ known: Row, _ key: Key, _ life: Life, _ update: Attachments.Update, for flight: Flight
     ) throws(CacheError) -> Bool {
         try renew(key, life, update) { flights.isFlying(flight, key) && $0.isSameValue(as: known) }
     }

@@ -6,7 +6,7 @@ extension Store {
     /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: a row without a
     /// file is forgotten. When the file cannot be unlinked the value stays. After an unclean close it waits until the files
     /// have been reconciled: an older one of the key may still lie about.
-    func remove(_ key: Key, at now: Timestamp, for flight: (any Flying)? = nil) throws(CacheError) -> Bool {
+    func remove(_ key: Key, at now: Timestamp, for flight: Flight? = nil) throws(CacheError) -> Bool {
         if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
         let removed: Row?
         do {

@@ -47,7 +47,7 @@ extension Store {
         /// Where there is no fresh one.
         case ifNotFresh
         /// As long as nobody has set or removed the key since the flight began that brings it.
-        case ifFlying(any Flying)
+        case ifFlying(Flight)
     }
 
     /// Counts and tells what was stored; true when it was.
