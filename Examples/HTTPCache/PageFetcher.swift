@@ -48,24 +48,27 @@ struct PageFetcher: Sendable {
         request.setValue(known?.metadata["last-modified"], forHTTPHeaderField: "If-Modified-Since")
         let (body, response) = try await session.data(for: request)
         guard let response = response as? HTTPURLResponse else { throw Failure.noHTTP }
-        let freshness = Freshness(response)
+        let freshness = Freshness(response, known: known?.metadata["cache-control"])
         switch response.statusCode {
         case 304 where known != nil:
-            return .notModified(metadata: validators(of: response, else: known?.metadata ?? [:]), ttl: freshness.ttl)
+            return .notModified(
+                metadata: headers(of: response, else: known?.metadata ?? [:]), ttl: freshness.ttl,
+                mustRevalidate: freshness.mustRevalidate)
         case 200:
             return .modified(
-                Page(status: 200, body: body), metadata: validators(of: response), ttl: freshness.ttl,
+                Page(status: 200, body: body), metadata: headers(of: response), ttl: freshness.ttl,
                 mustRevalidate: freshness.mustRevalidate)
         case 500...: throw Failure.server(status: response.statusCode)
         default: return .modified(Page(status: response.statusCode, body: body), ttl: .seconds(0))
         }
     }
 
-    private func validators(of response: HTTPURLResponse, else known: [String: String] = [:]) -> [String: String] {
-        var validators = known
-        for name in ["etag", "last-modified"] {
-            if let value = response.value(forHTTPHeaderField: name) { validators[name] = value }
+    /// What is kept beside a page: a 304 replaces what it says anew.
+    private func headers(of response: HTTPURLResponse, else known: [String: String] = [:]) -> [String: String] {
+        var headers = known
+        for name in ["etag", "last-modified", "cache-control"] {
+            if let value = response.value(forHTTPHeaderField: name) { headers[name] = value }
         }
-        return validators
+        return headers
     }
 }

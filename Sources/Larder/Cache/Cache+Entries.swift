@@ -30,9 +30,7 @@ extension Cache {
     /// - Throws: What ``DiskCache/setTimeToLive(_:forKey:)`` throws. The old life is then still in force.
     @discardableResult
     public func setTimeToLive(_ ttl: TimeToLive, forKey key: String) async throws(CacheError) -> Bool {
-        guard let disk else { return memory?.setTimeToLive(ttl, forKey: key) ?? false }
-        let ttl = ttl.or(defaultTTL)
-        return try await disk.store.lane.run { () throws(CacheError) in try disk.setTimeToLive(ttl, forKey: key) }
+        try await front.setTimeToLive(ttl, key)
     }
 
     /// Returns when the disk tier's index is saved and every chore begun before is done; at once without one. O(n) when anything has

@@ -15,7 +15,8 @@ extension Cache {
     ///   - ttl: How long a fetched value is fresh. Zero or less: it is answered, not kept. The configured life by default.
     ///   - tags: Names by which a fetched value can be removed with others; see ``removeAll(tagged:)``. None by default.
     ///   - policy: What may be answered, and when the value is fetched. When it is missing or has expired, by default.
-    ///   - fetch: Brings the value. Runs with no lock held, outside of the caller's task.
+    ///   - fetch: Brings the value. Runs with no lock held, outside of the caller's task. It may use the cache; but it must not wait for
+    ///     its own key, which is to wait for itself.
     /// - Returns: The value.
     /// - Throws: What `fetch` throws; `CancellationError` when the caller is cancelled; `.timedOut`; `.notFound` where the
     ///   policy does not fetch, or it is known that there is no value.
@@ -24,7 +25,7 @@ extension Cache {
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
         policy: FetchPolicy = .whenMissingOrExpired, fetch: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        if !slides, policy.takesAnyFresh, let value = memory?.value(forKey: key) { return value }
+        if !slides, policy.takesAnyFresh, let value = memory?.find(key) { return value }
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, fetch: fetch).value
     }
 
@@ -44,13 +45,14 @@ extension Cache {
     ///         return response.status == 304 ? .notModified : .modified(response.body, metadata: ["etag": response.etag])
     ///     }
     ///
-    /// What has expired is kept for revalidation for a day, or as long as the policy says. See
-    /// ``value(forKey:ttl:tags:policy:fetch:)`` for the rest.
+    /// What has expired is kept for revalidation for a day, or as long as the policy says. What is not modified is not written again,
+    /// unless its tags change. See ``value(forKey:ttl:tags:policy:fetch:)`` for the rest.
     ///
     /// - Parameters:
     ///   - key: Any string. One of more than 64 KiB is fetched each time.
     ///   - ttl: How long the value is fresh, unless the answer says otherwise. The configured life by default.
-    ///   - tags: Names by which a fetched value can be removed with others; see ``removeAll(tagged:)``. None by default.
+    ///   - tags: Names by which the value can be removed with others; see ``removeAll(tagged:)``. None by default: what is not
+    ///     modified has those that it had.
     ///   - policy: What may be answered, and when the value is fetched. When it is missing or has expired, by default.
     ///   - revalidate: Is given what the cache has, fresh (on a reload) or stale, nil for nothing. Runs with no lock held, outside
     ///     of the caller's task.
@@ -62,7 +64,7 @@ extension Cache {
         policy: FetchPolicy = .whenMissingOrExpired,
         revalidate: @escaping @Sendable (_ cached: CachedValue<Value>?) async throws -> Revalidation<Value>
     ) async throws -> Value {
-        if !slides, policy.takesAnyFresh, let value = memory?.value(forKey: key) { return value }
+        if !slides, policy.takesAnyFresh, let value = memory?.find(key) { return value }
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, revalidate: revalidate).value
     }
 

@@ -12,7 +12,8 @@ import LarderFiles
 /// left out. What is said of ``DiskCache`` holds here too: reads return `nil` for a miss and never throw, a write that has
 /// returned survives the process, and one that throws has left the old value in place, in both tiers.
 public final class Cache<Value: Sendable>: Sendable {
-    /// The memory tier; nil without one. For looking, trimming and clearing: what is stored in it directly is not on disk.
+    /// The memory tier; nil without one. For looking, trimming and clearing: what is stored in it directly is not on disk, and fetches
+    /// that are under way do not know what is done to it.
     public let memory: MemoryCache<String, Value>?
     /// The disk tier, with this cache's namespace; nil without one. What is changed there is changed here.
     public let disk: DiskCache?

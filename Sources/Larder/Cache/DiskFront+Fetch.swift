@@ -11,6 +11,15 @@ extension DiskFront {
         return .stale(expires: row.life.expires, isAnswerable: !row.mustRevalidate)
     }
 
+    func isCurrent(_ row: Row, _ key: Key) -> Bool {
+        disk.store.index.withShard(of: key) { $0.manifest.row(key) }?.isSameValue(as: row) == true
+    }
+
+    func countMiss() {
+        counts.withLock { $0.misses += 1 }
+        attached?.memory.countMiss()
+    }
+
     func usable(_ key: Key) async -> Usable<Value>? {
         await disk.store.lane.run { usableOnDisk(key) }
     }
@@ -47,9 +56,14 @@ extension DiskFront {
     ) {
         let traits = Attachments.Traits(
             namespace: disk.space, tags: terms.tags, keptStale: isAbsent ? 0 : terms.keptStale, isAbsent: isAbsent,
-            mustRevalidate: terms.mustRevalidate)
+            mustRevalidate: terms.mustRevalidate ?? false)
         let attachments = disk.store.pool.attachments(traits, metadata: terms.metadata ?? [:])
-        guard let store = try? disk.openStore, (try? disk.checked(key.text)) != nil else { return }
+        guard let store = try? disk.openStore else { return }
+        do throws(CacheError) {
+            for text in [key.text] + terms.tags.map(\.text) { _ = try disk.checked(text) }
+        } catch {
+            return store.report(error, of: key)
+        }
         try? data.withBytes { bytes throws(CacheError) in
             try store.set(
                 bytes, for: key, life: terms.life, attachments: attachments, at: terms.now, .ifFlying(flight),
@@ -59,13 +73,17 @@ extension DiskFront {
 
     func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         guard let row = usable.row else { return }
-        let isRenewed = await disk.store.lane.run { renewOnDisk(usable.value, row, key, terms, from: flight) }
-        if isRenewed { return }
-        // Evicted meanwhile: it is still right.
         var terms = terms
+        if terms.tags.isEmpty { terms.tags = row.tags }
+        terms.mustRevalidate = terms.mustRevalidate ?? row.mustRevalidate
+        if Set(terms.tags) == Set(row.tags), terms.mustRevalidate == row.mustRevalidate {
+            let isRenewed = await disk.store.lane.run { [terms] in
+                renewOnDisk(usable.value, row, key, terms, from: flight)
+            }
+            if isRenewed { return }
+        }
+        // Evicted meanwhile, or to be kept with what only a new file can say.
         terms.metadata = terms.metadata ?? usable.metadata
-        terms.tags = row.tags
-        terms.mustRevalidate = row.mustRevalidate
         await keep(usable.value, key, terms, from: flight)
     }
 
@@ -74,8 +92,13 @@ extension DiskFront {
     ) -> Bool {
         guard let store = try? disk.openStore else { return true }
         let update = Attachments.Update(metadata: terms.metadata ?? row.metadata, keptStale: terms.keptStale)
+        var life = terms.life
+        // A life until a date does not say when it began; one that reading does not prolong can be given a length.
+        if life.ttl == Life.unlimited, !life.isForever, !store.settings.slidingExpiry {
+            life.ttl = life.expires.millisecondsSince(terms.now)
+        }
         do {
-            guard try store.renew(row, key, terms.life, update, for: flight) else { return false }
+            guard try store.renew(row, key, life, update, for: flight) else { return false }
         } catch {
             return true
         }

@@ -73,6 +73,11 @@ struct DiskFront<Value: Sendable>: Front {
         }
     }
 
+    func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool {
+        let ttl = ttl.or(defaultTTL)
+        return try await disk.store.lane.run { () throws(CacheError) in try disk.setTimeToLive(ttl, forKey: text) }
+    }
+
     /// Reads a fresh value and promotes it, unless it has been replaced or removed meanwhile. What cannot be decoded is a miss,
     /// reported and kept: it may be another type's.
     private func lookupOnDisk(_ text: String) -> Lookup<Value>? {
@@ -117,7 +122,7 @@ struct DiskFront<Value: Sendable>: Front {
             attached?.invalidate(text, .removed)
             return
         }
-        let attachments = disk.attachments(metadata, tags)
+        let attachments = try disk.attachments(metadata, tags)
         let promotion = promotion(of: value, text, size: data.count)
         try data.withBytes { bytes throws(CacheError) in
             try store.set(bytes, for: key, life: life, attachments: attachments, at: now, promotion: promotion)

@@ -14,6 +14,9 @@ protocol Front<Value>: Sendable {
     /// Returns a fresh value that is in memory.
     func lookupInMemory(_ text: String) -> Lookup<Value>?
 
+    /// Counts a miss of all tiers that was found out without looking into them.
+    func countMiss()
+
     /// Returns a fresh value that is not in memory, and counts a hit or a miss.
     func lookupBehindMemory(_ text: String) async -> Lookup<Value>?
 
@@ -23,6 +26,7 @@ protocol Front<Value>: Sendable {
     func remove(_ text: String) async throws(CacheError) -> Bool
     func removeAll() async throws(CacheError)
     func removeAll(tagged tag: String) async throws(CacheError)
+    func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool
 
     // For fetches. What a flight brings is kept only while it is flying; what cannot be kept is reported.
 
@@ -31,6 +35,9 @@ protocol Front<Value>: Sendable {
 
     /// Returns a value that a fetch may go by, fresh or stale.
     func usable(_ key: Key) async -> Usable<Value>?
+
+    /// True when a value on disk is still that of the key.
+    func isCurrent(_ row: Row, _ key: Key) -> Bool
 
     func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
     func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
@@ -80,7 +87,8 @@ struct FetchTerms: Sendable {
     var tags: [Key]
     /// Milliseconds beyond the expiry.
     var keptStale: Int64
-    var mustRevalidate: Bool
+    /// Nil: as it was, or else not.
+    var mustRevalidate: Bool?
 }
 
 /// What a cache counts, whatever it keeps its values in.

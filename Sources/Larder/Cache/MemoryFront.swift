@@ -35,25 +35,49 @@ struct MemoryFront<Value: Sendable>: Front {
         return nil
     }
 
-    // Flights are diverted first: what one has kept before that is then replaced or removed.
+    func countMiss() {
+        counts.withLock { $0.misses += 1 }
+        memory.countMiss()
+    }
+
+    // In the lock of the flights, so that none keeps what it brings in between; what leaves is released behind it.
 
     func set(_ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]) async {
-        flights.divert(key(text))
-        absences.removeValue(forKey: text)
-        memory.setValue(value, forKey: text, ttl: ttl)
+        let cost = memory.costOfValue?(value) ?? 0
+        guard let life = MemoryLife(ttl, from: clock.now, default: defaultTTL) else {
+            _ = await remove(text)
+            return
+        }
+        let left = flights.diverting(key(text)) {
+            absences.removeValue(forKey: text)
+            return memory.insertKept(value, forKey: text, life: life, cost: cost, MemoryExtra())
+        }
+        memory.release(left.demand)
     }
 
     func remove(_ text: String) async -> Bool {
-        flights.divert(key(text))
-        absences.removeValue(forKey: text)
-        return memory.discard(text)
+        let left = flights.diverting(key(text)) {
+            absences.removeValue(forKey: text)
+            return memory.discardKept(text)
+        }
+        memory.release(left.demand)
+        return left.wasFresh
     }
 
     func removeAll() async {
-        flights.divert(.everything)
-        absences.removeAll()
-        memory.removeAll()
+        let demand = flights.divertingAll {
+            absences.removeAll()
+            return memory.removeAllKept()
+        }
+        memory.release(demand)
     }
+
+    func setTimeToLive(_ ttl: TimeToLive, _ text: String) async -> Bool {
+        if MemoryLife(ttl, from: clock.now, default: defaultTTL) == nil { return await remove(text) }
+        return memory.setTimeToLive(ttl, forKey: text)
+    }
+
+    func isCurrent(_ row: Row, _ key: Key) -> Bool { true }
 
     func removeAll(tagged tag: String) async {
         await removeAll()
@@ -78,7 +102,7 @@ struct MemoryFront<Value: Sendable>: Front {
     func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         let cost = memory.costOfValue?(value) ?? 0
         let extra = MemoryExtra(
-            metadata: terms.metadata ?? [:], keptStale: terms.keptStale, mustRevalidate: terms.mustRevalidate)
+            metadata: terms.metadata ?? [:], keptStale: terms.keptStale, mustRevalidate: terms.mustRevalidate ?? false)
         let life = MemoryLife(begun: terms.now, expires: terms.life.expires)
         let kept = flights.whileFlying(flight, key) {
             absences.removeValue(forKey: key.text)
@@ -92,7 +116,7 @@ struct MemoryFront<Value: Sendable>: Front {
     func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         var terms = terms
         terms.metadata = terms.metadata ?? usable.metadata
-        terms.mustRevalidate = !usable.isAnswerable
+        terms.mustRevalidate = terms.mustRevalidate ?? !usable.isAnswerable
         await keep(usable.value, key, terms, from: flight)
     }
 
@@ -105,7 +129,10 @@ struct MemoryFront<Value: Sendable>: Front {
     }
 
     func discard(_ key: Key, from flight: Flight) async {
-        _ = flights.whileFlying(flight, key) { memory.invalidate(key.text, .removed) }
+        _ = flights.whileFlying(flight, key) {
+            absences.removeValue(forKey: key.text)
+            memory.invalidate(key.text, .removed)
+        }
     }
 
     func tell(_ failure: CacheError, of keys: [Key]) {

@@ -17,7 +17,7 @@ extension DiskCache {
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
     ///   - metadata: Kept beside the value and readable without it. None by default.
     ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:progress:)``. None by default.
-    /// - Throws: `.tooLarge` for a key of more than 64 KiB, a record (key, metadata and tags) of more than 1 MiB, or a value of more than `sizeLimit` or
+    /// - Throws: `.tooLarge` for a key or a tag of more than 64 KiB, a record (key, metadata and tags) of more than 1 MiB, or a value of more than `sizeLimit` or
     ///   1 TiB; `.noSpace`, `.io`, `.closed`. The old value is then still there.
     public func setData(
         _ data: Data, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
@@ -30,7 +30,7 @@ extension DiskCache {
             _ = try store.remove(key, at: now)
             return
         }
-        let attachments = attachments(metadata, tags)
+        let attachments = try attachments(metadata, tags)
         try data.withBytes { bytes throws(CacheError) in
             try store.set(bytes, for: key, life: life, attachments: attachments, at: now)
         }

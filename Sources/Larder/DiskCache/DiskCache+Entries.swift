@@ -83,13 +83,13 @@ extension DiskCache {
     ///
     /// - Parameters:
     ///   - tag: Compared by its UTF-8 bytes.
-    ///   - progress: Told, from time to time and on a queue of its own, how many files have been deleted; of 0, as the number is
-    ///     not known.
-    /// - Throws: What ``removeAll(progress:)`` throws. Everything is then still there, but for what had to make room on a full disk.
+    ///   - progress: Told, from time to time and on a queue of its own, how many entries have been taken out, of as many: their number
+    ///     is not known before.
+    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and what ``removeAll(progress:)`` throws. Everything is then still there, but for what had to make room on a full disk.
     public func removeAll(
         tagged tag: String, progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
     ) throws(CacheError) {
-        try openStore.removeAll(of: .tag(key(tag)), progress: progress)
+        try openStore.removeAll(of: .tag(checked(tag)), progress: progress)
     }
 
     /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired entry. What a fetch

@@ -29,7 +29,7 @@ extension DiskCache {
             return
         }
         _ = try store.setCopy(
-            of: file, size: size, for: key, life: life, attachments: attachments(metadata, tags), .none,
+            of: file, size: size, for: key, life: life, attachments: try attachments(metadata, tags), .none,
             at: now)
     }
 

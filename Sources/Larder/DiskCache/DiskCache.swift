@@ -140,15 +140,16 @@ public final class DiskCache: Sendable {
     func checked(_ text: String) throws(CacheError) -> Key {
         let length = max(text.utf8.count, space.name.utf8.count)
         guard length <= Key.longest else {
-            throw CacheError(code: .tooLarge, message: "A key of \(length) bytes is longer than \(Key.longest).")
+            throw CacheError(code: .tooLarge, message: "A key or tag of \(length) bytes is longer than \(Key.longest).")
         }
         return key(text)
     }
 
     /// What is kept beside the payload of a new entry.
-    func attachments(_ metadata: [String: String], _ tags: [String]) -> Attachments? {
+    func attachments(_ metadata: [String: String], _ tags: [String]) throws(CacheError) -> Attachments? {
         if tags.isEmpty && metadata.isEmpty { return attachments }
-        let traits = Attachments.Traits(namespace: space, tags: tags.map(key))
+        var traits = Attachments.Traits(namespace: space)
+        for tag in tags { traits.tags.append(try checked(tag)) }
         return store.pool.attachments(traits, metadata: metadata)
     }
 

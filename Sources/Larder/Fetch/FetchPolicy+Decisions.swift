@@ -27,7 +27,8 @@ extension FetchPolicy {
         let kept = keepStale ?? (revalidates ? .days(1) : nil)
         return [staleWhileRevalidate, staleIfError, kept].reduce(0) { longest, window in
             guard let window else { return longest }
-            return max(longest, Self.end(of: window, after: expires, defaultTTL: defaultTTL).millisecondsSince(expires))
+            let end = Self.end(of: window, after: expires, defaultTTL: defaultTTL)
+            return max(longest, end.milliseconds == Life.unlimited ? Life.unlimited : end.millisecondsSince(expires))
         }
     }
 
@@ -46,7 +47,8 @@ extension FetchPolicy {
     func jittered(_ life: Life, from now: Timestamp, by random: (ClosedRange<Int64>) -> Int64) -> Life {
         if jitter == 0 || life.isForever { return life }
         let rest = life.expires.millisecondsSince(now)
-        let cut = min(random(0...Int64(Double(rest) * jitter)), rest - 1)
+        let most = Int64(exactly: (Double(rest) * jitter).rounded(.down)) ?? rest
+        let cut = min(random(0...most), rest - 1)
         let expires = life.expires.advanced(byMilliseconds: -cut)
         return Life(expires: expires, ttl: life.ttl == Life.unlimited ? life.ttl : life.ttl - cut)
     }

@@ -67,7 +67,7 @@ public struct FetchPolicy: Hashable, Sendable {
     public func softTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.softTimeout = timeout } }
 
     /// A fetch that takes longer is cancelled and counts as failed, with `.timedOut`; the next call begins another. What it
-    /// brings later is dropped. None by default.
+    /// brings later is dropped. A call that joins a fetch leaves it after so long. None by default.
     public func hardTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.hardTimeout = timeout } }
 
     /// For so long after a failed fetch no other is begun where a stale value can be answered instead. By default each call tries.

@@ -32,12 +32,19 @@ extension Fetcher {
             try Task.checkCancellation()
             let seats = join(missing, order) { begin($0, order, fetch) }
             if let softTimeout {
-                for seat in seats where mayAnswerStale(.late, seat.key, order) { leave(seat, after: softTimeout) }
+                for seat in seats where mayAnswerStale(.late, seat.key, order) {
+                    leave(seat, as: .late, after: softTimeout, goesOn: true)
+                }
             }
             missing = []
             for (seat, arrival) in zip(seats, await wait(in: seats)) {
                 switch arrival {
-                case .found(let lookup): found.append((seat.key, self.lookup(lookup)))
+                case .found(let arrived):
+                    if let lookup = wanted(arrived, order) {
+                        found.append((seat.key, lookup))
+                    } else {
+                        missing.append(seat.key)
+                    }
                 case .absent, .nothing: break
                 case .left: throw CancellationError()
                 case .failed(let error):
@@ -57,27 +64,42 @@ extension Fetcher {
     }
 
     private func begin(_ flight: Flight, _ order: FetchOrder, _ fetch: @escaping Fetch) {
-        begin(flight, order.policy) {
-            let arrivals = await fly(flight, order, fetch)
-            land(flight, order.policy) { arrivals[$0] ?? .nothing }
-        }
+        begin(flight, order.policy) { await Self.fly(flight, order, fetch) }
     }
 
-    private func fly(_ flight: Flight, _ order: FetchOrder, _ fetch: Fetch) async -> [Key: Arrival] {
+    private static func fly(_ flight: Flight, _ order: FetchOrder, _ fetch: Fetch) async {
+        guard let arrived = await flight.held(by: Self.self)?.prepare(flight, order) else { return }
+        let missing = flight.keys.filter { arrived[$0] == nil }
+        let brought: Result<[String: Value], any Error>
+        do {
+            brought = .success(missing.isEmpty ? [:] : try await fetch(missing.map(\.text)))
+        } catch {
+            brought = .failure(error)
+        }
+        await flight.held(by: Self.self)?.arrive(brought, missing, arrived, flight, order)
+    }
+
+    /// Looks once more for each key.
+    private func prepare(_ flight: Flight, _ order: FetchOrder) async -> [Key: Arrival] {
         var arrivals: [Key: Arrival] = [:]
         for key in flight.keys { arrivals[key] = await arrivedMeanwhile(key, order.policy) }
-        let missing = flight.keys.filter { arrivals[$0] == nil }
-        if missing.isEmpty { return arrivals }
-        front.counts.withLock { $0.fetches.begun += 1 }
-        do {
-            let brought = try await fetch(missing.map(\.text))
-            for key in missing {
-                guard let value = brought[key.text] else { continue }
-                arrivals[key] = await keep(.modified(value), key, order, nil, from: flight)
-            }
-        } catch {
-            for key in missing { arrivals[key] = .failed(error) }
-        }
+        if arrivals.count < flight.keys.count { front.counts.withLock { $0.fetches.begun += 1 } }
         return arrivals
+    }
+
+    private func arrive(
+        _ brought: Result<[String: Value], any Error>, _ missing: [Key], _ arrived: [Key: Arrival], _ flight: Flight,
+        _ order: FetchOrder
+    ) async {
+        var arrivals = arrived
+        for key in missing {
+            switch brought {
+            case .success(let values):
+                guard let value = values[key.text] else { continue }
+                arrivals[key] = await keep(.modified(value), key, order, nil, from: flight)
+            case .failure(let error): arrivals[key] = .failed(error)
+            }
+        }
+        land(flight, order.policy) { arrivals[$0] ?? .nothing }
     }
 }

@@ -3,22 +3,18 @@ import LarderFiles
 /// What a flight does: fetches, keeps what it has fetched, and hands it to all who wait.
 extension Fetcher {
     func begin(_ flight: Flight, _ request: FetchRequest<Value>) {
-        begin(flight, request.order.policy) {
-            let arrival = await fly(flight, request)
-            land(flight, request.order.policy) { _ in arrival }
-        }
+        begin(flight, request.order.policy) { await Self.fly(flight, request) }
     }
 
+    /// `run` must not hold the fetcher: the flight does, for as long as anybody wants the result.
     func begin(_ flight: Flight, _ policy: FetchPolicy, _ run: @escaping @Sendable () async -> Void) {
+        flight.hold(self)
         if let hardTimeout = policy.hardTimeout {
-            flight.atTimeout { [weak flight] in
-                guard let flight else { return }
-                let error = CacheError(code: .timedOut, message: "The fetch took longer than \(hardTimeout).")
-                land(flight, policy) { _ in .failed(error) }
+            front.clock.schedule(after: hardTimeout) { [weak flight] in
+                guard let flight, let fetcher = flight.held(by: Self.self) else { return }
+                fetcher.land(flight, policy) { _ in .failed(CacheError.timedOut(hardTimeout)) }
                 flight.cancel()
             }
-            // The clock must not keep the cache alive.
-            front.clock.schedule(after: hardTimeout) { [weak flight] in flight?.timeOut() }
         }
         let priority = Task.currentPriority
         flight.begin(Task(priority: priority) { await run() }, priority: priority)
@@ -51,17 +47,46 @@ extension Fetcher {
         front.tell(CacheError(code: .fetchFailed, message: "The fetch has failed: \(failure)."), of: failed)
     }
 
-    private func fly(_ flight: Flight, _ request: FetchRequest<Value>) async -> Arrival {
-        let key = request.key
-        if let arrival = await arrivedMeanwhile(key, request.order.policy) { return arrival }
-        let known = request.order.revalidates ? await front.usable(key) : nil
-        front.counts.withLock { $0.fetches.begun += 1 }
+    private static func fly(_ flight: Flight, _ request: FetchRequest<Value>) async {
+        guard let prepared = await flight.held(by: Self.self)?.prepare(flight, request) else { return }
+        let answer: Result<Revalidation<Value>, any Error>
         do {
-            let answer = try await request.fetch(known.map { CachedValue($0) })
-            return await keep(answer, key, request.order, known, from: flight)
+            answer = .success(try await request.fetch(prepared.known.map { CachedValue($0) }))
         } catch {
-            return .failed(error)
+            answer = .failure(error)
         }
+        await flight.held(by: Self.self)?.arrive(answer, prepared.known, flight, request)
+    }
+
+    /// Looks once more, and finds what the fetch is to be given; nil when there is no need to fetch.
+    private func prepare(
+        _ flight: Flight, _ request: FetchRequest<Value>
+    ) async -> (known: Usable<Value>?, Void)? {
+        let key = request.key
+        if let arrival = await arrivedMeanwhile(key, request.order.policy) {
+            land(flight, request.order.policy) { _ in arrival }
+            return nil
+        }
+        var known = request.order.revalidates ? await front.usable(key) : nil
+        if let row = known?.row {
+            flight.note(tags: row.tags)
+            // Its tags may have been removed before they were noted.
+            if !front.isCurrent(row, key) { known = nil }
+        }
+        front.counts.withLock { $0.fetches.begun += 1 }
+        return (known, ())
+    }
+
+    private func arrive(
+        _ answer: Result<Revalidation<Value>, any Error>, _ known: Usable<Value>?, _ flight: Flight,
+        _ request: FetchRequest<Value>
+    ) async {
+        let arrival: Arrival =
+            switch answer {
+            case .success(let answer): await keep(answer, request.key, request.order, known, from: flight)
+            case .failure(let error): .failed(error)
+            }
+        land(flight, request.order.policy) { _ in arrival }
     }
 
     /// Another flight may have brought the value since the caller looked.

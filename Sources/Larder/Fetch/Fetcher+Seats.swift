@@ -4,10 +4,12 @@ import LarderFiles
 extension Fetcher {
     private var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
 
-    /// What a flight of this type has brought.
-    func lookup(_ found: any Sendable) -> Lookup<Value> {
-        guard let found = found as? Lookup<Value> else { preconditionFailure("a flight of another type was joined") }
-        return found
+    /// What a flight of this type has brought; nil where that is not what the call wants: it has joined a flight that looked once more
+    /// and found the value in the cache, and wants it to be fetched.
+    func wanted(_ arrived: any Sendable, _ order: FetchOrder) -> Lookup<Value>? {
+        guard let found = arrived as? Lookup<Value> else { preconditionFailure("a flight of another type was joined") }
+        let isFetched = found.source == .fetched || found.source == .revalidated
+        return order.policy.source == .reload && !isFetched ? nil : found
     }
 
     /// Takes a seat for each key, in a flight that is under way or in a new one, which `begin` is given.
@@ -19,7 +21,13 @@ extension Fetcher {
         let joined = seats.filter { $0.flight !== new }
         if joined.isEmpty { return seats }
         front.counts.withLock { $0.fetches.joined += 1 }
-        for seat in joined { seat.flight.raise(to: Task.currentPriority) }
+        for seat in joined {
+            seat.flight.raise(to: Task.currentPriority)
+            // Its own was counted from its beginning; this call waits no longer than it wants to.
+            if let hardTimeout = order.policy.hardTimeout {
+                leave(seat, as: .failed(CacheError.timedOut(hardTimeout)), after: hardTimeout, goesOn: false)
+            }
+        }
         return seats
     }
 
@@ -34,13 +42,13 @@ extension Fetcher {
         }
     }
 
-    /// Leaves a seat when it takes too long. The flight goes on: what it brings is stored when it comes.
-    func leave(_ seat: Seat, after timeout: Duration) {
+    /// Leaves a seat when it takes too long. Where the flight `goesOn`, what it brings is stored when it comes.
+    func leave(_ seat: Seat, as arrival: Arrival, after timeout: Duration, goesOn: Bool) {
         let (key, number) = (seat.key, seat.number)
         // The clock must not keep the cache alive.
         front.clock.schedule(after: timeout) { [weak flights = front.flights, weak flight = seat.flight] in
             guard let flights, let flight else { return }
-            flights.leave(Seat(flight: flight, key: key, number: number), as: .late, goesOn: true)
+            flights.leave(Seat(flight: flight, key: key, number: number), as: arrival, goesOn: goesOn)
         }
     }
 

@@ -34,9 +34,12 @@ struct Fetcher<Value: Sendable>: Sendable {
         while true {
             try Task.checkCancellation()
             let seats = join([key], order) { begin($0, request) }
-            if let softTimeout, mayAnswerStale(.late, key, order) { leave(seats[0], after: softTimeout) }
+            if let softTimeout, mayAnswerStale(.late, key, order) {
+                leave(seats[0], as: .late, after: softTimeout, goesOn: true)
+            }
             switch await wait(in: seats)[0] {
-            case .found(let found): return lookup(found)
+            case .found(let found):
+                if let lookup = wanted(found, order) { return lookup }
             case .absent: return nil
             case .left: throw CancellationError()
             case .failed(let error):
@@ -45,7 +48,7 @@ struct Fetcher<Value: Sendable>: Sendable {
             case .late:
                 if let stale = await staleValue(.late, key, order) { return stale }
                 softTimeout = nil
-            case .nothing: continue
+            case .nothing: break
             }
         }
     }
@@ -66,7 +69,7 @@ struct Fetcher<Value: Sendable>: Sendable {
                 return .enough(found, isAging: order.policy.isEarly(life, at: front.clock.now))
             }
         case .absent: return .absent
-        case .missing, .stale: front.counts.withLock { $0.misses += 1 }
+        case .missing, .stale: front.countMiss()
         }
         if let stale = await staleValue(.revalidating, key, order) { return .enough(stale, isAging: true) }
         if order.policy.retryThrottle != nil, front.flights.hasFailed(key),

@@ -8,15 +8,17 @@ final class Flight: Sendable {
     /// What it brings; flights of other types of values to the same key are strangers.
     let type: ObjectIdentifier
     let keys: [Key]
-    let tags: [Key]
     private let state: Lock<FlightState>
-    private let ending = Lock<(@Sendable () -> Void)?>(nil)
+    /// The tags of what it brings and of what it was given.
+    private let tags: Lock<[Key]>
+    /// The fetcher, for as long as anybody wants the result: a fetch that does not end must not keep the cache.
+    private let fetcher = Lock<(any Sendable)?>(nil)
 
     /// A flight that `goesOn` is not cancelled when nobody waits for it any more.
     init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], goesOn: Bool) {
         self.type = type
         self.keys = keys
-        self.tags = tags
+        self.tags = Lock(tags)
         state = Lock(FlightState(goesOn: goesOn))
     }
 
@@ -40,24 +42,31 @@ final class Flight: Sendable {
 
     /// Notes what has arrived for each key, once nobody can join any more. Returns whom to tell; nil when it has landed before.
     func land(_ arrivals: [Key: Arrival]) -> [(FlightState.Waiting, Arrival)]? {
-        let end = ending.withLock { ending in
-            defer { ending = nil }
-            return ending
-        }
-        _ = consume end
+        hold(nil)
         return state.withLock { $0.land(arrivals) }
     }
 
-    /// What is to be done if it takes too long.
-    func atTimeout(_ end: @escaping @Sendable () -> Void) {
-        ending.withLock { $0 = end }
-    }
-
-    func timeOut() {
-        ending.withLock { $0 }?()
-    }
-
     var isDeserted: Bool { state.withLock { $0.isDeserted } }
+
+    func hold(_ fetcher: (any Sendable)?) {
+        // What was held ends outside of the lock.
+        let old = self.fetcher.withLock { held in
+            defer { held = fetcher }
+            return held
+        }
+        _ = consume old
+    }
+
+    /// The fetcher that has begun it; nil when nobody wants the result any more.
+    func held<Fetcher>(by type: Fetcher.Type) -> Fetcher? {
+        fetcher.withLock { $0 } as? Fetcher
+    }
+
+    func note(tags more: [Key]) {
+        tags.withLock { $0 += more }
+    }
+
+    func hasTag(_ tag: Key) -> Bool { tags.withLock { $0.contains(tag) } }
 
     /// Says which task it is that flies.
     func begin(_ task: Task<Void, Never>, priority: TaskPriority) {
@@ -67,6 +76,7 @@ final class Flight: Sendable {
     }
 
     func cancel() {
+        hold(nil)
         state.withLock { $0.cancel() }?.cancel()
     }
 

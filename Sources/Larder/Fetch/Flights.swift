@@ -71,21 +71,40 @@ final class Flights: Sendable {
         remove(from: key) { $0 !== spared }
     }
 
-    /// Takes off the flights to all keys in a scope.
-    func divert(_ scope: ClearScope) {
-        let gone = flying.withLock { flying in
-            flying.keys.filter { scope.space == nil || scope.space == $0.namespace }.flatMap { key in
-                flying.remove(from: key) { flight in
-                    if case .tag(let tag) = scope { flight.tags.contains(tag) } else { true }
-                }
-            }
+    /// The same while a caller changes what there is for the key, in memory alone. Takes no locks of flights inside.
+    func diverting<Result>(_ key: Key, _ change: () -> Result) -> Result {
+        let (gone, result) = flying.withLock { ($0.remove(from: key) { _ in true }, change()) }
+        _ = consume gone
+        return result
+    }
+
+    func divertingAll<Result>(_ change: () -> Result) -> Result {
+        let (gone, result) = flying.withLock { flying in
+            defer { flying = [:] }
+            return (flying, change())
         }
         _ = consume gone
+        return result
+    }
+
+    /// Takes off flights to keys in a namespace, or in all: those that are wanted.
+    func divertAll(in space: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
+        // Asked for outside of the lock: who decides takes locks too.
+        let candidates = flying.withLock { flying in
+            flying.filter { space == nil || $0.key.namespace == space }
+        }
+        for (key, flights) in candidates {
+            for flight in flights where isWanted(key, flight) { divert(flight, from: key) }
+        }
+    }
+
+    private func divert(_ flight: Flight, from key: Key) {
+        remove(from: key) { $0 === flight }
     }
 
     /// Takes a flight off for all its keys.
     func takeOff(_ flight: Flight) {
-        for key in flight.keys { remove(from: key) { $0 === flight } }
+        for key in flight.keys { divert(flight, from: key) }
     }
 
     /// Leaves a seat early; the last who does so takes the flight off, unless it goes on by itself.

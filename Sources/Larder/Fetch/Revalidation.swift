@@ -14,7 +14,7 @@ public struct Revalidation<Value: Sendable>: Sendable {
     let outcome: Outcome
     var metadata: [String: String]?
     var ttl: TimeToLive?
-    var mustRevalidate = false
+    var mustRevalidate: Bool?
 
     /// There is a value; it is stored.
     ///
@@ -39,9 +39,12 @@ public struct Revalidation<Value: Sendable>: Sendable {
     ///   - metadata: Replaces that of the value; nil leaves it. It stands in journal and manifest alone: when both are lost,
     ///     the entry is found again with the metadata that its value was stored with. The same by default.
     ///   - ttl: How long it is fresh from now on. The call's life by default.
+    ///   - mustRevalidate: Whether it is never to be answered when it has expired. As it was by default; another writes the payload again.
     /// - Returns: The answer. Without a value in the cache it is an error, `.notFound`.
-    public static func notModified(metadata: [String: String]?, ttl: TimeToLive? = nil) -> Revalidation {
-        Revalidation(outcome: .notModified, metadata: metadata, ttl: ttl)
+    public static func notModified(
+        metadata: [String: String]?, ttl: TimeToLive? = nil, mustRevalidate: Bool? = nil
+    ) -> Revalidation {
+        Revalidation(outcome: .notModified, metadata: metadata, ttl: ttl, mustRevalidate: mustRevalidate)
     }
 
     /// There is no value, and the cache is to remember that.

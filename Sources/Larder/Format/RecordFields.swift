@@ -17,7 +17,7 @@ struct Fields {
     var size: Int64?
     var checksum: UInt64?
     var metadata: [String: String]?
-    var tags: [String] = []
+    var tags: [String]?
     var keptStale: Int64?
     var absent: UInt64?
     var mustRevalidate: UInt64?
@@ -43,7 +43,8 @@ struct Fields {
                 key: name, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
         case .clear:
             guard let number, let scope else { return nil }
-            return .clear(scope, number: number)
+            // What says more than this version knows may mean less than it seems to.
+            return unknown.isEmpty ? .clear(scope, number: number) : .unknown
         case .closed:
             return number.map { .closed(number: $0) }
         case nil:
@@ -66,8 +67,8 @@ struct Fields {
 
     /// What a clear is of. One of no namespace would be one of everything.
     private var scope: ClearScope? {
-        if tags.count > 1 || namespace == "" { return nil }
-        if let tag = tags.first { return .tag(Key(tag, in: space)) }
+        if namespace == "" { return nil }
+        if let tags { return tags.count == 1 ? .tag(Key(tags[0], in: space)) : nil }
         return namespace.map { .namespace(Namespace($0)) } ?? .everything
     }
 
@@ -79,7 +80,7 @@ struct Fields {
     private var traits: Attachments.Traits {
         let space = space
         return Attachments.Traits(
-            namespace: space, tags: tags.map { Key($0, in: space) }, keptStale: max(0, keptStale ?? 0),
+            namespace: space, tags: (tags ?? []).map { Key($0, in: space) }, keptStale: max(0, keptStale ?? 0),
             isAbsent: absent == 1, mustRevalidate: mustRevalidate == 1)
     }
 
@@ -88,7 +89,7 @@ struct Fields {
     }
 
     private var attachments: Attachments? {
-        let isBare = namespace == nil && tags.isEmpty && keptStale == nil && absent == nil && mustRevalidate == nil
+        let isBare = namespace == nil && tags == nil && keptStale == nil && absent == nil && mustRevalidate == nil
         return Attachments(isBare ? .init() : traits, metadata: metadata ?? [:], unknown: unknown)
     }
 

@@ -154,7 +154,9 @@ struct RecordScanner {
         return value != nil && skip(UInt8(ascii: "\""))
     }
 
-    private mutating func strings(_ value: inout [String]) -> Bool {
+    private mutating func strings(_ strings: inout [String]?) -> Bool {
+        var value: [String] = []
+        defer { strings = value }
         guard skip(UInt8(ascii: "[")) else { return false }
         if skip(UInt8(ascii: "]")) { return true }
         repeat {

@@ -155,6 +155,9 @@ struct Manifest: Sendable {
 
     func isCleared(_ row: Row) -> Bool { !cleared.isEmpty && cleared.cover(row) }
 
+    /// True when the row of a key has a tag, cleared or not.
+    func isTagged(_ key: Key, _ tag: Key) -> Bool { slot(key).map { rows[$0].tags.contains(tag) } ?? false }
+
     /// True for rows that are in no total.
     func isUncounted(_ row: Row) -> Bool { !cleared.isEmpty && cleared.number(for: row.namespace) > row.file }
 
@@ -177,15 +180,21 @@ struct Manifest: Sendable {
         isLoading = true
     }
 
-    /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns what has expired. O(n),
-    /// O(n log n) when lives end in no order.
-    mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> [Row] {
+    /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns both. O(n), O(n log n) when
+    /// lives end in no order.
+    mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> (expired: [Row], cleared: [Row]) {
         isLoading = false
         var expired: [Row] = []
+        var dead: [Row] = []
         var kept: [Row] = []
         for row in rows where row.file != 0 {
-            if cleared.cover(row) { continue }
-            if row.isOver(at: now) { expired.append(row) } else { kept.append(row) }
+            if cleared.cover(row) {
+                dead.append(row)
+            } else if row.isOver(at: now) {
+                expired.append(row)
+            } else {
+                kept.append(row)
+            }
         }
         // Made anew without them: quicker than taking them out one by one, and smaller.
         if kept.count < count {
@@ -193,7 +202,7 @@ struct Manifest: Sendable {
             for row in kept { insert(row, row.name) }
         }
         rebuildReminders()
-        return expired
+        return (expired, dead)
     }
 
     /// Returns the rows whose use the disk does not know within a minute, and counts them as saved. O(their number).

@@ -54,9 +54,12 @@ struct Shard: Sendable {
         doomed(manifest.purge(at: now, limit: limit))
     }
 
-    /// The same at the end of loading, for all rows; those that were `cleared` are forgotten.
+    /// The same at the end of loading, for all rows. Those that were `cleared` are forgotten, and what they had replaced stays dead:
+    /// it may have had other tags.
     mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> [Row] {
-        doomed(manifest.finishLoading(at: now, cleared: cleared))
+        let gone = manifest.finishLoading(at: now, cleared: cleared)
+        for row in gone.cleared { bury(row.name, row.file) }
+        return doomed(gone.expired)
     }
 
     /// Dooms the files of rows that a clearing has left, after looking at up to `limit` of all; false when there are

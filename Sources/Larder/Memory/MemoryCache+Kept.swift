@@ -1,4 +1,4 @@
-import LarderFiles
+public import LarderFiles
 
 /// What fetches do where there is no disk: values are kept beyond their expiry, and have metadata.
 extension MemoryCache {
@@ -27,5 +27,35 @@ extension MemoryCache {
             }
             return (replaced, table.takeDemand())
         }
+    }
+
+    /// Drops a value; as above.
+    func discardKept(_ key: Key) -> (wasFresh: Bool, demand: ReleaseDemand) {
+        let now = time.now
+        return table.withLock { table in
+            let wasFresh = table.discard(key, tag: MemoryKey.tag(key), at: now)
+            return (wasFresh, table.takeDemand())
+        }
+    }
+
+    /// Drops all values; as above.
+    func removeAllKept() -> ReleaseDemand {
+        table.withLock { table in
+            table.removeAll()
+            return table.takeDemand()
+        }
+    }
+
+    /// A value for who looks again when there is none: a miss is not counted.
+    @inlinable
+    func find(_ key: Key) -> Value? {
+        let tag = MemoryKey.tag(key)
+        let now = time.now
+        return table.withLock { $0.find(key, tag: tag, at: now) }
+    }
+
+    /// A miss that was found out elsewhere.
+    func countMiss() {
+        table.withLock { $0.statistics.misses &+= 1 }
     }
 }

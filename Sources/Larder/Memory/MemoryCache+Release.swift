@@ -42,13 +42,7 @@ extension MemoryCache {
     @discardableResult
     func discard(_ key: Key) -> Bool {
         let now = time.now
-        return change { table in
-            let tag = MemoryKey.tag(key)
-            guard let slot = table.slot(key, tag) else { return false }
-            let isFresh = table.slots[slot].isFresh(at: now)
-            table.drop(slot, isFresh ? .removed : .expired)
-            return isFresh
-        }
+        return change { $0.discard(key, tag: MemoryKey.tag(key), at: now) }
     }
 
     /// Tells of what waits and releases it, on this thread.

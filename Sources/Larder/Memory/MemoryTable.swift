@@ -36,22 +36,32 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Returns a fresh value and notes the use. O(1).
     @inlinable
     mutating func use(_ key: Key, tag: UInt32, at now: Timestamp) -> Value? {
+        guard let slot = useSlot(key, tag: tag, at: now) else {
+            statistics.misses &+= 1
+            return nil
+        }
+        return slots[slot].value
+    }
+
+    /// The same for who looks again when there is none: a miss is not counted.
+    @inlinable
+    mutating func find(_ key: Key, tag: UInt32, at now: Timestamp) -> Value? {
         guard let slot = useSlot(key, tag: tag, at: now) else { return nil }
         return slots[slot].value
     }
 
     /// The same with its life.
     mutating func useEntry(_ key: Key, tag: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
-        guard let slot = useSlot(key, tag: tag, at: now) else { return nil }
+        guard let slot = useSlot(key, tag: tag, at: now) else {
+            statistics.misses &+= 1
+            return nil
+        }
         return (slots[slot].value, slots[slot].life)
     }
 
     @inlinable
     mutating func useSlot(_ key: Key, tag: UInt32, at now: Timestamp) -> Int? {
-        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else {
-            statistics.misses &+= 1
-            return nil
-        }
+        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else { return nil }
         statistics.hits &+= 1
         slots[slot].used = now
         order.moveToEnd(slot)
@@ -176,6 +186,14 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         let entry = vacate(slot)
         removed.append(MemoryRemoval(entry.value, of: entry.key, cause: cause))
         statistics.note(cause)
+    }
+
+    /// Takes out what a caller wants gone; true when it was fresh.
+    mutating func discard(_ key: Key, tag: UInt32, at now: Timestamp) -> Bool {
+        guard let slot = slot(key, tag) else { return false }
+        let isFresh = slots[slot].isFresh(at: now)
+        drop(slot, isFresh ? .removed : .expired)
+        return isFresh
     }
 
     mutating func drop(_ key: Key, tag: UInt32, _ cause: RemovalCause) {

@@ -14,7 +14,8 @@ extension Store {
         do {
             removed = try disk.run(flags: .barrier) { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
-                flights.divert(scope)
+                // Afterwards: what begins before may still be given a value that goes.
+                defer { divertFlights(to: scope) }
                 return try removeAll(of: scope, in: volume)
             }
         } catch {
@@ -22,10 +23,21 @@ extension Store {
             throw error
         }
         report(CacheEvent(.cleared, of: scope, count: removed.count)) { $0.removals += removed.count }
-        takeClearedBehind(removed.count, progress)
+        let total: Int? = if case .tag = scope { nil } else { removed.count }
+        takeClearedBehind(total, progress)
         guard let failure = removed.failure else { return }
         report(failure)
         throw failure
+    }
+
+    /// Takes off the flights whose values would have to go too: those to entries with the tag, those that were given a value with it,
+    /// and those that bring one.
+    private func divertFlights(to scope: ClearScope) {
+        guard case .tag(let tag) = scope else { return flights.divertAll(in: scope.space) }
+        flights.divertAll(in: scope.space) { key, flight in
+            if flight.hasTag(tag) { return true }
+            return index.withShard(of: key) { $0.manifest.isTagged(key, tag) }
+        }
     }
 
     /// Returns the number of entries, and, where all is done but a power cut may undo it, why.
@@ -109,7 +121,7 @@ extension Store {
     }
 
     /// Takes the rows of what was cleared out and deletes their files, behind; then the tombstones.
-    private func takeClearedBehind(_ total: Int, _ progress: Progress?) {
+    private func takeClearedBehind(_ total: Int?, _ progress: Progress?) {
         let state = Lock((shard: 0, gone: 0))
         // One that has somebody to tell is never taken for another.
         chores.begin(progress == nil ? .clear : nil) { [weak self] in
@@ -117,29 +129,32 @@ extension Store {
             let shard = state.withLock { $0.shard }
             if shard == Index.shardCount {
                 unlinkTombstones()
-                if let progress { events.run { progress(total, total) } }
+                let all = total ?? state.withLock { $0.gone }
+                if let progress { events.run { progress(all, all) } }
                 return false
             }
             guard let part = clearSome(of: shard) else { return false }
             let gone = state.withLock { state in
-                state.gone += part.gone
+                state.gone += total == nil ? part.removed : part.unlinked
                 if !part.more { state.shard += 1 }
                 return state.gone
             }
-            if let progress, part.more, gone < total { events.run { progress(gone, total) } }
+            if let progress, part.more, let total, gone < total { events.run { progress(gone, total) } }
+            if let progress, part.removed > 0, total == nil { events.run { progress(gone, gone) } }
             return true
         }
     }
 
-    /// Takes a slice of rows that were cleared out of a shard, and deletes files that wait; nil once closed.
-    private func clearSome(of shard: Int) -> (more: Bool, gone: Int)? {
+    /// Takes a slice of rows that were cleared out of a shard, and deletes files that wait; nil once closed. Those of a namespace have
+    /// been counted as removed before.
+    private func clearSome(of shard: Int) -> (more: Bool, removed: Int, unlinked: Int)? {
         try? onDisk { volume throws(CacheError) in
             let (more, tagged) = index.withShard(at: shard) { shard in
                 let before = shard.manifest.count
                 return (shard.doomCleared(limit: Self.slice), before - shard.manifest.count)
             }
             tally.withLock { $0.removals += tagged }
-            return (more, more ? unlinkDoomed(in: volume, shard: shard) : 0)
+            return (more, tagged, more ? unlinkDoomed(in: volume, shard: shard) : 0)
         }
     }
 

@@ -107,9 +107,9 @@ extension Store {
                 renew(row, key, in: volume)
                 return true
             }
-            guard max(known.0, known.1, cleared) < row.file else { return false }
-            if row.isOver(at: now) {
-                // It has expired, and what it once replaced is dead with it.
+            guard max(known.0, known.1) < row.file else { return false }
+            if cleared > row.file || row.isOver(at: now) {
+                // It was removed with others or has expired, and what it once replaced is dead with it.
                 _ = commitBestEffort(.remove(key: key, number: row.file), in: volume) { index in
                     index.change(key, .expired) { shard in
                         if let old = shard.remove(key, number: row.file) { shard.doom(old.file, of: key) }

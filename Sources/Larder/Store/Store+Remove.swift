@@ -12,7 +12,8 @@ extension Store {
         do {
             removed = try changing(shard: key.shard) { volume throws(CacheError) in
                 if let flight, !flights.isFlying(flight, key) { return nil }
-                flights.divert(key, but: flight)
+                // Afterwards: what begins before may still be given the value that goes.
+                defer { flights.divert(key, but: flight) }
                 return try remove(key, in: volume)
             }
         } catch {

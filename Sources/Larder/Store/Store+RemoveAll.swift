@@ -15,7 +15,7 @@ extension Store {
             removed = try disk.run(flags: .barrier) { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
                 try unseal()
-                flights.divert(.everything)
+                defer { flights.divertAll() }
                 return try removeAll(in: volume)
             }
         } catch {

@@ -26,7 +26,7 @@ extension Store {
                 return try store(.bytes(payload), row, key, condition, promotion: promotion, in: volume)
             }
         }
-        return finish(outcome, key)
+        return finish(outcome, key, isValue: !row.isAbsent)
     }
 
     /// What a payload is when it is stored.
@@ -51,9 +51,9 @@ extension Store {
     }
 
     /// Counts and tells what was stored; true when it was.
-    func finish(_ outcome: Outcome, _ key: Key) -> Bool {
+    func finish(_ outcome: Outcome, _ key: Key, isValue: Bool = true) -> Bool {
         guard case .stored(let replaced) = outcome else { return false }
-        tally.withLock { $0.stores += 1 }
+        if isValue { tally.withLock { $0.stores += 1 } }
         enforceAfterStoring()
         guard replaced != nil else { return true }
         unlinkSomeBehind(shard: key.shard)

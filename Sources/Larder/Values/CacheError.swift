@@ -71,6 +71,10 @@ extension CacheError {
         CacheError(code: .unencodable, message: "The value cannot be encoded: \(error).")
     }
 
+    static func timedOut(_ timeout: Duration) -> CacheError {
+        CacheError(code: .timedOut, message: "The fetch took longer than \(timeout).")
+    }
+
     static func notFound(_ key: Key) -> CacheError {
         CacheError(code: .notFound, message: "There is no value for the key \"\(key.text.prefix(100))\".")
     }

@@ -86,6 +86,14 @@ struct AbsentTests {
         #expect(calls.withLock { $0 } == 3)
     }
 
+    @Test("a value that is not kept ends it", arguments: Tiers.allCases)
+    func ended(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
+        #expect(try await cache.optionalValue(forKey: "k", absentTTL: .hours(1)) { nil } == nil)
+        #expect(try await cache.value(forKey: "k", ttl: .seconds(0), policy: .reload) { "v" } == "v")
+        #expect(try await cache.optionalValue(forKey: "k") { "w" } == "w")
+    }
+
     @Test("it survives restarts and the loss of the index, expires there too, and obeys limits")
     func onDisk() async throws {
         var world = World {
@@ -108,13 +116,17 @@ struct AbsentTests {
             #expect(disk.count == 1 && disk.size == 0)
             disk.checkInvariants()
         }
+        #expect(disk.statistics.stores == 0, "it is no value")
         for number in 0..<30 { try disk.namespace("n").setString("v", forKey: "\(number)") }
         disk.settle()
+        let asked = Lock(0)
         let evicted = try await Cache<String>(disk: disk, namespace: "n").optionalValue(
             forKey: "k", absentTTL: .seconds(50)
-        ) { nil }
-        #expect(evicted == nil)
-        #expect(disk.statistics.evictions.count > 0)
+        ) {
+            asked.withLock { $0 += 1 }
+            return nil
+        }
+        #expect(evicted == nil && asked.withLock { $0 } == 1, "the least recently used goes, whatever it is")
         world.clock.advance(by: .seconds(100))
         let later = try await Cache<String>(disk: disk, namespace: "n").optionalValue(forKey: "k") { "fetched" }
         #expect(later == "fetched")

@@ -228,10 +228,11 @@ struct FetchPolicyTests {
         await source.answer("old")
         #expect(try await first.value == "old")
         world.clock.advance(by: .seconds(20))
+        let timers = world.clock.scheduledCount
         let hurried = call()
         let cancelled = call()
         await until("they wait") { cache.statistics.fetches.joined == 1 && source.begun == 2 }
-        await until("the timeouts are set") { world.clock.scheduledCount >= 2 }
+        await until("the timeouts are set") { world.clock.scheduledCount == timers + 2 }
         world.clock.advance(by: .milliseconds(999))
         #expect(cache.statistics.fetches.staleAnswers == 0)
         cancelled.cancel()
@@ -276,6 +277,26 @@ struct FetchPolicyTests {
         #expect(try await second.value == "new")
         #expect(cache.statistics.fetches.failed == 2)
         await hung.answer("late")
+    }
+
+    @Test("who joins a fetch waits no longer than he wants to")
+    func joinersTimeout() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        let source = Source()
+        let patient = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("it is asked") { source.begun == 1 }
+        let timers = world.clock.scheduledCount
+        let hurried = begin {
+            try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(.seconds(1))) { "not fetched" }
+        }
+        await until("the timeout is set") { world.clock.scheduledCount == timers + 1 }
+        world.clock.advance(by: .seconds(1))
+        let failure = await hurried.failure as? CacheError
+        #expect(failure?.code == .timedOut)
+        #expect(cache.statistics.fetches.failed == 0, "the fetch goes on for the other")
+        await source.answer("v")
+        #expect(try await patient.value == "v")
     }
 
     @Test("after a failure the source is left alone for a while, where something stale can be answered")
@@ -389,6 +410,9 @@ struct FetchPolicyTests {
                 }
             }
             #expect(policy.jittered(.forever, from: now) { $0.upperBound } == .forever)
+            let longest = Life(expires: Timestamp(milliseconds: .max - 1), ttl: .max - 1)
+            let cut = policy.jittered(longest, from: Timestamp(milliseconds: 0)) { $0.upperBound }
+            #expect(cut.expires.milliseconds >= 1)
         }
         #expect(FetchPolicy.whenMissingOrExpired.jitter(-3).jitter == 0)
         #expect(FetchPolicy.whenMissingOrExpired.jitter(3).jitter == 1)
@@ -409,6 +433,8 @@ struct FetchPolicyTests {
             after: expiry, revalidates: false, defaultTTL: .default)
         var row = RecordTests.row
         row.attachments = Attachments(.init(keptStale: kept))
+        #expect(kept == Life.unlimited && row.keptUntil.milliseconds == Life.unlimited)
+        row.life = Life(expires: now, ttl: 1)
         #expect(row.keptUntil.milliseconds == Life.unlimited)
     }
 }

@@ -173,6 +173,152 @@ struct RevalidationTests {
         #expect(entry.metadata["etag"] == (isNotModified ? "1" : "2") && entry.tags == ["t"])
     }
 
+    /// What others do meanwhile to an entry with the tag "t".
+    enum Meanwhile: CaseIterable, Sendable {
+        case remove, tag, namespace, everything, noLife
+
+        func run(_ disk: DiskCache) throws {
+            let space = disk.namespace("n")
+            switch self {
+            case .remove: try space.removeValue(forKey: "k")
+            case .tag: try space.removeAll(tagged: "t")
+            case .namespace: try space.removeAll()
+            case .everything: try disk.removeAll()
+            case .noLife: try space.setTimeToLive(.seconds(0), forKey: "k")
+            }
+        }
+    }
+
+    @Test(
+        "removed while it was asked about, it does not come back, whatever tags the call has",
+        arguments: Meanwhile.allCases, [true, false])
+    func removedMeanwhile(_ change: Meanwhile, _ isNotModified: Bool) async throws {
+        for tags in [[], ["t"], ["u"]] {
+            let disk = try World { $0.sweepInterval = nil }.open()
+            let cache = Cache<String>(disk: disk, namespace: "n")
+            try await cache.setValue("old", forKey: "k", tags: ["t"])
+            let source = HandDrivenSource<Revalidation<String>>()
+            let caller = begin {
+                try await cache.value(forKey: "k", tags: tags, policy: .reload) { _ in try await source.fetch() }
+            }
+            await until("it is asked") { source.begun == 1 }
+            try change.run(disk)
+            await source.answer(isNotModified ? .notModified : .modified("from before the removal"))
+            _ = try await caller.value
+            #expect(await cache.value(forKey: "k") == nil, "with \(tags)")
+            #expect(disk.namespace("n").keys() == [])
+        }
+    }
+
+    @Test("removed while it was read for the fetch, it does not come back", arguments: Meanwhile.allCases)
+    func removedWhileRead(_ change: Meanwhile) async throws {
+        let handles = try CoherenceTests.Handles(World { $0.sweepInterval = nil })
+        let (cache, disk) = (handles.first, handles.disk)
+        try await cache.setValue("old", forKey: "k", tags: ["t"])
+        // The payload has been read, and is being decoded.
+        handles.seam.interrupt { try? change.run(disk) }
+        let value = try await cache.value(forKey: "k", policy: .reload) { cached in
+            cached == nil ? .modified("new") : .notModified
+        }
+        #expect(["old", "new"].contains(value))
+        #expect(await cache.value(forKey: "k") != "old")
+    }
+
+    @Test("given the value in the middle of its removal, a fetch does not bring it back")
+    func amidRemoval() async throws {
+        var world = World { $0.sweepInterval = nil }
+        let first = try world.open()
+        try first.namespace("n").setString("old", forKey: "k")
+        try first.close()
+        world.restart()
+        // The first change of a session waits for the journal; it is held up there.
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        let source = HandDrivenSource<Revalidation<String>>()
+        let (isHeld, isFree, isRemoved) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), Lock(false))
+        Thread.detachNewThread {
+            disk.store.info.sync {
+                isHeld.signal()
+                isFree.wait()
+            }
+        }
+        Thread.detachNewThread {
+            isHeld.wait()
+            isHeld.signal()
+            _ = try? disk.namespace("n").removeValue(forKey: "k")
+            isRemoved.withLock { $0 = true }
+        }
+        for _ in 0..<20_000 { await Task.yield() }
+        let given = Lock<String?>(nil)
+        let caller = begin {
+            try await cache.value(forKey: "k", policy: .reload) { cached in
+                given.withLock { $0 = cached?.value }
+                return try await source.fetch()
+            }
+        }
+        await until("it is asked") { source.begun == 1 }
+        #expect(given.withLock { $0 } == "old")
+        isFree.signal()
+        await until("it is removed") { isRemoved.withLock { $0 } }
+        await source.answer(.notModified)
+        #expect(try await caller.value == "old")
+        #expect(await cache.value(forKey: "k") == nil)
+    }
+
+    @Test("with other tags, or where it must be revalidated from now on, it is kept so", arguments: Tiers.allCases)
+    func changed(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let policy = FetchPolicy.reload.staleIfError(for: .forever)
+        _ = try await cache.value(forKey: "k", tags: ["t"], policy: policy) { _ in
+            .modified("v", metadata: ["etag": "1"])
+        }
+        let strict = try await cache.value(forKey: "k", ttl: .seconds(10), tags: ["u"], policy: policy) { _ in
+            .notModified(metadata: nil, mustRevalidate: true)
+        }
+        #expect(strict == "v")
+        if tiers != .memoryAlone {
+            let entry = try #require(await cache.entry(forKey: "k"))
+            #expect(entry.tags == ["u"] && entry.metadata == ["etag": "1"])
+            try await cache.removeAll(tagged: "t")
+            #expect(await cache.value(forKey: "k") == "v")
+        }
+        world.clock.advance(by: .seconds(10))
+        await #expect(throws: SourceFailure.self) {
+            try await cache.value(forKey: "k", policy: policy) { throw SourceFailure() }
+        }
+        try await cache.removeAll(tagged: "u")
+        let given = try await cache.value(forKey: "k") { cached in .modified(cached?.value ?? "nothing") }
+        #expect(given == "nothing")
+    }
+
+    @Test(
+        "renewed until a date, it is as old as its renewal, and not fetched early all the time",
+        arguments: Tiers.allCases)
+    func untilDate(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let calls = Lock(0)
+        @Sendable func value() async throws -> Lookup<String> {
+            try await cache.lookup(forKey: "k", policy: .whenMissingOrExpired.earlyRefresh(after: 0.8)) { cached in
+                calls.withLock { $0 += 1 }
+                let ttl = TimeToLive.until(world.clock.date + 100)
+                return cached == nil ? .modified("v", ttl: ttl) : .notModified(metadata: nil, ttl: ttl)
+            }
+        }
+        for _ in 0..<6 {
+            _ = try await value()
+            world.clock.advance(by: .seconds(100))
+        }
+        _ = try await value()
+        let before = calls.withLock { $0 }
+        for _ in 0..<10 {
+            #expect(try await value().age == .zero)
+            await until("nothing is under way") { cache.front.flights.count == 0 }
+        }
+        #expect(calls.withLock { $0 } == before)
+    }
+
     @Test("removed or set while it was asked about, it is not renewed", arguments: [true, false])
     func removed(_ isSet: Bool) async throws {
         let world = World { $0.sweepInterval = nil }

@@ -193,7 +193,7 @@ struct SingleFlightTests {
 
     /// What others do to the key while a fetch is under way.
     enum Meanwhile: CaseIterable, Sendable {
-        case set, remove, removeAll, removeNothing, bareSet, bareRemove, bareRemoveAll, otherType, tag
+        case set, remove, removeAll, removeNothing, bareSet, bareRemove, bareRemoveAll, otherType, tag, noLife
     }
 
     @Test("what is set or removed while a fetch is under way is not overwritten by it", arguments: Meanwhile.allCases)
@@ -222,6 +222,7 @@ struct SingleFlightTests {
             #expect(try await other.value(forKey: "k") { 5 } == 5)
             left = "5"
         case .tag: try await cache.removeAll(tagged: "t")
+        case .noLife: try await cache.setTimeToLive(.seconds(0), forKey: "k")
         }
         let late = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
         await source.answer("fetched")
@@ -240,7 +241,7 @@ struct SingleFlightTests {
 
     @Test(
         "without a disk too, what is set or removed meanwhile is not overwritten",
-        arguments: ["set", "remove", "all", "tag"])
+        arguments: ["set", "remove", "all", "tag", "no life"])
     func meanwhileInMemory(_ change: String) async throws {
         let cache: Cache<String> = try Tiers.memoryAlone.cache(in: World())
         let source = Source()
@@ -250,6 +251,7 @@ struct SingleFlightTests {
         case "set": try await cache.setValue("mine", forKey: "k")
         case "remove": try await cache.removeValue(forKey: "k")
         case "all": try await cache.removeAll()
+        case "no life": try await cache.setTimeToLive(.seconds(0), forKey: "k")
         default: try await cache.removeAll(tagged: "t")
         }
         await source.answer("fetched")
@@ -348,6 +350,52 @@ struct SingleFlightTests {
         }
     }
 
+    @Test("a reload that joins a flight which finds the value in the cache fetches all the same")
+    func reloadJoining() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let (gate, decodings) = (DispatchSemaphore(value: 0), Lock(0))
+        let coder = Coder<String> {
+            Data($0.utf8)
+        } decode: { data in
+            decodings.withLock { $0 += 1 }
+            gate.wait()
+            return String(decoding: data, as: UTF8.self)
+        }
+        var configuration = Cache<String>.Configuration()
+        configuration.memory = nil
+        let cache = Cache(disk: try world.open(), namespace: "n", coder: coder, configuration: configuration)
+        try await cache.setValue("b", forKey: "b")
+        // It is going to look for "a", which comes while it decodes "b".
+        let batch = begin { try await cache.values(forKeys: ["a", "b"]) { _ in ["a": "batch"] } }
+        await until("b is decoded") { decodings.withLock { $0 } == 1 }
+        try await cache.setValue("set", forKey: "a")
+        gate.signal()
+        await until("a is decoded") { decodings.withLock { $0 } == 2 }
+        let reload = begin { try await cache.lookup(forKey: "a", policy: .reload) { "reloaded" } }
+        let reloads = begin { try await cache.values(forKeys: ["a"], policy: .reload) { _ in ["a": "reloaded too"] } }
+        await until("they have joined") { cache.statistics.fetches.joined == 2 }
+        gate.signal()
+        for _ in 0..<10 { gate.signal() }
+        let found = try await reload.value
+        #expect(found.source == .fetched && found.value.hasPrefix("reloaded"))
+        #expect(try await reloads.value["a"]?.hasPrefix("reloaded") == true)
+        #expect(try await batch.value == ["a": "set", "b": "b"])
+    }
+
+    @Test("one read is one miss, in each tier that it misses")
+    func misses() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        try disk.namespace("n").setString("v", forKey: "k")
+        #expect(try await cache.value(forKey: "k") { "w" } == "v")
+        #expect(cache.statistics.memory?.misses == 1 && cache.statistics.diskHits == 1 && cache.statistics.misses == 0)
+        #expect(try await cache.value(forKey: "l") { "w" } == "w")
+        #expect(cache.statistics.memory?.misses == 2 && cache.statistics.misses == 1)
+        #expect(try await cache.value(forKey: "l") { "w" } == "w")
+        #expect(cache.statistics.memoryHits == 1 && cache.statistics.memory?.misses == 2)
+    }
+
     @Test("a caller of higher priority raises that of the fetch")
     func priority() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
@@ -368,27 +416,24 @@ struct SingleFlightTests {
         #expect(seen.withLock { $0 } == .high)
     }
 
-    @Test("a cache that is gone ends no fetch that others wait for; and no fetch, and no timeout, keeps a cache")
-    func lifetime() async throws {
+    @Test("a fetch that never ends and that nobody wants keeps no directory open", arguments: [true, false])
+    func deserted(_ isTimedOut: Bool) async throws {
         let world = World { $0.sweepInterval = nil }
-        let source = Source()
-        var cache: Cache<String>? = try Tiers.both.cache(in: world)
-        weak let weakCache = cache
-        weak let store = cache?.disk?.store
-        let fetcher = try #require(cache?.fetcher)
-        let order = FetchOrder(
-            ttl: .default, tags: [],
-            policy: .staleIfError(for: .days(1)).hardTimeout(.seconds(60)).softTimeout(.seconds(9)))
-        let request = FetchRequest<String>(key: fetcher.front.key("k"), order: order) { _ in
-            .modified(try await source.fetch())
+        let source = Source(isDeaf: true)
+        weak var store: Store?
+        do {
+            let cache: Cache<String> = try Tiers.both.cache(in: world)
+            store = cache.disk?.store
+            let policy = FetchPolicy.whenMissingOrExpired.hardTimeout(.seconds(5))
+            let call = begin { [cache] in
+                try await cache.value(forKey: "k", policy: policy) { try await source.fetch() }
+            }
+            await until("the fetch has begun") { source.begun == 1 }
+            if isTimedOut { world.clock.advance(by: .seconds(5)) } else { call.cancel() }
+            _ = await call.result
         }
-        let caller = begin { try await fetcher.existing(request).value }
-        await until("the fetch has begun") { source.begun == 1 }
-        cache = nil
-        #expect(weakCache == nil)
-        await source.answer("v")
-        #expect(try await caller.value == "v")
-        #expect(store != nil, "the test itself has it")
+        await until("the directory is closed") { store == nil }
+        await source.answer("too late")
     }
 
     @Test("a timeout that is still to come keeps no directory open")

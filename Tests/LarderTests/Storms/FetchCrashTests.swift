@@ -46,6 +46,10 @@ struct FetchCrashTests {
         Step(name: "absent where a value was", after: ["e": "absent"]) { cache, _ in
             _ = try await cache.optionalValue(forKey: "e", absentTTL: .days(9), policy: .reload) { nil }
         },
+        Step(name: "set without, then with a tag", after: ["b": "b2"]) { cache, _ in
+            try await cache.setValue("b1", forKey: "b", ttl: .days(9))
+            try await cache.setValue("b2", forKey: "b", ttl: .days(9), tags: ["t"])
+        },
         Step(name: "remove a tag", after: ["a": nil, "b": nil, "c": nil]) { cache, _ in
             try await cache.removeAll(tagged: "t")
         },
@@ -99,6 +103,7 @@ struct FetchCrashTests {
         // An absence may be on its way in or out within a step that removes it.
         var between = before
         between["c"] = pending?.name == "remove an absence" ? "absent" : before["c"]
+        if pending?.name == "set without, then with a tag" { between["b"] = "b1" }
         // Killed inside the write of a life, and its record lost too: a torn life counts as expired.
         if pending?.name == "revalidate", isJournalLost { between["a"] = nil }
         let found = await Self.known(cache)

@@ -1,0 +1,143 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// A database, a cache before it, a writer who changes the one and removes from the other, and readers: once a removal has
+/// returned, nobody gets what was there before it.
+@Suite("A storm of fetches and removals")
+struct FetchStormTests {
+    /// The versions of some records, and those that every reader has to see at least.
+    final class Database: Sendable {
+        struct State {
+            var versions: [String: Int] = [:]
+            var least: [String: Int] = [:]
+        }
+
+        private let state = Lock(State())
+
+        func version(_ key: String) -> Int { state.withLock { $0.versions[key] ?? 0 } }
+        func least(_ key: String) -> Int { state.withLock { $0.least[key] ?? 0 } }
+
+        func change(_ key: String) -> Int {
+            state.withLock { state in
+                state.versions[key, default: 0] += 1
+                return state.versions[key] ?? 0
+            }
+        }
+
+        /// From now on every reader has to see it.
+        func publish(_ key: String, _ version: Int) {
+            state.withLock { $0.least[key] = version }
+        }
+    }
+
+    static let keys = ["a", "b", "c"]
+
+    static func read(_ cache: Cache<Int>, _ key: String, _ database: Database, how: Int) async throws -> Int? {
+        @Sendable func fetch() async -> Int {
+            let version = database.version(key)
+            // The longer a fetch is under way with what it has read, the more may happen.
+            for _ in 0..<version % 7 { await Task.yield() }
+            return version
+        }
+        let policies: [FetchPolicy] = [
+            .whenMissingOrExpired, .reload, .whenMissingOrExpired.earlyRefresh(after: 0),
+            .staleWhileRevalidate(for: .days(1)), .staleIfError(for: .days(1)),
+        ]
+        let policy = policies[how % policies.count]
+        switch how % 4 {
+        case 0: return try await cache.value(forKey: key, tags: ["all"], policy: policy) { await fetch() }
+        case 1:
+            return try await cache.value(forKey: key, tags: ["all"], policy: policy) { cached in
+                let version = await fetch()
+                return cached?.value == version ? .notModified : .modified(version)
+            }
+        case 2:
+            return try await cache.values(forKeys: [key], tags: ["all"], policy: policy) { _ in [key: await fetch()] }[
+                key]
+        default: return try await cache.optionalValue(forKey: key, tags: ["all"], policy: policy) { await fetch() }
+        }
+    }
+
+    static func remove(_ cache: Cache<Int>, _ key: String, how: Int) async throws {
+        switch how % 5 {
+        case 0, 1: try await cache.removeValue(forKey: key)
+        case 2: try await cache.removeAll(tagged: "all")
+        case 3: try await cache.removeAll()
+        default: try await cache.setTimeToLive(.seconds(0), forKey: key)
+        }
+    }
+
+    @Test("once a removal has returned, nobody gets what was there before it", arguments: Tiers.allCases)
+    func removed(_ tiers: Tiers) async throws {
+        let cache = try tiers.cache(of: Int.self, in: World { $0.sweepInterval = nil })
+        let database = Database()
+        let (changes, readers) = (3_000, 4)
+        let isOver = Lock(false)
+        let reads = try await withThrowingTaskGroup { group in
+            group.addTask {
+                for number in 0..<changes {
+                    let key = Self.keys[number % 3]
+                    let version = database.change(key)
+                    try await Self.remove(cache, key, how: number / 3)
+                    database.publish(key, version)
+                    await Task.yield()
+                }
+                isOver.withLock { $0 = true }
+                return 0
+            }
+            for reader in 0..<readers {
+                group.addTask {
+                    var reads = 0
+                    while !isOver.withLock({ $0 }) {
+                        let key = Self.keys[reads % 3]
+                        let least = database.least(key)
+                        let found = try await Self.read(cache, key, database, how: reads / 3 + reader)
+                        #expect(found ?? -1 >= least, "\(key), read \(reads) of reader \(reader)")
+                        reads += 1
+                    }
+                    return reads
+                }
+            }
+            return try await group.reduce(0, +)
+        }
+        await until("nothing is under way") { cache.front.flights.count == 0 }
+        for key in Self.keys {
+            let last = try await cache.value(forKey: key) { database.version(key) }
+            #expect(last == database.version(key))
+        }
+        cache.disk?.checkInvariants()
+        print("fetch storm, \(tiers): \(changes) changes, \(reads) reads, \(cache.statistics.fetches)")
+    }
+
+    @Test("what is set stays, whatever is under way", arguments: Tiers.allCases)
+    func set(_ tiers: Tiers) async throws {
+        let cache = try tiers.cache(of: Int.self, in: World { $0.sweepInterval = nil })
+        let isOver = Lock(false)
+        try await withThrowingTaskGroup { group in
+            group.addTask {
+                for number in 1...1_000 {
+                    try await cache.setValue(number, forKey: "k")
+                    // Fetches say that what they were given is right: nothing else can be there.
+                    let found = await cache.value(forKey: "k")
+                    #expect(found == number)
+                }
+                isOver.withLock { $0 = true }
+            }
+            for reader in 0..<3 {
+                group.addTask {
+                    while !isOver.withLock({ $0 }) {
+                        _ = try await cache.value(forKey: "k", policy: .reload) { cached in
+                            for _ in 0..<reader { await Task.yield() }
+                            return cached == nil ? .modified(0, ttl: .seconds(0)) : .notModified
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+}
