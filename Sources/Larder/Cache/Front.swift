@@ -76,6 +76,12 @@ struct Usable<Value: Sendable>: Sendable {
     let source: ValueSource
     /// That on disk; nil without a disk tier.
     var row: Row?
+
+    /// What a fetch is given of it.
+    var cached: CachedValue<Value> {
+        let expires = life.expires.milliseconds == Life.unlimited ? nil : life.expires.date
+        return CachedValue(value: value, metadata: metadata, storedAt: stored.date, expiresAt: expires)
+    }
 }
 
 /// How what a fetch has brought is to be kept.

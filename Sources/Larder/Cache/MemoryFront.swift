@@ -4,7 +4,7 @@ import LarderFiles
 struct MemoryFront<Value: Sendable>: Front {
     let memory: MemoryCache<String, Value>
     let events: EventCenter
-    let flights: Flights
+    let flights = Flights()
     let counts = Lock(FrontCounts())
     /// Keys that have no value, as fetches have found out.
     private let absences: MemoryCache<String, Bool>
@@ -12,7 +12,6 @@ struct MemoryFront<Value: Sendable>: Front {
     init(_ memory: MemoryCache<String, Value>, events: EventCenter) {
         self.memory = memory
         self.events = events
-        flights = Flights(clock: memory.time.clock)
         var configuration = MemoryCache<String, Bool>.Configuration()
         configuration.countLimit = memory.configuration.countLimit
         configuration.sweepInterval = memory.configuration.sweepInterval

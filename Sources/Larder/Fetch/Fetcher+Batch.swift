@@ -68,7 +68,7 @@ extension Fetcher {
     }
 
     private static func fly(_ flight: Flight, _ order: FetchOrder, _ fetch: Fetch) async {
-        guard let arrived = await flight.held(by: Self.self)?.prepare(flight, order) else { return }
+        guard let arrived = await flight.owner(Self.self)?.prepare(flight, order) else { return }
         let missing = flight.keys.filter { arrived[$0] == nil }
         let brought: Result<[String: Value], any Error>
         do {
@@ -76,7 +76,7 @@ extension Fetcher {
         } catch {
             brought = .failure(error)
         }
-        await flight.held(by: Self.self)?.arrive(brought, missing, arrived, flight, order)
+        await flight.owner(Self.self)?.arrive(brought, missing, arrived, flight, order)
     }
 
     /// Looks once more for each key.

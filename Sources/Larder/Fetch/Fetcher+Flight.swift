@@ -11,7 +11,7 @@ extension Fetcher {
         flight.hold(self)
         if let hardTimeout = policy.hardTimeout {
             front.clock.schedule(after: hardTimeout) { [weak flight] in
-                guard let flight, let fetcher = flight.held(by: Self.self) else { return }
+                guard let flight, let fetcher = flight.owner(Self.self) else { return }
                 fetcher.land(flight, policy) { _ in .failed(CacheError.timedOut(hardTimeout)) }
                 flight.cancel()
             }
@@ -31,6 +31,8 @@ extension Fetcher {
     }
 
     private func note(_ arrivals: [Key: Arrival], _ policy: FetchPolicy) {
+        let now = front.clock.now
+        let end = policy.retryThrottle.map { now.advanced(byMilliseconds: $0.milliseconds) }
         var failed: [Key] = []
         var failure: (any Error)?
         for (key, arrival) in arrivals {
@@ -40,7 +42,7 @@ extension Fetcher {
             }
             failed.append(key)
             failure = error
-            front.flights.noteFailure(of: key, throttle: policy.retryThrottle)
+            if let end { front.flights.noteFailure(of: key, until: end, at: now) }
         }
         guard let failure else { return }
         front.counts.withLock { $0.fetches.failed += 1 }
@@ -48,24 +50,28 @@ extension Fetcher {
     }
 
     private static func fly(_ flight: Flight, _ request: FetchRequest<Value>) async {
-        guard let prepared = await flight.held(by: Self.self)?.prepare(flight, request) else { return }
+        guard case .fetch(let known)? = await flight.owner(Self.self)?.prepare(flight, request) else { return }
         let answer: Result<Revalidation<Value>, any Error>
         do {
-            answer = .success(try await request.fetch(prepared.known.map { CachedValue($0) }))
+            answer = .success(try await request.fetch(known?.cached))
         } catch {
             answer = .failure(error)
         }
-        await flight.held(by: Self.self)?.arrive(answer, prepared.known, flight, request)
+        await flight.owner(Self.self)?.arrive(answer, known, flight, request)
     }
 
-    /// Looks once more, and finds what the fetch is to be given; nil when there is no need to fetch.
-    private func prepare(
-        _ flight: Flight, _ request: FetchRequest<Value>
-    ) async -> (known: Usable<Value>?, Void)? {
+    private enum Preparation {
+        /// There is no need to fetch any more, and everybody has been told.
+        case landed
+        /// The fetch is to be given what is known, if it has asked for it.
+        case fetch(Usable<Value>?)
+    }
+
+    private func prepare(_ flight: Flight, _ request: FetchRequest<Value>) async -> Preparation {
         let key = request.key
         if let arrival = await arrivedMeanwhile(key, request.order.policy) {
             land(flight, request.order.policy) { _ in arrival }
-            return nil
+            return .landed
         }
         var known = request.order.revalidates ? await front.usable(key) : nil
         if let row = known?.row {
@@ -74,7 +80,7 @@ extension Fetcher {
             if !front.isCurrent(row, key) { known = nil }
         }
         front.counts.withLock { $0.fetches.begun += 1 }
-        return (known, ())
+        return .fetch(known)
     }
 
     private func arrive(
@@ -109,32 +115,18 @@ extension Fetcher {
     ) async -> Arrival {
         let now = front.clock.now
         let terms = terms(of: answer, order, at: now)
+        if terms == nil { await front.discard(key, from: flight) }
         let life = MemoryLife(begun: now, expires: terms?.life.expires ?? now)
         switch answer.outcome {
         case .modified(let value):
-            if let terms {
-                await front.keep(value, key, terms, from: flight)
-            } else {
-                await front.discard(key, from: flight)
-            }
+            if let terms { await front.keep(value, key, terms, from: flight) }
             return .found(Lookup(value, from: .fetched, life: life, at: now, isStale: false))
         case .notModified:
-            guard let known else {
-                let message = "A fetch calls a value not modified that the cache does not have."
-                return .failed(CacheError(code: .notFound, message: message))
-            }
-            if let terms {
-                await front.renew(known, key, terms, from: flight)
-            } else {
-                await front.discard(key, from: flight)
-            }
+            guard let known else { return .failed(CacheError.nothingToRevalidate) }
+            if let terms { await front.renew(known, key, terms, from: flight) }
             return .found(Lookup(known.value, from: .revalidated, life: life, at: now, isStale: false))
         case .absent:
-            if let terms {
-                await front.keepAbsence(key, terms, from: flight)
-            } else {
-                await front.discard(key, from: flight)
-            }
+            if let terms { await front.keepAbsence(key, terms, from: flight) }
             return .absent
         }
     }

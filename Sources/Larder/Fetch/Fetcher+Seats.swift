@@ -54,8 +54,9 @@ extension Fetcher {
 
     /// Fetches new values for which nobody waits, but for those that are under way, or have failed a short time ago.
     func refreshBehind(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight) -> Void) {
+        let now = front.clock.now
         let isThrottled = order.policy.retryThrottle != nil
-        let due = isThrottled ? keys.filter { !front.flights.hasFailed($0) } : keys
+        let due = isThrottled ? keys.filter { !front.flights.hasFailed($0, at: now) } : keys
         let new = front.flights.depart(due, of: type) {
             Flight(of: type, to: $0, tags: order.tags, goesOn: true)
         }

@@ -72,7 +72,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         case .missing, .stale: front.countMiss()
         }
         if let stale = await staleValue(.revalidating, key, order) { return .enough(stale, isAging: true) }
-        if order.policy.retryThrottle != nil, front.flights.hasFailed(key),
+        if order.policy.retryThrottle != nil, front.flights.hasFailed(key, at: front.clock.now),
             let stale = await staleValue(.failed, key, order)
         {
             return .enough(stale, isAging: false)

@@ -64,11 +64,4 @@ public struct CachedValue<Value: Sendable>: Sendable {
     public let storedAt: Date
     /// When it expires, or has expired; nil: never.
     public let expiresAt: Date?
-
-    init(_ usable: Usable<Value>) {
-        value = usable.value
-        metadata = usable.metadata
-        storedAt = usable.stored.date
-        expiresAt = usable.life.expires.milliseconds == Life.unlimited ? nil : usable.life.expires.date
-    }
 }

@@ -24,7 +24,7 @@ final class Store: Sendable {
     let index: Index
     let events = EventCenter()
     let lane = DiskLane()
-    let flights: Flights
+    let flights = Flights()
     let pool = AttachmentsPool()
     let chores = Chores()
     let disk = DispatchQueue(label: "larder.disk", attributes: .concurrent)
@@ -65,7 +65,6 @@ final class Store: Sendable {
         self.clock = clock
         self.settings = settings
         self.path = path
-        flights = Flights(clock: clock)
         index = Index(loaded.shards, keepsOrder: !settings.limits.areNone)
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
         reconciliation = Lock(loaded.reconciliation)

@@ -75,6 +75,10 @@ extension CacheError {
         CacheError(code: .timedOut, message: "The fetch took longer than \(timeout).")
     }
 
+    static var nothingToRevalidate: CacheError {
+        CacheError(code: .notFound, message: "A fetch calls a value not modified that the cache does not have.")
+    }
+
     static func notFound(_ key: Key) -> CacheError {
         CacheError(code: .notFound, message: "There is no value for the key \"\(key.text.prefix(100))\".")
     }

@@ -340,6 +340,23 @@ struct FetchPolicyTests {
         #expect(calls.withLock { $0 } == 8)
     }
 
+    @Test("failures are kept in mind while they last, and never more than so many")
+    func failures() {
+        var log = FailureLog()
+        let now = Timestamp(milliseconds: 1_000)
+        for number in 0..<3 * FailureLog.most {
+            log.note(Key("\(number)"), until: now.advanced(byMilliseconds: number.isMultiple(of: 3) ? 100 : 1), at: now)
+            #expect(log.count <= FailureLog.most)
+            #expect(log.has(Key("\(number)"), at: now))
+        }
+        let last = Key("\(3 * FailureLog.most - 3)")
+        #expect(
+            log.has(last, at: now.advanced(byMilliseconds: 99)) && !log.has(last, at: now.advanced(byMilliseconds: 100))
+        )
+        log.remove(last)
+        #expect(!log.has(last, at: now))
+    }
+
     @Test("early refresh: a value is fetched again behind before it expires", arguments: Tiers.allCases)
     func earlyRefresh(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }

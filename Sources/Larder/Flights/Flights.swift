@@ -6,19 +6,7 @@ import LarderFiles
 /// flight or times it out, takes it off: it can overwrite nothing any more, and who comes later starts another.
 final class Flights: Sendable {
     private let flying = Lock<[Key: [Flight]]>([:])
-    /// Keys whose last fetch has failed, for as long as that is a reason not to try again.
-    private let failures: MemoryCache<Key, Bool>
-
-    /// Failures that are kept in mind.
-    private static let mostFailures = 10_000
-
-    init(clock: any Clock) {
-        var configuration = MemoryCache<Key, Bool>.Configuration()
-        configuration.countLimit = Self.mostFailures
-        configuration.sweepInterval = nil
-        configuration.release = .inline
-        failures = MemoryCache(configuration: configuration, clock: clock)
-    }
+    private let failures = Lock(FailureLog())
 
     /// Joins the flights to some keys that are under way, and puts one more on its way to those that have none, which `make` returns.
     /// Returns a seat for each key, and the flight that is to be begun.
@@ -71,7 +59,7 @@ final class Flights: Sendable {
         remove(from: key) { $0 !== spared }
     }
 
-    /// The same while a caller changes what there is for the key, in memory alone. Takes no locks of flights inside.
+    /// The same while what there is for the key is changed in memory alone: in one piece, in the lock of the flights.
     func diverting<Result>(_ key: Key, _ change: () -> Result) -> Result {
         let (gone, result) = flying.withLock { ($0.remove(from: key) { _ in true }, change()) }
         _ = consume gone
@@ -129,16 +117,18 @@ final class Flights: Sendable {
     /// For tests.
     var count: Int { flying.withLock { $0.values.reduce(0) { $0 + $1.count } } }
 
-    /// Notes that a fetch has failed, and for how long that is a reason not to try again; nil: not at all.
-    func noteFailure(of key: Key, throttle: Duration?) {
-        if let throttle { failures.setValue(true, forKey: key, ttl: TimeToLive(throttle)) }
+    /// Notes that a fetch has failed, and for how long that is a reason not to try again.
+    func noteFailure(of key: Key, until end: Timestamp, at now: Timestamp) {
+        failures.withLock { $0.note(key, until: end, at: now) }
     }
 
     func noteSuccess(of key: Key) {
-        if failures.count > 0 { failures.removeValue(forKey: key) }
+        failures.withLock { $0.remove(key) }
     }
 
-    func hasFailed(_ key: Key) -> Bool { failures.count > 0 && failures.hasValue(forKey: key) }
+    func hasFailed(_ key: Key, at now: Timestamp) -> Bool {
+        failures.withLock { $0.has(key, at: now) }
+    }
 }
 
 extension Dictionary<Key, [Flight]> {

@@ -11,8 +11,8 @@ final class Flight: Sendable {
     private let state: Lock<FlightState>
     /// The tags of what it brings and of what it was given.
     private let tags: Lock<[Key]>
-    /// The fetcher, for as long as anybody wants the result: a fetch that does not end must not keep the cache.
-    private let fetcher = Lock<(any Sendable)?>(nil)
+    /// Who has begun it, for as long as anybody wants the result: a fetch that does not end must not keep the cache.
+    private let owner = Lock<(any Sendable)?>(nil)
 
     /// A flight that `goesOn` is not cancelled when nobody waits for it any more.
     init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], goesOn: Bool) {
@@ -48,18 +48,18 @@ final class Flight: Sendable {
 
     var isDeserted: Bool { state.withLock { $0.isDeserted } }
 
-    func hold(_ fetcher: (any Sendable)?) {
+    func hold(_ owner: (any Sendable)?) {
         // What was held ends outside of the lock.
-        let old = self.fetcher.withLock { held in
-            defer { held = fetcher }
+        let old = self.owner.withLock { held in
+            defer { held = owner }
             return held
         }
         _ = consume old
     }
 
-    /// The fetcher that has begun it; nil when nobody wants the result any more.
-    func held<Fetcher>(by type: Fetcher.Type) -> Fetcher? {
-        fetcher.withLock { $0 } as? Fetcher
+    /// Who has begun it; nil when nobody wants the result any more.
+    func owner<Owner>(_ type: Owner.Type) -> Owner? {
+        owner.withLock { $0 } as? Owner
     }
 
     func note(tags more: [Key]) {
@@ -91,19 +91,4 @@ struct Seat: Sendable {
     let flight: Flight
     let key: Key
     let number: Int
-}
-
-/// How waiting for a fetch ends.
-enum Arrival: Sendable {
-    /// A `Lookup` of the type of the flight.
-    case found(any Sendable)
-    /// The fetch says that there is no value.
-    case absent
-    /// The fetch, which was for several keys, says nothing about this one.
-    case nothing
-    case failed(any Error)
-    /// The caller was cancelled.
-    case left
-    /// The caller does not want to wait any longer.
-    case late
 }

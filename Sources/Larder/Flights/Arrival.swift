@@ -1,0 +1,14 @@
+/// How waiting for a fetch ends.
+enum Arrival: Sendable {
+    /// A `Lookup` of the type of the flight.
+    case found(any Sendable)
+    /// The fetch says that there is no value.
+    case absent
+    /// The fetch, which was for several keys, says nothing about this one.
+    case nothing
+    case failed(any Error)
+    /// The caller was cancelled.
+    case left
+    /// The caller does not want to wait any longer.
+    case late
+}
