@@ -14,8 +14,8 @@ struct Freshness {
     /// A 304 that does not say anew how long goes by what is `known`.
     init(_ response: HTTPURLResponse, known: String?) {
         var directives: [String: String] = [:]
-        let said = response.value(forHTTPHeaderField: "Cache-Control") ?? (response.statusCode == 304 ? known : nil) ?? ""
-        for directive in said.split(separator: ",") {
+        let said = response.value(forHTTPHeaderField: "Cache-Control")
+        for directive in (said ?? (response.statusCode == 304 ? known : nil) ?? "").split(separator: ",") {
             let parts = directive.split(separator: "=", maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
             if let name = parts.first?.lowercased() { directives[name] = parts.count > 1 ? parts[1] : "" }
         }
