@@ -11,8 +11,8 @@ extension Cache {
     /// by what it brings; its callers get that all the same. A disk that fails does not fail the call: that is an event.
     ///
     /// - Parameters:
-    ///   - key: Any string. One of more than 64 KiB is fetched each time.
-    ///   - ttl: How long a fetched value is fresh. Zero or less: it is answered, not kept. The configured life by default.
+    ///   - key: Any string. With a disk tier, one of more than 64 KiB is fetched each time.
+    ///   - ttl: How long a fetched value is fresh. Zero or less: it is answered, and the key removed. The configured life by default.
     ///   - tags: Names by which a fetched value can be removed with others; see ``removeAll(tagged:)``. None by default.
     ///   - policy: What may be answered, and when the value is fetched. When it is missing or has expired, by default.
     ///   - fetch: Brings the value. Runs with no lock held, outside of the caller's task. It may use the cache; but it must not wait for
@@ -49,7 +49,7 @@ extension Cache {
     /// unless its tags change. See ``value(forKey:ttl:tags:policy:fetch:)`` for the rest.
     ///
     /// - Parameters:
-    ///   - key: Any string. One of more than 64 KiB is fetched each time.
+    ///   - key: Any string. With a disk tier, one of more than 64 KiB is fetched each time.
     ///   - ttl: How long the value is fresh, unless the answer says otherwise. The configured life by default.
     ///   - tags: Names by which the value can be removed with others; see ``removeAll(tagged:)``. None by default: what is not
     ///     modified has those that it had.
@@ -83,14 +83,14 @@ extension Cache {
     /// Plain reads return nil, and ``hasValue(forKey:)`` false. See there for the rest.
     ///
     /// - Parameters:
-    ///   - key: Any string. One of more than 64 KiB is fetched each time.
+    ///   - key: Any string. With a disk tier, one of more than 64 KiB is fetched each time.
     ///   - ttl: How long a fetched value is fresh. The configured life by default.
     ///   - absentTTL: How long it is remembered that there is none. Zero or less: it is not. A minute by default.
     ///   - tags: Names by which what is fetched can be removed with others; see ``removeAll(tagged:)``. None by default.
     ///   - policy: What may be answered, and when the value is fetched. When it is missing or has expired, by default.
     ///   - fetch: Brings the value; nil: there is none.
-    /// - Returns: The value, or nil.
-    /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``.
+    /// - Returns: The value; nil when it is known that there is none.
+    /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``; `.notFound` where nothing is known and the policy does not fetch.
     public func optionalValue(
         forKey key: String, ttl: TimeToLive = .default, absentTTL: TimeToLive = .minutes(1), tags: [String] = [],
         policy: FetchPolicy = .whenMissingOrExpired, fetch: @escaping @Sendable () async throws -> Value?

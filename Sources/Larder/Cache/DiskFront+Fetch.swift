@@ -11,8 +11,8 @@ extension DiskFront {
         return .stale(expires: row.life.expires, isAnswerable: !row.mustRevalidate)
     }
 
-    func isCurrent(_ row: Row, _ key: Key) -> Bool {
-        disk.store.index.withShard(of: key) { $0.manifest.row(key) }?.isSameValue(as: row) == true
+    func isCurrent(_ usable: Usable<Value>, _ key: Key) -> Bool {
+        usable.row.map { disk.store.isCurrent($0, key) } ?? false
     }
 
     func countMiss() {

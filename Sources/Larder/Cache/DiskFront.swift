@@ -10,6 +10,9 @@ struct DiskFront<Value: Sendable>: Front {
     let defaultTTL: TimeToLive
     let counts = Lock(FrontCounts())
 
+    /// Values that are read in one job of the lane.
+    private static var slice: Int { 32 }
+
     init(
         disk: DiskCache, coder: Coder<Value>, attached: AttachedMemory<Value>?,
         cost: (@Sendable (Value, Int) -> Int)?, defaultTTL: TimeToLive
@@ -36,10 +39,32 @@ struct DiskFront<Value: Sendable>: Front {
 
     func lookupBehindMemory(_ text: String) async -> Lookup<Value>? {
         let found = await disk.store.lane.run { lookupOnDisk(text) }
-        counts.withLock { counts in
-            if found == nil { counts.misses += 1 } else { counts.hits += 1 }
-        }
+        count([found])
         return found
+    }
+
+    /// In slices, so that several threads read and nobody else waits long.
+    func lookupsBehindMemory(_ texts: [String]) async -> [Lookup<Value>?] {
+        let slices = stride(from: 0, to: texts.count, by: Self.slice).map {
+            texts[$0..<min($0 + Self.slice, texts.count)]
+        }
+        let found = await withTaskGroup(of: (Int, [Lookup<Value>?]).self) { group in
+            for (number, slice) in slices.enumerated() {
+                group.addTask { (number, await disk.store.lane.run { slice.map { lookupOnDisk($0) } }) }
+            }
+            return await group.reduce(into: [Int: [Lookup<Value>?]]()) { $0[$1.0] = $1.1 }
+        }
+        let all = slices.indices.flatMap { found[$0] ?? [] }
+        count(all)
+        return all
+    }
+
+    private func count(_ found: [Lookup<Value>?]) {
+        let hits = found.count { $0 != nil }
+        counts.withLock { counts in
+            counts.hits += hits
+            counts.misses += found.count - hits
+        }
     }
 
     func set(

@@ -20,6 +20,9 @@ protocol Front<Value>: Sendable {
     /// Returns a fresh value that is not in memory, and counts a hit or a miss.
     func lookupBehindMemory(_ text: String) async -> Lookup<Value>?
 
+    /// The same for several keys.
+    func lookupsBehindMemory(_ texts: [String]) async -> [Lookup<Value>?]
+
     func set(
         _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
     ) async throws(CacheError)
@@ -36,8 +39,8 @@ protocol Front<Value>: Sendable {
     /// Returns a value that a fetch may go by, fresh or stale.
     func usable(_ key: Key) async -> Usable<Value>?
 
-    /// True when a value on disk is still that of the key.
-    func isCurrent(_ row: Row, _ key: Key) -> Bool
+    /// True when it still is what there is for the key, as far as others than flights are concerned.
+    func isCurrent(_ usable: Usable<Value>, _ key: Key) -> Bool
 
     func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
     func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
@@ -53,53 +56,4 @@ extension Front {
         if let found = lookupInMemory(text) { return found }
         return await lookupBehindMemory(text)
     }
-}
-
-/// What there is for a key.
-enum Standing: Equatable {
-    case missing
-    case fresh(MemoryLife)
-    /// A value that has expired; whether calls may be answered with it.
-    case stale(expires: Timestamp, isAnswerable: Bool)
-    /// It is known that there is no value.
-    case absent
-}
-
-/// A value that a fetch may go by.
-struct Usable<Value: Sendable>: Sendable {
-    let value: Value
-    let metadata: [String: String]
-    let stored: Timestamp
-    let life: MemoryLife
-    let isAnswerable: Bool
-    /// Which tier had it.
-    let source: ValueSource
-    /// That on disk; nil without a disk tier.
-    var row: Row?
-
-    /// What a fetch is given of it.
-    var cached: CachedValue<Value> {
-        let expires = life.expires.milliseconds == Life.unlimited ? nil : life.expires.date
-        return CachedValue(value: value, metadata: metadata, storedAt: stored.date, expiresAt: expires)
-    }
-}
-
-/// How what a fetch has brought is to be kept.
-struct FetchTerms: Sendable {
-    let now: Timestamp
-    let life: Life
-    /// Nil: as it was.
-    var metadata: [String: String]?
-    var tags: [Key]
-    /// Milliseconds beyond the expiry.
-    var keptStale: Int64
-    /// Nil: as it was, or else not.
-    var mustRevalidate: Bool?
-}
-
-/// What a cache counts, whatever it keeps its values in.
-struct FrontCounts: Sendable {
-    var hits = 0
-    var misses = 0
-    var fetches = FetchStatistics()
 }

@@ -34,6 +34,11 @@ struct MemoryFront<Value: Sendable>: Front {
         return nil
     }
 
+    func lookupsBehindMemory(_ texts: [String]) async -> [Lookup<Value>?] {
+        counts.withLock { $0.misses += texts.count }
+        return texts.map { _ in nil }
+    }
+
     func countMiss() {
         counts.withLock { $0.misses += 1 }
         memory.countMiss()
@@ -76,7 +81,8 @@ struct MemoryFront<Value: Sendable>: Front {
         return memory.setTimeToLive(ttl, forKey: text)
     }
 
-    func isCurrent(_ row: Row, _ key: Key) -> Bool { true }
+    /// What is removed takes the flights that know it with it.
+    func isCurrent(_ usable: Usable<Value>, _ key: Key) -> Bool { true }
 
     func removeAll(tagged tag: String) async {
         await removeAll()
@@ -94,14 +100,20 @@ struct MemoryFront<Value: Sendable>: Front {
     func usable(_ key: Key) async -> Usable<Value>? {
         guard let found = memory.kept(key.text, at: clock.now) else { return nil }
         return Usable(
-            value: found.value, metadata: found.extra.metadata, stored: found.life.begun, life: found.life,
+            value: found.value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
+            life: found.life,
             isAnswerable: !found.extra.mustRevalidate, source: .memory)
     }
 
     func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
+        keep(value, key, terms, stored: terms.now, from: flight)
+    }
+
+    private func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, stored: Timestamp, from flight: Flight) {
         let cost = memory.costOfValue?(value) ?? 0
         let extra = MemoryExtra(
-            metadata: terms.metadata ?? [:], keptStale: terms.keptStale, mustRevalidate: terms.mustRevalidate ?? false)
+            metadata: terms.metadata ?? [:], stored: stored, keptStale: terms.keptStale,
+            mustRevalidate: terms.mustRevalidate ?? false)
         let life = MemoryLife(begun: terms.now, expires: terms.life.expires)
         let kept = flights.whileFlying(flight, key) {
             absences.removeValue(forKey: key.text)
@@ -116,22 +128,24 @@ struct MemoryFront<Value: Sendable>: Front {
         var terms = terms
         terms.metadata = terms.metadata ?? usable.metadata
         terms.mustRevalidate = terms.mustRevalidate ?? !usable.isAnswerable
-        await keep(usable.value, key, terms, from: flight)
+        keep(usable.value, key, terms, stored: usable.stored, from: flight)
     }
 
     func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: Flight) async {
         let ttl = TimeToLive(.milliseconds(terms.life.expires.millisecondsSince(terms.now)))
-        _ = flights.whileFlying(flight, key) {
-            memory.invalidate(key.text, .removed)
+        let left = flights.whileFlying(flight, key) {
             absences.setValue(true, forKey: key.text, ttl: ttl)
+            return memory.discardKept(key.text)
         }
+        if let left { memory.release(left.demand) }
     }
 
     func discard(_ key: Key, from flight: Flight) async {
-        _ = flights.whileFlying(flight, key) {
+        let left = flights.whileFlying(flight, key) {
             absences.removeValue(forKey: key.text)
-            memory.invalidate(key.text, .removed)
+            return memory.discardKept(key.text)
         }
+        if let left { memory.release(left.demand) }
     }
 
     func tell(_ failure: CacheError, of keys: [Key]) {

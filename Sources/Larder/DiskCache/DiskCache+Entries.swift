@@ -76,8 +76,8 @@ extension DiskCache {
         try openStore.removeAll(of: .namespace(space), progress: progress)
     }
 
-    /// Removes every entry of this namespace, or of none, that was stored with a tag. O(1); rows and files go behind, and are counted
-    /// until then.
+    /// Removes every entry of this namespace, or of none, that was stored with a tag. O(1), and O(fetches under way); rows and
+    /// files go behind, and are counted until then.
     ///
     /// Memory tiers of the namespace are emptied: what is still right comes back from the disk when it is asked for.
     ///

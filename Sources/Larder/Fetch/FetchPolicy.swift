@@ -4,8 +4,8 @@
 ///     .staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
 ///     .reload.hardTimeout(.seconds(10))
 ///
-/// How stale an answer may be, and how long a caller waits, is each call's own. The rest is that of the call that begins a fetch: who
-/// joins it takes it as it is. Windows are counted from the expiry; what has expired is kept on disk for the longest of them, and
+/// How stale an answer may be, how long a caller waits, and what makes it fetch is each call's own. What becomes of the fetch and of what
+/// it brings is up to the call that begins it: who joins takes it as it is. Windows are counted from the expiry; what has expired is kept on disk for the longest of them, and
 /// nothing but a call with such a policy ever returns it.
 public struct FetchPolicy: Hashable, Sendable {
     enum Source: Hashable {

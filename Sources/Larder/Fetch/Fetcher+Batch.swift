@@ -6,59 +6,73 @@ extension Fetcher {
 
     /// Returns the values of those keys that have one.
     func values(_ keys: [Key], _ order: FetchOrder, _ fetch: @escaping Fetch) async throws -> [Key: Lookup<Value>] {
+        var (known, missing) = order.policy.source == .reload ? (Batch(), keys) : await look(for: keys, order)
+        refreshBehind(known.aging, order) { begin($0, order, fetch) }
+        if order.policy.source == .cacheOnly { missing = [] }
+        for (key, lookup) in try await fetched(missing, order, fetch) { known.found[key] = lookup }
+        return known.found
+    }
+
+    /// What the cache has of several keys.
+    private struct Batch {
         var found: [Key: Lookup<Value>] = [:]
-        var missing: [Key] = []
+        /// Those of them that are to be fetched again behind.
         var aging: [Key] = []
+    }
+
+    private func look(for keys: [Key], _ order: FetchOrder) async -> (known: Batch, missing: [Key]) {
+        var (batch, onDisk, unknown) = (Batch(), [] as [(key: Key, life: MemoryLife)], [] as [Key])
+        func take(_ found: Lookup<Value>, _ key: Key, _ life: MemoryLife) {
+            batch.found[key] = found
+            if order.policy.isEarly(life, at: front.clock.now) { batch.aging.append(key) }
+        }
         for key in keys {
-            switch await known(key, order) {
-            case .enough(let lookup, let isAging):
-                found[key] = lookup
-                if isAging { aging.append(key) }
-            case .missing where order.policy.source != .cacheOnly: missing.append(key)
-            case .missing, .absent: break
+            switch front.standing(of: key, at: front.clock.now) {
+            case .fresh(let life):
+                if let found = front.lookupInMemory(key.text) {
+                    take(found, key, life)
+                } else {
+                    onDisk.append((key, life))
+                }
+            case .absent: break
+            case .missing, .stale:
+                front.countMiss()
+                unknown.append(key)
             }
         }
-        refreshBehind(aging, order) { begin($0, order, fetch) }
-        for (key, lookup) in try await fetched(missing, order, fetch) { found[key] = lookup }
-        return found
+        for (entry, found) in zip(onDisk, await front.lookupsBehindMemory(onDisk.map(\.key.text))) {
+            if let found { take(found, entry.key, entry.life) } else { unknown.append(entry.key) }
+        }
+        var missing: [Key] = []
+        for key in unknown {
+            guard case .enough(let stale, let isAging) = await staleEnough(key, order) else {
+                missing.append(key)
+                continue
+            }
+            batch.found[key] = stale
+            if isAging { batch.aging.append(key) }
+        }
+        return (batch, missing)
     }
 
     private func fetched(
         _ missing: [Key], _ order: FetchOrder, _ fetch: @escaping Fetch
     ) async throws -> [(Key, Lookup<Value>)] {
         var found: [(Key, Lookup<Value>)] = []
-        var (missing, softTimeout) = (missing, order.policy.softTimeout)
+        var missing = missing
+        var patience = Patience(order.policy, from: front.clock.now)
         while !missing.isEmpty {
             try Task.checkCancellation()
-            let seats = join(missing, order) { begin($0, order, fetch) }
-            if let softTimeout {
-                for seat in seats where mayAnswerStale(.late, seat.key, order) {
-                    leave(seat, as: .late, after: softTimeout, goesOn: true)
-                }
-            }
+            let seats = join(missing, order, patience) { begin($0, order, fetch) }
             missing = []
             for (seat, arrival) in zip(seats, await wait(in: seats)) {
-                switch arrival {
-                case .found(let arrived):
-                    if let lookup = wanted(arrived, order) {
-                        found.append((seat.key, lookup))
-                    } else {
-                        missing.append(seat.key)
-                    }
+                switch try await answer(to: arrival, seat.key, order, &patience) {
+                case .found(let lookup): found.append((seat.key, lookup))
                 case .absent, .nothing: break
-                case .left: throw CancellationError()
-                case .failed(let error):
-                    guard let stale = await staleValue(.failed, seat.key, order) else { throw error }
-                    found.append((seat.key, stale))
-                case .late:
-                    if let stale = await staleValue(.late, seat.key, order) {
-                        found.append((seat.key, stale))
-                    } else {
-                        missing.append(seat.key)
-                    }
+                case nil: missing.append(seat.key)
                 }
             }
-            softTimeout = nil
+            patience.hasTried()
         }
         return found
     }

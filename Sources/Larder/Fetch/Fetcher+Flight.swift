@@ -74,11 +74,9 @@ extension Fetcher {
             return .landed
         }
         var known = request.order.revalidates ? await front.usable(key) : nil
-        if let row = known?.row {
-            flight.note(tags: row.tags)
-            // Its tags may have been removed before they were noted.
-            if !front.isCurrent(row, key) { known = nil }
-        }
+        if let tags = known?.row?.tags, !tags.isEmpty { flight.note(tags: tags) }
+        // It may have been removed by a tag before that was noted.
+        if let usable = known, !front.isCurrent(usable, key) { known = nil }
         front.counts.withLock { $0.fetches.begun += 1 }
         return .fetch(known)
     }
@@ -103,7 +101,7 @@ extension Fetcher {
         case .fresh(let life):
             if policy.isEarly(life, at: now) { return nil }
             return await front.lookup(key.text).map { .found($0) }
-        case .absent: return .absent
+        case .absent: return .absent(isFetched: false)
         case .missing, .stale: return nil
         }
     }
@@ -127,7 +125,7 @@ extension Fetcher {
             return .found(Lookup(known.value, from: .revalidated, life: life, at: now, isStale: false))
         case .absent:
             if let terms { await front.keepAbsence(key, terms, from: flight) }
-            return .absent
+            return .absent(isFetched: true)
         }
     }
 

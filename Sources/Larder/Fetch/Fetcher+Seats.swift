@@ -4,38 +4,39 @@ import LarderFiles
 extension Fetcher {
     private var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
 
-    /// What a flight of this type has brought; nil where that is not what the call wants: it has joined a flight that looked once more
-    /// and found the value in the cache, and wants it to be fetched.
-    func wanted(_ arrived: any Sendable, _ order: FetchOrder) -> Lookup<Value>? {
-        guard let found = arrived as? Lookup<Value> else { preconditionFailure("a flight of another type was joined") }
-        let isFetched = found.source == .fetched || found.source == .revalidated
-        return order.policy.source == .reload && !isFetched ? nil : found
-    }
-
-    /// Takes a seat for each key, in a flight that is under way or in a new one, which `begin` is given.
-    func join(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight) -> Void) -> [Seat] {
+    /// Takes a seat for each key, in a flight that is under way or in a new one, which `begin` is given; for as long as the call has
+    /// patience.
+    func join(_ keys: [Key], _ order: FetchOrder, _ patience: Patience, _ begin: (Flight) -> Void) -> [Seat] {
         let (seats, new) = front.flights.join(keys, of: type) {
             Flight(of: type, to: $0, tags: order.tags, goesOn: order.policy.goesOn)
         }
         if let new { begin(new) }
         let joined = seats.filter { $0.flight !== new }
-        if joined.isEmpty { return seats }
-        front.counts.withLock { $0.fetches.joined += 1 }
-        for seat in joined {
-            seat.flight.raise(to: Task.currentPriority)
-            // Its own was counted from its beginning; this call waits no longer than it wants to.
-            if let hardTimeout = order.policy.hardTimeout {
-                leave(seat, as: .failed(CacheError.timedOut(hardTimeout)), after: hardTimeout, goesOn: false)
-            }
-        }
+        if !joined.isEmpty { front.counts.withLock { $0.fetches.joined += 1 } }
+        for seat in joined { seat.flight.raise(to: Task.currentPriority) }
+        for seat in seats { bound(seat, isOwn: seat.flight === new, order, patience) }
         return seats
+    }
+
+    /// Sees to it that a seat is left when the call has no patience any more.
+    private func bound(_ seat: Seat, isOwn: Bool, _ order: FetchOrder, _ patience: Patience) {
+        if patience.soft == nil && patience.hard == nil { return }
+        let now = front.clock.now
+        if let soft = patience.soft, mayAnswerStale(.late, seat.key, order) {
+            leave(seat, as: .late, after: Patience.rest(until: soft, at: now), goesOn: true)
+        }
+        // The timeout of its own flight ends that, and with it the waiting.
+        if let hard = patience.hard, let timeout = order.policy.hardTimeout, !isOwn || patience.isTried {
+            let arrival = Arrival.failed(CacheError.timedOut(timeout))
+            leave(seat, as: arrival, after: Patience.rest(until: hard, at: now), goesOn: false)
+        }
     }
 
     /// Waits in some seats; a cancelled caller leaves them all at once.
     func wait(in seats: [Seat]) async -> [Arrival] {
         await withTaskCancellationHandler {
             var arrivals: [Arrival] = []
-            for seat in seats { arrivals.append(await seat.flight.wait(in: seat)) }
+            for seat in seats { arrivals.append(await seat.wait()) }
             return arrivals
         } onCancel: {
             for seat in seats { front.flights.leave(seat, as: .left) }
@@ -43,7 +44,7 @@ extension Fetcher {
     }
 
     /// Leaves a seat when it takes too long. Where the flight `goesOn`, what it brings is stored when it comes.
-    func leave(_ seat: Seat, as arrival: Arrival, after timeout: Duration, goesOn: Bool) {
+    private func leave(_ seat: Seat, as arrival: Arrival, after timeout: Duration, goesOn: Bool) {
         let (key, number) = (seat.key, seat.number)
         // The clock must not keep the cache alive.
         front.clock.schedule(after: timeout) { [weak flights = front.flights, weak flight = seat.flight] in

@@ -30,26 +30,47 @@ struct Fetcher<Value: Sendable>: Sendable {
     /// Waits for a fetch; for as long as the policy allows.
     private func fetched(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
         let (key, order) = (request.key, request.order)
-        var softTimeout = order.policy.softTimeout
+        var patience = Patience(order.policy, from: front.clock.now)
         while true {
             try Task.checkCancellation()
-            let seats = join([key], order) { begin($0, request) }
-            if let softTimeout, mayAnswerStale(.late, key, order) {
-                leave(seats[0], as: .late, after: softTimeout, goesOn: true)
-            }
-            switch await wait(in: seats)[0] {
-            case .found(let found):
-                if let lookup = wanted(found, order) { return lookup }
+            let seats = join([key], order, patience) { begin($0, request) }
+            switch try await answer(to: await wait(in: seats)[0], key, order, &patience) {
+            case .found(let lookup): return lookup
             case .absent: return nil
-            case .left: throw CancellationError()
-            case .failed(let error):
-                if let stale = await staleValue(.failed, key, order) { return stale }
-                throw error
-            case .late:
-                if let stale = await staleValue(.late, key, order) { return stale }
-                softTimeout = nil
-            case .nothing: break
+            case .nothing, nil: patience.hasTried()
             }
+        }
+    }
+
+    /// What a call makes of what has arrived.
+    enum Answer {
+        case found(Lookup<Value>)
+        case absent
+        /// A fetch for several keys says nothing about this one.
+        case nothing
+    }
+
+    /// Returns nil where the call has to go on: it has joined a flight that found in the cache what it wants to be fetched, or there is
+    /// nothing stale after all.
+    func answer(
+        to arrival: Arrival, _ key: Key, _ order: FetchOrder, _ patience: inout Patience
+    ) async throws -> Answer? {
+        let reloads = order.policy.source == .reload
+        switch arrival {
+        case .found(let arrived):
+            guard let found = arrived as? Lookup<Value> else {
+                preconditionFailure("a flight of another type was joined")
+            }
+            return reloads && !found.source.isFetch ? nil : .found(found)
+        case .absent(let isFetched): return reloads && !isFetched ? nil : .absent
+        case .nothing: return .nothing
+        case .left: throw CancellationError()
+        case .failed(let error):
+            guard let stale = await staleValue(.failed, key, order) else { throw error }
+            return .found(stale)
+        case .late:
+            patience.hasBeenLate()
+            return await staleValue(.late, key, order).map { .found($0) }
         }
     }
 
@@ -61,7 +82,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         case missing
     }
 
-    func known(_ key: Key, _ order: FetchOrder) async -> Known {
+    private func known(_ key: Key, _ order: FetchOrder) async -> Known {
         if order.policy.source == .reload { return .missing }
         switch front.standing(of: key, at: front.clock.now) {
         case .fresh(let life):
@@ -71,6 +92,11 @@ struct Fetcher<Value: Sendable>: Sendable {
         case .absent: return .absent
         case .missing, .stale: front.countMiss()
         }
+        return await staleEnough(key, order)
+    }
+
+    /// What is stale and can be answered without waiting for a fetch.
+    func staleEnough(_ key: Key, _ order: FetchOrder) async -> Known {
         if let stale = await staleValue(.revalidating, key, order) { return .enough(stale, isAging: true) }
         if order.policy.retryThrottle != nil, front.flights.hasFailed(key, at: front.clock.now),
             let stale = await staleValue(.failed, key, order)

@@ -21,7 +21,7 @@ public struct Revalidation<Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - value: The value.
     ///   - metadata: Kept on disk beside it: what revalidating it will need. None by default.
-    ///   - ttl: How long it is fresh. Zero or less: it is answered, not kept. The call's life by default.
+    ///   - ttl: How long it is fresh. Zero or less: it is answered, and the key removed. The call's life by default.
     ///   - mustRevalidate: Whether it is never to be answered when it has expired, whatever a policy says. False by default.
     /// - Returns: The answer.
     public static func modified(
@@ -38,7 +38,7 @@ public struct Revalidation<Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - metadata: Replaces that of the value; nil leaves it. It stands in journal and manifest alone: when both are lost,
     ///     the entry is found again with the metadata that its value was stored with. The same by default.
-    ///   - ttl: How long it is fresh from now on. The call's life by default.
+    ///   - ttl: How long it is fresh from now on. Zero or less: it is answered, and the key removed. The call's life by default.
     ///   - mustRevalidate: Whether it is never to be answered when it has expired. As it was by default; another writes the payload again.
     /// - Returns: The answer. Without a value in the cache it is an error, `.notFound`.
     public static func notModified(
@@ -49,7 +49,7 @@ public struct Revalidation<Value: Sendable>: Sendable {
 
     /// There is no value, and the cache is to remember that.
     ///
-    /// - Parameter ttl: For how long. The call's life by default.
+    /// - Parameter ttl: For how long. Zero or less: it is not, and the key is removed. The call's life by default.
     /// - Returns: The answer.
     public static func absent(ttl: TimeToLive? = nil) -> Revalidation { Revalidation(outcome: .absent, ttl: ttl) }
 }

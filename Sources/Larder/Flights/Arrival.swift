@@ -2,8 +2,8 @@
 enum Arrival: Sendable {
     /// A `Lookup` of the type of the flight.
     case found(any Sendable)
-    /// The fetch says that there is no value.
-    case absent
+    /// There is no value, as the fetch says, or the cache.
+    case absent(isFetched: Bool)
     /// The fetch, which was for several keys, says nothing about this one.
     case nothing
     case failed(any Error)

@@ -9,35 +9,31 @@ final class Flight: Sendable {
     let type: ObjectIdentifier
     let keys: [Key]
     private let state: Lock<FlightState>
-    /// The tags of what it brings and of what it was given.
-    private let tags: Lock<[Key]>
-    /// Who has begun it, for as long as anybody wants the result: a fetch that does not end must not keep the cache.
-    private let owner = Lock<(any Sendable)?>(nil)
 
     /// A flight that `goesOn` is not cancelled when nobody waits for it any more.
     init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], goesOn: Bool) {
         self.type = type
         self.keys = keys
-        self.tags = Lock(tags)
-        state = Lock(FlightState(goesOn: goesOn))
+        state = Lock(FlightState(tags: tags, goesOn: goesOn))
     }
 
-    func seat(for key: Key) -> Seat {
-        Seat(flight: self, key: key, number: state.withLock { $0.join(key) })
+    /// Returns the number of a seat. Call it through `Flights`, before it has been taken off.
+    func join(_ key: Key) -> Int {
+        state.withLock { $0.join(key) }
     }
 
     /// Waits for what arrives, or for the seat to be left.
-    func wait(in seat: Seat) async -> Arrival {
+    func wait(in seat: Int) async -> Arrival {
         await withCheckedContinuation { continuation in
-            if let arrival = state.withLock({ $0.enter(seat.number, continuation) }) {
+            if let arrival = state.withLock({ $0.enter(seat, continuation) }) {
                 continuation.resume(returning: arrival)
             }
         }
     }
 
     /// Call it through `Flights`, so that nobody joins meanwhile.
-    func leave(_ seat: Seat, as arrival: Arrival, goesOn: Bool) -> FlightState.Left {
-        state.withLock { $0.leave(seat.number, as: arrival, goesOn: goesOn) }
+    func leave(_ seat: Int, as arrival: Arrival, goesOn: Bool) -> FlightState.Left {
+        state.withLock { $0.leave(seat, as: arrival, goesOn: goesOn) }
     }
 
     /// Notes what has arrived for each key, once nobody can join any more. Returns whom to tell; nil when it has landed before.
@@ -50,23 +46,23 @@ final class Flight: Sendable {
 
     func hold(_ owner: (any Sendable)?) {
         // What was held ends outside of the lock.
-        let old = self.owner.withLock { held in
-            defer { held = owner }
-            return held
+        let old = state.withLock { state in
+            defer { state.owner = owner }
+            return state.owner
         }
         _ = consume old
     }
 
     /// Who has begun it; nil when nobody wants the result any more.
     func owner<Owner>(_ type: Owner.Type) -> Owner? {
-        owner.withLock { $0 } as? Owner
+        state.withLock { $0.owner } as? Owner
     }
 
     func note(tags more: [Key]) {
-        tags.withLock { $0 += more }
+        state.withLock { $0.tags += more }
     }
 
-    func hasTag(_ tag: Key) -> Bool { tags.withLock { $0.contains(tag) } }
+    func hasTag(_ tag: Key) -> Bool { state.withLock { $0.tags.contains(tag) } }
 
     /// Says which task it is that flies.
     func begin(_ task: Task<Void, Never>, priority: TaskPriority) {
@@ -84,11 +80,4 @@ final class Flight: Sendable {
     func raise(to priority: TaskPriority) {
         state.withLock { $0.raise(to: priority) }?.raisePriority(to: priority)
     }
-}
-
-/// A place in a flight.
-struct Seat: Sendable {
-    let flight: Flight
-    let key: Key
-    let number: Int
 }

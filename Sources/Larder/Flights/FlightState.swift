@@ -21,13 +21,18 @@ struct FlightState: Sendable {
     /// Those who have not been told anything.
     private var waiting = 0
     private var goesOn: Bool
+    /// Those of what it brings and of what it was given.
+    var tags: [Key]
+    /// Who has begun it, for as long as anybody wants the result: a fetch that does not end must not keep the cache.
+    var owner: (any Sendable)?
     private var hasLanded = false
     private(set) var isDeserted = false
     private var task: Task<Void, Never>?
     private var priority: TaskPriority?
     private var isCancelled = false
 
-    init(goesOn: Bool) {
+    init(tags: [Key], goesOn: Bool) {
+        self.tags = tags
         self.goesOn = goesOn
     }
 

@@ -18,7 +18,7 @@ final class Flights: Sendable {
             var free: [Key] = []
             for key in keys {
                 if let flight = flying[key]?.first(where: { $0.type == type }) {
-                    seats.append(flight.seat(for: key))
+                    seats.append(Seat(in: flight, for: key))
                 } else {
                     free.append(key)
                 }
@@ -27,7 +27,7 @@ final class Flights: Sendable {
             let new = make(free)
             for key in free {
                 flying[key, default: []].append(new)
-                seats.append(new.seat(for: key))
+                seats.append(Seat(in: new, for: key))
             }
             return (seats, new)
         }
@@ -99,7 +99,7 @@ final class Flights: Sendable {
     func leave(_ seat: Seat, as arrival: Arrival, goesOn: Bool = false) {
         let flight = seat.flight
         let left = flying.withLock { flying in
-            let left = flight.leave(seat, as: arrival, goesOn: goesOn)
+            let left = flight.leave(seat.number, as: arrival, goesOn: goesOn)
             // The seat still holds it: nothing ends in here.
             if left.isDeserted { for key in flight.keys { flying.remove(from: key) { $0 === flight } } }
             return left

@@ -4,6 +4,8 @@ import LarderFiles
 @usableFromInline
 struct MemoryExtra: Sendable {
     var metadata: [String: String] = [:]
+    /// Before the life began, where that was renewed.
+    var stored: Timestamp?
     /// For how long the value is kept beyond its expiry. Milliseconds; `Life.unlimited`: for ever.
     var keptStale: Int64 = 0
     var mustRevalidate = false

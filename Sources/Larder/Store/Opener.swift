@@ -38,7 +38,7 @@ struct Opener {
         let tombstoneNumbers = names.compactMap(DirectoryLayout.number(ofTombstone:))
         let tombstones = try read(tombstoneNumbers, in: volume)
         for (number, scope) in tombstones.valid { replay.clear(scope, below: number) }
-        let expired = replay.finish(at: now, keepingGraves: !replay.isClean)
+        let expired = replay.finish(at: now, keepingGraves: !isTrusted)
         var loaded = LoadedStore(
             volume: volume, shards: replay.shards, lastNumber: replay.lastNumber, journals: replay.journals,
             reconciliation: Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,

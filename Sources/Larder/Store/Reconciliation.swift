@@ -5,7 +5,7 @@ struct Reconciliation: Sendable {
     /// Files whose footers have to be read, the newest last: those that no row mentions, and after damage all.
     private(set) var unread: [UInt64] = []
     /// Files that are to be deleted, the newest first: were an older one of the same key left, it would be adopted next time.
-    private(set) var condemned: [UInt64] = []
+    private(set) var condemned: [(file: UInt64, key: Key?)] = []
     /// Files that rows mention and the directory does not have, with their keys.
     private(set) var missing: [(key: Key, file: UInt64)] = []
     /// What was removed at once: older files of it are dead.
@@ -36,7 +36,7 @@ struct Reconciliation: Sendable {
         tombstones: [(number: UInt64, scope: ClearScope)], isDamaged: Bool
     ) {
         unrecorded = tombstones
-        condemned = leftovers
+        condemned = leftovers.map { ($0, nil) }
         self.cleared = cleared
         mentioned = Set(rows.map(\.file))
         let present = Set(files)
@@ -48,7 +48,7 @@ struct Reconciliation: Sendable {
     enum Step {
         case record(ClearScope, below: UInt64)
         case examine(file: UInt64)
-        case delete(file: UInt64)
+        case delete(file: UInt64, of: Key?)
         case check(key: Key, file: UInt64)
         case finish
     }
@@ -57,19 +57,19 @@ struct Reconciliation: Sendable {
     mutating func next() -> Step {
         if let (number, scope) = unrecorded.popLast() { return .record(scope, below: number) }
         if let file = unread.popLast() { return .examine(file: file) }
-        if let file = condemned.popLast() { return .delete(file: file) }
+        if let (file, key) = condemned.popLast() { return .delete(file: file, of: key) }
         if let row = missing.popLast() { return .check(key: row.key, file: row.file) }
         return .finish
     }
 
     /// The same, unless a row mentions the file: its payload may be whole where its footer is not.
     mutating func condemnUnmentioned(_ file: UInt64) {
-        if !mentioned.contains(file) { condemn(file) }
+        if !mentioned.contains(file) { condemned.append((file, nil)) }
     }
 
     /// Has a file deleted once all have been read. Files come in falling order.
-    mutating func condemn(_ file: UInt64) {
-        condemned.append(file)
+    mutating func condemn(_ file: UInt64, of key: Key) {
+        condemned.append((file, key))
     }
 
     /// Notes that older files of a namespace or a tag are dead.

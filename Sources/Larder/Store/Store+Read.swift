@@ -71,7 +71,7 @@ extension Store {
         }
     }
 
-    private func isCurrent(_ row: Row, _ key: Key) -> Bool {
+    func isCurrent(_ row: Row, _ key: Key) -> Bool {
         index.withShard(of: key) { $0.manifest.row(key)?.isSameValue(as: row) ?? false }
     }
 

@@ -27,8 +27,8 @@ extension Store {
                 _ = attempting { () throws(CacheError) in try wait(for: ticket) }
             case .examine(let file):
                 examine(file, in: volume)
-            case .delete(let file):
-                delete(file, in: volume)
+            case .delete(let file, let key):
+                delete(file, of: key, in: volume)
             case .check(let key, let file):
                 check(key, file, in: volume)
             case .finish:
@@ -111,7 +111,7 @@ extension Store {
             if cleared > row.file || row.isOver(at: now) {
                 // It was removed with others or has expired, and what it once replaced is dead with it.
                 _ = commitBestEffort(.remove(key: key, number: row.file), in: volume) { index in
-                    index.change(key, .expired) { shard in
+                    index.change(key, cleared > row.file ? .cleared : .expired) { shard in
                         if let old = shard.remove(key, number: row.file) { shard.doom(old.file, of: key) }
                     }
                 }
@@ -125,7 +125,7 @@ extension Store {
             report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
             return true
         }
-        if !isWanted { reconciliation.withLock { $0.condemn(row.file) } }
+        if !isWanted { reconciliation.withLock { $0.condemn(row.file, of: key) } }
     }
 
     /// Takes over a life that only the file knows.
@@ -139,11 +139,13 @@ extension Store {
         }
     }
 
-    private func delete(_ file: UInt64, in volume: Volume) {
+    private func delete(_ file: UInt64, of key: Key?, in volume: Volume) {
         do {
             try volume.unlink(file)
             tally.withLock { $0.orphansDeleted += 1 }
         } catch {
+            // No newer file of the key may go before this one: with the index lost, it would be adopted.
+            if let key { index.withShard(of: key) { $0.doom(file, of: key) } }
             leaveResidue(CacheError(error, doing: "delete an orphan", path: volume.path(of: file)))
         }
     }

@@ -7,6 +7,8 @@ public struct ValueSource: Hashable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
+    var isFetch: Bool { self == .fetched || self == .revalidated }
+
     /// The memory tier: decoded values, in this process.
     public static let memory = ValueSource("memory")
     /// The disk tier: files.

@@ -132,6 +132,31 @@ struct AbsentTests {
         #expect(later == "fetched")
     }
 
+    @Test("a reload asks, though the flight that it joins knows that there is none", arguments: Tiers.allCases)
+    func reloadJoining(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
+        #expect(try await cache.optionalValue(forKey: "k") { nil } == nil)
+        // Another call had looked before the absence came, and its flight is about to look once more.
+        let order = FetchOrder(ttl: .default, tags: [], policy: .whenMissingOrExpired)
+        let key = cache.front.key("k")
+        var new: Flight?
+        _ = cache.fetcher.join([key], order, Patience(order.policy, from: cache.front.clock.now)) { new = $0 }
+        let flight = try #require(new)
+        let reload = begin { try await cache.optionalValue(forKey: "k", policy: .reload) { "there by now" } }
+        let reloads = begin { try await cache.values(forKeys: ["k"], policy: .reload) { _ in ["k": "there by now"] } }
+        await until("they have joined") { cache.statistics.fetches.joined == 2 }
+        cache.fetcher.begin(flight, FetchRequest(key: key, order: order) { _ in .absent() })
+        #expect(try await reload.value == "there by now")
+        #expect(try await reloads.value == ["k": "there by now"])
+    }
+
+    @Test("where only the cache is asked, what is not known is not found")
+    func cacheOnly() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let unknown = await code { try await cache.optionalValue(forKey: "k", policy: .cacheOnly) { "not fetched" } }
+        #expect(unknown == .notFound)
+    }
+
     @Test("to who waits for the same flight, it is told alike")
     func shared() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())

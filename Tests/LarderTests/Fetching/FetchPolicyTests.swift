@@ -299,6 +299,32 @@ struct FetchPolicyTests {
         #expect(try await patient.value == "v")
     }
 
+    @Test("a timeout is one, however many flights are joined")
+    func oneTimeout() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        let (batch, own) = (HandDrivenSource<[String: String]>(), Source())
+        let others = begin { try await cache.values(forKeys: ["k"]) { _ in try await batch.fetch() } }
+        await until("it is asked") { batch.begun == 1 }
+        let caller = begin {
+            try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(.seconds(10))) {
+                try await own.fetch()
+            }
+        }
+        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        world.clock.advance(by: .seconds(9))
+        let timers = world.clock.scheduledCount
+        await batch.answer([:])
+        #expect(try await others.value == [:])
+        await until("it asks for itself, and has its timeouts") {
+            own.begun == 1 && world.clock.scheduledCount == timers + 2
+        }
+        world.clock.advance(by: .seconds(1))
+        let failure = await caller.failure as? CacheError
+        #expect(failure?.code == .timedOut)
+        await until("nobody wants it any more") { own.cancelled == 1 }
+    }
+
     @Test("after a failure the source is left alone for a while, where something stale can be answered")
     func throttle() async throws {
         let world = World { $0.sweepInterval = nil }

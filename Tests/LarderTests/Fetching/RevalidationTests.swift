@@ -364,6 +364,24 @@ struct RevalidationTests {
         }
     }
 
+    @Test("the fetch is told when the value was stored, however often it was renewed", arguments: Tiers.allCases)
+    func storedAt(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let begun = world.clock.date
+        for round in 0..<4 {
+            let value = try await cache.value(forKey: "k", ttl: .seconds(10)) { cached in
+                if let cached {
+                    #expect(cached.storedAt == begun)
+                    #expect(cached.expiresAt == begun.addingTimeInterval(Double(20 * round - 10)))
+                }
+                return cached == nil ? .modified("v") : .notModified
+            }
+            #expect(value == "v")
+            world.clock.advance(by: .seconds(20))
+        }
+    }
+
     @Test("an answer that makes no sense is an error", arguments: Tiers.allCases)
     func nonsense(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())

@@ -396,6 +396,24 @@ struct SingleFlightTests {
         #expect(cache.statistics.memoryHits == 1 && cache.statistics.memory?.misses == 2)
     }
 
+    @Test("without a disk tier, what a fetch pushes out is released inline where that is asked for")
+    func inline() async throws {
+        let released = Lock(0)
+        var configuration = MemoryCache<String, String>.Configuration()
+        configuration.release = .inline
+        configuration.onRemove = { _, _, _ in released.withLock { $0 += 1 } }
+        let cache = Cache<String>(memoryOnly: configuration)
+        func expect(_ number: Int, sourceLocation: SourceLocation = #_sourceLocation) {
+            #expect(released.withLock { $0 } == number, sourceLocation: sourceLocation)
+        }
+        try await cache.setValue("v", forKey: "k")
+        _ = try await cache.value(forKey: "k", ttl: .seconds(0), policy: .reload) { "not kept" }
+        expect(1)
+        try await cache.setValue("v", forKey: "k")
+        _ = try await cache.optionalValue(forKey: "k", policy: .reload) { nil }
+        expect(2)
+    }
+
     @Test("a caller of higher priority raises that of the fetch")
     func priority() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())

@@ -161,6 +161,33 @@ struct TagTests {
         }
     }
 
+    @Test(
+        "an old file that could not be deleted is not forgotten: what replaced it goes after it",
+        arguments: [true, false])
+    func stuck(_ isTag: Bool) throws {
+        var world = World { $0.sweepInterval = nil }
+        var disk = try world.open()
+        try disk.setString("old", forKey: "k")
+        let isBroken = Lock(true)
+        let fault: @Sendable (Int, MemoryFileSystem.Operation) -> MemoryFileSystem.Fault? = { _, operation in
+            operation == .remove && isBroken.withLock { $0 } ? .fail(.io) : nil
+        }
+        world.files.inject(fault)
+        try disk.setString("new", forKey: "k", tags: ["t"])
+        disk.settle()
+        world.restart()
+        world.files.inject(fault)
+        disk = try world.open()
+        disk.settle()
+        isBroken.withLock { $0 = false }
+        if isTag { try disk.removeAll(tagged: "t") } else { try disk.removeValue(forKey: "k") }
+        try disk.flush()
+        for name in world.names where name.hasPrefix("journal") || name.hasPrefix("manifest") { world.remove(name) }
+        disk = try world.open()
+        disk.settle()
+        #expect(disk.string(forKey: "k") == nil)
+    }
+
     @Test("tags are as long as keys at most")
     func long() throws {
         var world = World { $0.sweepInterval = nil }

@@ -7,6 +7,25 @@ import Testing
 
 @Suite("Promise 5: the cost per change does not grow")
 struct ConstantCostTests {
+    @Test("what was removed is kept in mind only while files and rows may disagree", arguments: [false, true])
+    func graves(isReopened: Bool) throws {
+        let world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        if isReopened {
+            try cache.close()
+            cache = try world.open()
+        }
+        for number in 0..<500 {
+            try cache.setString("v", forKey: "\(number)")
+            try cache.removeValue(forKey: "\(number)")
+        }
+        try cache.flush()
+        var graves = 0
+        cache.store.index.forEachShard { graves += $0.graves.count }
+        #expect(graves == 0)
+        #expect(try #require(world.files.image.content(at: "/cache/manifest.json")).count < 1_000)
+    }
+
     private func calls(_ world: World, _ body: () throws -> Void) rethrows -> [MemoryFileSystem.Operation: Int] {
         let counter = CallCounter()
         world.files.inject(counter.count)

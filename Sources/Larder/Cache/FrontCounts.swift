@@ -1,0 +1,6 @@
+/// What a cache counts, whatever it keeps its values in.
+struct FrontCounts: Sendable {
+    var hits = 0
+    var misses = 0
+    var fetches = FetchStatistics()
+}

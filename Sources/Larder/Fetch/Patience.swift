@@ -1,0 +1,29 @@
+import LarderFiles
+
+/// For how long a call is willing to wait, however many flights it has to join.
+struct Patience {
+    /// From then on something stale is good enough; nil: never.
+    private(set) var soft: Timestamp?
+    /// From then on it is over; nil: never.
+    let hard: Timestamp?
+    /// Whether the call has waited for a flight in vain.
+    private(set) var isTried = false
+
+    init(_ policy: FetchPolicy, from now: Timestamp) {
+        soft = policy.softTimeout.map { now.advanced(byMilliseconds: $0.milliseconds) }
+        hard = policy.hardTimeout.map { now.advanced(byMilliseconds: $0.milliseconds) }
+    }
+
+    mutating func hasTried() {
+        isTried = true
+    }
+
+    /// There was nothing stale after all.
+    mutating func hasBeenLate() {
+        soft = nil
+    }
+
+    static func rest(until end: Timestamp, at now: Timestamp) -> Duration {
+        .milliseconds(max(0, end.millisecondsSince(now)))
+    }
+}
