@@ -36,14 +36,16 @@ extension KillChange {
     func apply(to cache: DiskCache) throws {
         switch self {
         case .set(let key, let version, let size):
-            try cache.setData(Self.payload(key: key, version: version, size: size), forKey: key)
+            try cache.setData(
+                Self.payload(key: key, version: version, size: size), forKey: key, tags: [Self.tag(ofVersion: version)])
         case .copy(let key, let version, let size):
             let file = cache.directory.deletingLastPathComponent().appendingPathComponent("source")
             try Self.payload(key: key, version: version, size: size).write(to: file)
-            try cache.copyFile(at: file, forKey: key)
+            try cache.copyFile(at: file, forKey: key, tags: [Self.tag(ofVersion: version)])
         case .remove(let key): try cache.removeValue(forKey: key)
         case .renew(let key, let seconds): try cache.setTimeToLive(.seconds(Double(seconds)), forKey: key)
         case .clear: try cache.removeAll()
+        case .clearTag(let tag): try cache.removeAll(tagged: tag)
         case .flush: try cache.flush()
         }
     }

@@ -8,6 +8,8 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     case remove(key: String)
     case renew(key: String, seconds: Int)
     case clear
+    /// Everything with a tag; see `tag(of:)`.
+    case clearTag(String)
     case flush
 
     public static func random(number: Int, seed: UInt64, using generator: inout SeededGenerator) -> KillChange {
@@ -22,6 +24,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
         case 700..<850: return .remove(key: key)
         case 850..<980: return .renew(key: key, seconds: Int.random(in: 10_000...1_000_000, using: &generator))
         case 980..<985: return .clear
+        case 985..<990: return .clearTag("tag\(number % 4)")
         default: return .flush
         }
     }
@@ -34,6 +37,17 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
         return bytes.prefix(max(size, head.count))
     }
 
+    /// The tag that a version is stored with.
+    public static func tag(ofVersion version: some StringProtocol) -> String {
+        "tag\((version.split(separator: ".").last.flatMap { Int($0) } ?? 0) % 4)"
+    }
+
+    /// The same, found in what was stored.
+    public static func tag(of payload: Data) -> String {
+        let words = String(decoding: payload.prefix(100), as: UTF8.self).split(separator: " ")
+        return words.count > 2 ? tag(ofVersion: words[2]) : ""
+    }
+
     public var description: String {
         switch self {
         case .set(let key, let version, let size): "set|\(key)|\(version)|\(size)"
@@ -41,6 +55,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
         case .remove(let key): "remove|\(key)"
         case .renew(let key, let seconds): "renew|\(key)|\(seconds)"
         case .clear: "clear"
+        case .clearTag(let tag): "clearTag|\(tag)"
         case .flush: "flush"
         }
     }
@@ -59,6 +74,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
             guard let seconds = Int(parts[2]) else { return nil }
             self = .renew(key: parts[1], seconds: seconds)
         case ("clear", 1): self = .clear
+        case ("clearTag", 2): self = .clearTag(parts[1])
         case ("flush", 1): self = .flush
         default: return nil
         }

@@ -25,7 +25,7 @@ extension DiskFront {
     }
 
     private func usableOnDisk(_ key: Key) -> Usable<Value>? {
-        guard let (row, _, value) = read(key, at: disk.now, staleToo: true) else { return nil }
+        guard let (row, value) = read(key, at: disk.now, staleToo: true) else { return nil }
         return Usable(
             value: value, metadata: row.metadata, stored: row.stored, life: MemoryLife(row),
             isAnswerable: !row.mustRevalidate, source: .disk, row: row)
@@ -36,14 +36,13 @@ extension DiskFront {
     }
 
     private func keepOnDisk(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) {
-        let data: Data
-        do {
-            data = try coder.encode(value)
+        do throws(CacheError) {
+            let data = try encode(value)
+            let promotion = promotion(of: value, key.text, size: data.count)
+            store(data, key, terms, isAbsent: false, promotion, from: flight)
         } catch {
-            return disk.store.report(.unencodable(error), of: key)
+            disk.store.report(error, of: key)
         }
-        let promotion = promotion(of: value, key.text, size: data.count)
-        store(data, key, terms, isAbsent: false, promotion, from: flight)
     }
 
     func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: Flight) async {

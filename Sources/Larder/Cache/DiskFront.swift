@@ -107,21 +107,20 @@ struct DiskFront<Value: Sendable>: Front {
     /// reported and kept: it may be another type's.
     private func lookupOnDisk(_ text: String) -> Lookup<Value>? {
         let now = disk.now
-        guard let (row, data, value) = read(key(text), at: now, staleToo: false) else { return nil }
-        if let promotion = promotion(of: value, text, size: data.count) {
-            disk.store.index.promote(row, key(text), promotion)
-        }
+        let key = key(text)
+        guard let (row, value) = read(key, at: now, staleToo: false) else { return nil }
+        if let promotion = promotion(of: value, text, size: row.size) { disk.store.index.promote(row, key, promotion) }
         return Lookup(value, from: .disk, life: MemoryLife(row), at: now)
     }
 
-    func read(_ key: Key, at now: Timestamp, staleToo: Bool) -> (row: Row, data: Data, value: Value)? {
+    func read(_ key: Key, at now: Timestamp, staleToo: Bool) -> (row: Row, value: Value)? {
         guard let store = disk.readableStore else { return nil }
         let found = store.read(key, at: now, staleToo: staleToo) { volume, row in
             volume.payload(of: row).then { .value((row: row, data: $0)) }
         }
         guard let (row, data) = found else { return nil }
         do {
-            return (row, data, try coder.decode(data))
+            return (row, try coder.decode(data))
         } catch {
             let message = "What is stored for the key is not \(Value.self): \(error)."
             store.report(CacheError(code: .undecodable, message: message, path: disk.directory.path), of: key)
@@ -133,12 +132,7 @@ struct DiskFront<Value: Sendable>: Front {
     private func setOnDisk(
         _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
     ) throws(CacheError) {
-        let data: Data
-        do {
-            data = try coder.encode(value)
-        } catch {
-            throw CacheError.unencodable(error)
-        }
+        let data = try encode(value)
         let store = try disk.openStore
         let key = try disk.checked(text)
         let now = disk.now
@@ -151,6 +145,14 @@ struct DiskFront<Value: Sendable>: Front {
         let promotion = promotion(of: value, text, size: data.count)
         try data.withBytes { bytes throws(CacheError) in
             try store.set(bytes, for: key, life: life, attachments: attachments, at: now, promotion: promotion)
+        }
+    }
+
+    func encode(_ value: Value) throws(CacheError) -> Data {
+        do {
+            return try coder.encode(value)
+        } catch {
+            throw CacheError(code: .unencodable, message: "The value cannot be encoded: \(error).")
         }
     }
 

@@ -17,8 +17,8 @@ extension DiskCache {
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
     ///   - metadata: Kept beside the value and readable without it. None by default.
     ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:progress:)``. None by default.
-    /// - Throws: `.tooLarge` for a key or a tag of more than 64 KiB, a record (key, metadata and tags) of more than 1 MiB, or a value of more than `sizeLimit` or
-    ///   1 TiB; `.noSpace`, `.io`, `.closed`. The old value is then still there.
+    /// - Throws: `.tooLarge` for a key or a tag of more than 64 KiB, a record (key, metadata and tags) of more than 1 MiB, or a
+    ///   value of more than `sizeLimit` or 1 TiB; `.noSpace`, `.io`, `.closed`. The old value is then still there.
     public func setData(
         _ data: Data, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []

@@ -85,7 +85,8 @@ extension DiskCache {
     ///   - tag: Compared by its UTF-8 bytes.
     ///   - progress: Told, from time to time and on a queue of its own, how many entries have been taken out, of as many: their number
     ///     is not known before.
-    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and what ``removeAll(progress:)`` throws. Everything is then still there, but for what had to make room on a full disk.
+    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and what ``removeAll(progress:)`` throws. Everything is then still
+    ///   there, but for what had to make room on a full disk.
     public func removeAll(
         tagged tag: String, progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
     ) throws(CacheError) {

@@ -4,9 +4,9 @@
 ///     .staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
 ///     .reload.hardTimeout(.seconds(10))
 ///
-/// How stale an answer may be, how long a caller waits, and what makes it fetch is each call's own. What becomes of the fetch and of what
-/// it brings is up to the call that begins it: who joins takes it as it is. Windows are counted from the expiry; what has expired is kept on disk for the longest of them, and
-/// nothing but a call with such a policy ever returns it.
+/// How stale an answer may be, how long a caller waits, and what makes it fetch is each call's own. What becomes of the fetch and
+/// of what it brings is up to the call that begins it: who joins takes it as it is. Windows are counted from the expiry; what has
+/// expired is kept on disk for the longest of them, and nothing but a call with such a policy ever returns it.
 public struct FetchPolicy: Hashable, Sendable {
     enum Source: Hashable {
         case cacheFirst, reload, cacheOnly

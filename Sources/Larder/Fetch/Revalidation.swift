@@ -39,7 +39,8 @@ public struct Revalidation<Value: Sendable>: Sendable {
     ///   - metadata: Replaces that of the value; nil leaves it. It stands in journal and manifest alone: when both are lost,
     ///     the entry is found again with the metadata that its value was stored with. The same by default.
     ///   - ttl: How long it is fresh from now on. Zero or less: it is answered, and the key removed. The call's life by default.
-    ///   - mustRevalidate: Whether it is never to be answered when it has expired. As it was by default; another writes the payload again.
+    ///   - mustRevalidate: Whether it is never to be answered when it has expired. As it was by default; if it changes, the payload
+    ///     is written again.
     /// - Returns: The answer. Without a value in the cache it is an error, `.notFound`.
     public static func notModified(
         metadata: [String: String]?, ttl: TimeToLive? = nil, mustRevalidate: Bool? = nil

@@ -1,4 +1,4 @@
-/// Who waits for a flight, and what is to become of it: decides, and knows neither lock nor task.
+/// Who waits for a flight, and what is to become of it: decides, and resumes and cancels nobody.
 struct FlightState: Sendable {
     typealias Waiting = CheckedContinuation<Arrival, Never>
 

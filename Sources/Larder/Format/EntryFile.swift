@@ -18,8 +18,8 @@ import LarderFiles
 ///
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
 ///
-/// A *tombstone* is such a file without payload whose record is the `clear` of a namespace or a tag. It is there for as long as files are
-/// that it speaks of: so they stay dead when the index is lost.
+/// A *tombstone* is such a file without payload whose record is the `clear` of a namespace or a tag. It is there for as long as
+/// files are that it speaks of: so they stay dead when the index is lost.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32

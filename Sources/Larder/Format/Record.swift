@@ -29,7 +29,8 @@ import LarderFiles
 /// | `mr`     | 1: must revalidate; what has expired is not to be answered                               |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
-/// Reserved: `w` (where the payload stands). Fields that are not known are kept as they are. The check, its place and the header stay the same in every version.
+/// Reserved: `w` (where the payload stands). Fields that are not known are kept as they are. The check, its place and the header
+/// stay the same in every version.
 enum Record: Sendable {
     case header(version: UInt64, generation: UInt64, last: UInt64)
     case set(Row)

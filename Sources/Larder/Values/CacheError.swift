@@ -67,10 +67,6 @@ extension CacheError {
             path: path)
     }
 
-    static func unencodable(_ error: any Error) -> CacheError {
-        CacheError(code: .unencodable, message: "The value cannot be encoded: \(error).")
-    }
-
     static func timedOut(_ timeout: Duration) -> CacheError {
         CacheError(code: .timedOut, message: "The fetch took longer than \(timeout).")
     }

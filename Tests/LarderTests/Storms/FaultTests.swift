@@ -52,6 +52,17 @@ struct FaultTests {
         ) { cache, _ in
             try cache.namespace("space").removeAll()
         },
+        Operation(testDescription: "removeAll of a tag", failed: ["old", "tagged"], done: [nil]) { cache, _ in
+            try cache.setString("tagged", forKey: "k", tags: ["t"])
+            try cache.removeAll(tagged: "t")
+        },
+        Operation(
+            testDescription: "removeAll of a tag, power-safe", durability: .powerSafe, failed: ["old", "tagged", nil],
+            done: [nil]
+        ) { cache, _ in
+            try cache.setString("tagged", forKey: "k", tags: ["t"])
+            try cache.removeAll(tagged: "t")
+        },
         Operation(testDescription: "save", failed: ["old"], done: ["old"]) { cache, _ in
             try cache.flush()
         },

@@ -28,6 +28,7 @@ struct KillTests {
                 values[key] = KillChange.payload(key: key, version: version, size: size)
             case .remove(let key): values[key] = nil
             case .clear: values = [:]
+            case .clearTag(let tag): values = values.filter { KillChange.tag(of: $0.value) != tag }
             case .renew, .flush: break
             }
         }

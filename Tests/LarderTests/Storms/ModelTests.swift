@@ -13,6 +13,7 @@ struct ModelTests {
         var expires: Int64
         var ttl: Int64
         var metadata: [String: String]
+        var tags: [String]
     }
 
     static let namespaces = ["", "users", "e\u{301}", "\u{e9}"]
@@ -58,10 +59,12 @@ struct ModelTests {
                 let size = [0, 3, 14, 15, 300].randomElement(using: &generator) ?? 0
                 let data = Data(generator.bytes(size))
                 let metadata = generator.chance(30) ? ["n": key] : [:]
-                try cache.setData(data, forKey: key, ttl: ttl, metadata: metadata)
+                let tags = ["t", "e\u{301}", "\u{e9}"].filter { _ in generator.chance(20) }
+                try cache.setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
                 let expires = milliseconds == .max ? .max : now + milliseconds
                 model[bytes] =
-                    milliseconds == 0 ? nil : Value(data: data, expires: expires, ttl: milliseconds, metadata: metadata)
+                    milliseconds == 0
+                    ? nil : Value(data: data, expires: expires, ttl: milliseconds, metadata: metadata, tags: tags)
             case 35..<55:
                 let value = freshValue(key)
                 #expect(cache.data(forKey: key) == value?.data)
@@ -97,6 +100,12 @@ struct ModelTests {
             case 87...88 where !namespace.isEmpty:
                 try cache.removeAll()
                 model = model.filter { $0.key[0] != bytes[0] }
+            case 89...90:
+                let tag = ["t", "e\u{301}", "\u{e9}", "none"].randomElement(using: &generator) ?? ""
+                try cache.removeAll(tagged: tag)
+                model = model.filter { entry in
+                    entry.key[0] != bytes[0] || !entry.value.tags.contains { $0.hasSameBytes(as: tag) }
+                }
             case 80..<84:
                 if sliding { fallthrough }
                 try restart(kill: true, losing: [])
@@ -110,7 +119,9 @@ struct ModelTests {
             default:
                 let value = freshValue(key)
                 #expect(cache.hasValue(forKey: key) == (value != nil))
-                #expect(cache.entry(forKey: key)?.metadata == value?.metadata)
+                let entry = cache.entry(forKey: key)
+                #expect(entry?.metadata == value?.metadata)
+                #expect(entry?.tags.map { Array($0.utf8) } == value?.tags.map { Array($0.utf8) })
             }
         }
 
