@@ -95,6 +95,25 @@ struct FetchCrashTests {
         world.restart()
     }
 
+    /// Runs the steps until the process is killed. Returns what has been acknowledged, and the step that had not returned.
+    private func run(
+        _ world: World, killedIn number: Int
+    ) async -> (acknowledged: Known, pending: Step?, isKilled: Bool) {
+        let isReached = world.killing(in: number)
+        var acknowledged: Known = [:]
+        guard let disk = try? world.open() else { return (acknowledged, nil, true) }
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        for step in Self.steps {
+            try? await step.run(cache, world)
+            // A call that does not fail with its disk does not say so either: it has returned when nothing has happened yet.
+            if isReached.withLock({ $0 }) { return (acknowledged, step, true) }
+            for (key, value) in step.after { acknowledged[key] = value }
+            disk.settle()
+            if isReached.withLock({ $0 }) { return (acknowledged, nil, true) }
+        }
+        return (acknowledged, nil, false)
+    }
+
     private func check(
         _ cache: Cache<String>, _ before: Known, _ pending: Step?, isJournalLost: Bool = false, _ context: Comment
     ) async {
@@ -117,21 +136,7 @@ struct FetchCrashTests {
         for number in 1... {
             var world = World { $0.durability = durability }
             try prepare(&world)
-            let isReached = world.killing(in: number)
-            var acknowledged: Known = [:]
-            var pending: Step?
-            if let disk = try? world.open() {
-                let cache = Cache<String>(disk: disk, namespace: "n")
-                for step in Self.steps {
-                    pending = step
-                    try? await step.run(cache, world)
-                    disk.settle()
-                    if isReached.withLock({ $0 }) { break }
-                    for (key, value) in step.after { acknowledged[key] = value }
-                    pending = nil
-                }
-            }
-            let isKilled = isReached.withLock { $0 }
+            let (acknowledged, pending, isKilled) = await run(world, killedIn: number)
             let image = world.files.image
             for lost in [[], ["manifest"], ["journal"], ["manifest", "journal"]] {
                 var damaged = image
@@ -170,27 +175,14 @@ struct FetchCrashTests {
         for number in 1... {
             var world = World { $0.durability = .powerSafe }
             try prepare(&world)
-            let isReached = world.killing(in: number)
-            var acknowledged: Known = [:]
-            var pending: Step?
-            if let disk = try? world.open() {
-                let cache = Cache<String>(disk: disk, namespace: "n")
-                for step in Self.steps {
-                    pending = step
-                    try? await step.run(cache, world)
-                    disk.settle()
-                    if isReached.withLock({ $0 }) { break }
-                    for (key, value) in step.after { acknowledged[key] = value }
-                    pending = nil
-                }
-            }
+            let (acknowledged, pending, isKilled) = await run(world, killedIn: number)
             world.restart(with: world.files.imageAfterPowerCut(using: &generator))
             let disk = try world.open()
             try disk.flush()
             let context: Comment = "power cut in call \(number), \(pending?.name ?? "no step"), seed \(seed)"
             await check(Cache<String>(disk: disk, namespace: "n"), acknowledged, pending, context)
             disk.checkInvariants(world, settled: true)
-            if !isReached.withLock({ $0 }) { break }
+            if !isKilled { break }
         }
     }
 }
