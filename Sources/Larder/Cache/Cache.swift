@@ -4,9 +4,9 @@ import LarderFiles
 /// A cache of typed values in two tiers: decoded in memory, and as files on disk.
 ///
 ///     let users = try Cache<User>(name: "users")
-///     try await users.setValue(user, forKey: user.id, ttl: .hours(1))
-///     let again = await users.value(forKey: user.id)
+///     let user = try await users.value(forKey: id, ttl: .hours(1)) { try await api.user(id) }
 ///
+/// Values are stored by ``setValue(_:forKey:ttl:metadata:tags:)``, or fetched through the cache: once, however many calls wait.
 /// A hit in memory decodes nothing, reads nothing and does not suspend; a hit on disk is promoted. Both tiers change together: after
 /// a call has returned, no cache of the directory in this process has an older value, whoever made the change. Either tier may be
 /// left out. What is said of ``DiskCache`` holds here too: reads return `nil` for a miss and never throw, a write that has

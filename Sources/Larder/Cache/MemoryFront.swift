@@ -101,8 +101,7 @@ struct MemoryFront<Value: Sendable>: Front {
         guard let found = memory.kept(key.text, at: clock.now) else { return nil }
         return Usable(
             value: found.value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
-            life: found.life,
-            isAnswerable: !found.extra.mustRevalidate, source: .memory)
+            life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory)
     }
 
     func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
