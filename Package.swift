@@ -31,6 +31,9 @@ let package = Package(
             name: "Larder", dependencies: ["LarderFiles"], exclude: excluded, resources: privacy,
             swiftSettings: settings),
         .executableTarget(
+            name: "larder-bench", dependencies: ["Larder", "LarderFiles"], path: "Sources/LarderBench",
+            swiftSettings: settings),
+        .executableTarget(
             name: "QuickStart", dependencies: ["Larder"], path: "Examples/QuickStart", swiftSettings: settings),
         .executableTarget(
             name: "DownloadFolder", dependencies: ["Larder"], path: "Examples/DownloadFolder",

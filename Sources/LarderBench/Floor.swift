@@ -1,0 +1,57 @@
+import Foundation
+import Larder
+
+/// The bare system calls that a cache with a file for each entry and a journal cannot avoid; and for large values, the one pass over
+/// them that a checksum takes.
+final class Floor {
+    /// Bytes from which on the checksum is counted.
+    private static let large = 64 << 10
+
+    private let folder: Int32
+    private let journal: Int32
+    private let line = [UInt8](repeating: 120, count: 250)
+    private var buffer: [UInt8]
+    private var checksum: UInt64 = 0
+
+    init(_ folder: Folder, size: Int) throws {
+        self.folder = open(folder.floor.path, O_RDONLY | O_DIRECTORY)
+        journal = openat(self.folder, "journal", O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        buffer = [UInt8](repeating: 0, count: max(size, 1))
+        guard self.folder >= 0, journal >= 0 else { throw BenchFailure("cannot write to \(folder.floor.path)") }
+    }
+
+    deinit {
+        close(journal)
+        close(folder)
+    }
+
+    /// Creates, writes and closes a file, and appends a record of 250 bytes to another.
+    func set(_ name: String, _ payload: [UInt8]) {
+        hash(payload)
+        let file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL, 0o600)
+        precondition(file >= 0 && write(file, payload, payload.count) == payload.count)
+        close(file)
+        precondition(write(journal, line, line.count) == line.count)
+    }
+
+    /// Opens a file, asks for its size, reads and closes it.
+    func get(_ name: String) {
+        let file = openat(folder, name, O_RDONLY)
+        var status = stat()
+        precondition(file >= 0 && fstat(file, &status) == 0)
+        precondition(read(file, &buffer, buffer.count) == Int(status.st_size))
+        close(file)
+        hash(buffer)
+    }
+
+    private func hash(_ bytes: [UInt8]) {
+        if bytes.count < Self.large { return }
+        checksum = bytes.withUnsafeBytes { XXH64.hash($0) }
+    }
+
+    /// Deletes a file, and appends a record of 100 bytes to another.
+    func remove(_ name: String) {
+        precondition(unlinkat(folder, name, 0) == 0)
+        precondition(write(journal, line, 100) == 100)
+    }
+}
