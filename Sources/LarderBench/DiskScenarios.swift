@@ -6,7 +6,7 @@ extension Scenario {
     private static let sizes = [100, 1 << 10, 20 << 10, 1 << 20]
 
     static var disk: [Scenario] {
-        sizes.map { set($0) } + sizes.map { overwrite($0) } + sizes.map { get($0) } + [miss, remove]
+        sizes.map { set($0) } + sizes.map { set($0, overwriting: true) } + sizes.map { get($0) } + [miss, remove]
     }
 
     /// Operations of a round, in turns of some of each.
@@ -35,10 +35,17 @@ extension Scenario {
         return samples
     }
 
-    private static func set(_ size: Int) -> Scenario {
-        let target: Target = size >= 1 << 20 ? .ratio(1.2) : size == 1 << 10 ? .ratio(1.25) : .none
+    /// New keys in every round, or those of the round that is not measured again and again.
+    private static func set(_ size: Int, overwriting: Bool = false) -> Scenario {
+        let target: Target =
+            switch size {
+            case 1 << 10: .ratio(1.25)
+            case 1 << 20 where !overwriting: .ratio(1.2)
+            default: .none
+            }
         return Scenario(
-            name: "set", size: size, unit: .us, floor: "create, write, close, append 250 bytes", target: target
+            name: overwriting ? "overwrite" : "set", size: size, unit: .us,
+            floor: "create, write, close, append 250 bytes", target: target
         ) { folder in
             let (cache, floor) = (try opened(folder), try Floor(folder, size: size))
             let (bytes, count) = (payload(size), operations(size))
@@ -46,27 +53,7 @@ extension Scenario {
             return Run(
                 round: { round in
                     try turns(count) { number in
-                        try cache.setData(data, forKey: key(round * count + number))
-                    } floor: { number in
-                        floor.set("\(round * count + number)", bytes)
-                    }
-                }, close: { try cache.close() })
-        }
-    }
-
-    private static func overwrite(_ size: Int) -> Scenario {
-        let target: Target = size == 1 << 10 ? .ratio(1.25) : .none
-        return Scenario(
-            name: "overwrite", size: size, unit: .us, floor: "create, write, close, append 250 bytes", target: target
-        ) { folder in
-            let (cache, floor) = (try opened(folder), try Floor(folder, size: size))
-            let (bytes, count) = (payload(size), operations(size))
-            let data = Data(bytes)
-            for number in 0..<count { try cache.setData(data, forKey: key(number)) }
-            return Run(
-                round: { round in
-                    try turns(count) { number in
-                        try cache.setData(data, forKey: key(number))
+                        try cache.setData(data, forKey: key(overwriting ? number : round * count + number))
                     } floor: { number in
                         floor.set("\(round * count + number)", bytes)
                     }

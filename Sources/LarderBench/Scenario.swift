@@ -34,13 +34,4 @@ struct Scenario: Sendable {
         case time(Double)
         case none
     }
-
-    func measure(in folder: Folder, rounds: Int) async throws -> Outcome {
-        let run = try await prepare(folder)
-        _ = try await run.round(0)  // for the caches of the system and of the processor
-        var outcome = Outcome(self)
-        for number in 1...rounds { outcome.add(try await run.round(number)) }
-        try await run.close()
-        return outcome
-    }
 }

@@ -40,7 +40,7 @@ extension MemoryCache {
 
     /// Removes every value. O(1), but for their release.
     public func removeAll() {
-        change { $0.removeAll() }
+        release(removeAllKept())
     }
 
     /// Does what is configured for a condition of the system. On Apple platforms the system's own are noticed; elsewhere the program

@@ -13,7 +13,7 @@ extension MemoryCache {
         if configuration.release == .inline { releaseWaiting(demand) } else { releaseBehind(demand) }
     }
 
-    private func releaseBehind(_ demand: ReleaseDemand) {
+    func releaseBehind(_ demand: ReleaseDemand) {
         switch demand {
         case .none: break
         case .soon: queue.asyncAfter(deadline: .now() + Self.delay) { [weak self] in self?.releaseWaiting(.soon) }
@@ -41,8 +41,9 @@ extension MemoryCache {
     @usableFromInline
     @discardableResult
     func discard(_ key: Key) -> Bool {
-        let now = time.now
-        return change { $0.discard(key, tag: MemoryKey.tag(key), at: now) }
+        let left = discardKept(key)
+        release(left.demand)
+        return left.wasFresh
     }
 
     /// Tells of what waits and releases it, on this thread.

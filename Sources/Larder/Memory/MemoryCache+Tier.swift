@@ -14,15 +14,9 @@ extension MemoryCache {
 
     /// Puts a value in with the life that it has on disk.
     func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
-        let now = time.now
-        change(behind: true) { table in
-            let tag = MemoryKey.tag(key)
-            if cost > costLimit { return table.drop(key, tag: tag, .cost) }
-            let replaced = table.insert(
-                value, for: key, tag: tag, life: life, cost: MemoryEntry<Key, Value>.bounded(cost), at: now)
-            assert(replaced == nil, "it would be released with the caller's locks held")
-            table.evict(count: countLimit, cost: costLimit)
-        }
+        let left = insertKept(value, forKey: key, life: life, cost: cost, MemoryExtra())
+        assert(left.replaced == nil, "it would be released with the caller's locks held")
+        releaseBehind(left.demand)
     }
 
     /// Returns a fresh value with its life, and notes the use.
