@@ -7,6 +7,11 @@ struct LarderBench {
         do {
             let options = try Options(Array(CommandLine.arguments.dropFirst()))
             if options.isHelp { return print(Options.help) }
+            if let (operation, times) = options.counted {
+                let folder = try Folder(in: options.places[0])
+                defer { folder.remove() }
+                return try operation.run(times, in: folder)
+            }
             var report = Report(isJSON: options.isJSON)
             for place in options.places {
                 report.begin(place)

@@ -18,6 +18,8 @@ struct Options {
     private(set) var isJSON = false
     private(set) var rounds = 5
     private(set) var places: [URL]
+    /// What is to be run for a profiler instead, and how often.
+    private(set) var counted: (operation: Counted, times: Int)?
     private var scenario: String?
 
     init(_ arguments: [String]) throws {
@@ -34,11 +36,12 @@ struct Options {
                     throw BenchFailure("there is no directory \(path) to write to")
                 }
                 places = [URL(fileURLWithPath: path, isDirectory: true)]
-            case "--rounds":
-                guard let number = Int(try Self.next(argument, &arguments)), number > 0 else {
-                    throw BenchFailure("--rounds takes a number above 0")
+            case "--rounds": rounds = try Self.number(argument, &arguments)
+            case "--count":
+                guard let operation = Counted(rawValue: try Self.next(argument, &arguments)) else {
+                    throw BenchFailure("--count takes one of \(Counted.allCases.map(\.rawValue)) and a number")
                 }
-                rounds = number
+                counted = (operation, try Self.number(argument, &arguments))
             default: throw BenchFailure("unknown option \(argument); see --help")
             }
         }
@@ -49,6 +52,13 @@ struct Options {
     private static func next(_ option: String, _ arguments: inout ArraySlice<String>) throws -> String {
         guard let value = arguments.popFirst() else { throw BenchFailure("\(option) takes a value; see --help") }
         return value
+    }
+
+    private static func number(_ option: String, _ arguments: inout ArraySlice<String>) throws -> Int {
+        guard let number = Int(try next(option, &arguments)), number > 0 else {
+            throw BenchFailure("\(option) takes a number above 0")
+        }
+        return number
     }
 
     private static var standardPlaces: [URL] {

@@ -9,8 +9,12 @@ extension DispatchQueue {
         flags: DispatchWorkItemFlags? = nil, _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {
         var outcome: Swift.Result<Result, Failure>?
-        let work = { outcome = Swift.Result { () throws(Failure) -> Result in try body() } }
-        if let flags { sync(flags: flags, execute: work) } else { sync(execute: work) }
+        // Two closures, and none of them in a variable: that one, and what it captures, would be allocated.
+        if let flags {
+            sync(flags: flags) { outcome = Swift.Result { () throws(Failure) -> Result in try body() } }
+        } else {
+            sync { outcome = Swift.Result { () throws(Failure) -> Result in try body() } }
+        }
         return try outcome!.get()
     }
 }

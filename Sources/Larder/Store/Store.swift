@@ -49,9 +49,9 @@ final class Store: Sendable {
     /// The last sequence number taken.
     private let lastNumber: Lock<UInt64>
     /// Nil once closed. Read in a block of `disk`, replaced in a barrier of it: the queue makes it safe.
-    nonisolated(unsafe) var volume: Volume?
+    @exclusivity(unchecked) nonisolated(unsafe) var volume: Volume?
     /// Used on `info` alone; replaced there inside a barrier of `disk`.
-    nonisolated(unsafe) var journal: Journal
+    @exclusivity(unchecked) nonisolated(unsafe) var journal: Journal
     /// Lets the next opener of the directory in when the store goes. Set before anybody else sees the store; after that like
     /// `volume`.
     nonisolated(unsafe) var lease: Lease?

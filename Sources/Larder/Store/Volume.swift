@@ -2,7 +2,7 @@ import Foundation
 import LarderFiles
 
 /// The open directory of a cache: its root, which carries the lock, and the directory of the entry files.
-struct Volume: Sendable {
+final class Volume: Sendable {
     let fileSystem: any FileSystem
     let path: String
     let identity: FileIdentity
@@ -60,35 +60,45 @@ extension Volume {
                 return .failed(notOurs(row.file))
             }
             return size >= row.size ? .value(file) : .damaged
-        } catch .noEntry {
-            return .gone
         } catch {
-            return .failed(CacheError(error, doing: "read an entry", path: path(of: row.file)))
+            return reading(error, of: row.file)
         }
     }
 
-    /// Reads the payload of a row and verifies it against the row.
+    /// Reads the payload of a row and verifies it against the row: three system calls. What the file is otherwise, and how long,
+    /// is asked only when that fails.
     func payload(of row: Row) -> Reading<Data> {
-        open(row).then { file in payload(of: row, in: file) }
-    }
-
-    private func payload(of row: Row, in file: SharedDescriptor) -> Reading<Data> {
         // Not `Data(count:)`, which would fill the memory with zeros first.
         guard let start = malloc(max(row.size, 1)) else {
             return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))
         }
-        var isHandedOver = false
-        defer { if !isHandedOver { free(start) } }
-        let bytes = UnsafeMutableRawBufferPointer(start: start, count: row.size)
         do {
-            let count = try fileSystem.read(file.file, at: 0, into: bytes)
-            guard count == row.size, XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum else { return .damaged }
+            if try read(row, into: UnsafeMutableRawBufferPointer(start: start, count: row.size)) {
+                // Made last: `Data` copies few bytes into itself and frees the memory at once.
+                return .value(Data(bytesNoCopy: start, count: row.size, deallocator: .free))
+            }
         } catch {
-            return .failed(CacheError(error, doing: "read an entry", path: path(of: row.file)))
+            free(start)
+            return isForeign(row.file) ? .failed(notOurs(row.file)) : reading(error, of: row.file)
         }
-        isHandedOver = true
-        // Made last: `Data` copies few bytes into itself and frees the memory at once.
-        return .value(Data(bytesNoCopy: start, count: row.size, deallocator: .free))
+        free(start)
+        return isForeign(row.file) ? .failed(notOurs(row.file)) : .damaged
+    }
+
+    /// False when the bytes are not those that were stored.
+    private func read(_ row: Row, into bytes: UnsafeMutableRawBufferPointer) throws(Errno) -> Bool {
+        let file = try fileSystem.open(.number(row.file), in: entries.file, for: .reading)
+        let count = try fileSystem.read(file, at: 0, into: bytes)
+        return count == row.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum
+    }
+
+    private func isForeign(_ file: UInt64) -> Bool {
+        guard let status = try? fileSystem.status(of: .number(file), in: entries.file) else { return false }
+        return status.kind != .regular
+    }
+
+    private func reading<Value>(_ error: Errno, of file: UInt64) -> Reading<Value> {
+        error == .noEntry ? .gone : .failed(CacheError(error, doing: "read an entry", path: path(of: file)))
     }
 
     func notOurs(_ file: UInt64) -> CacheError {
