@@ -118,20 +118,19 @@ package struct PosixFileSystem: FileSystem {
         _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
         at offset: Int
     ) throws(Errno) {
-        var head = head
-        var tail = tail
-        var offset = offset
-        while !head.isEmpty || !tail.isEmpty {
-            if head.isEmpty { swap(&head, &tail) }
-            let isWhole = head.count + tail.count <= Self.chunk
-            let first = UnsafeRawBufferPointer(rebasing: head.prefix(Self.chunk))
-            let second = isWhole ? tail : UnsafeRawBufferPointer(rebasing: tail.prefix(0))
-            let count = try Platform.write(file.raw, first, second, at: offset)
+        let length = head.count + tail.count
+        var done = 0
+        while done < length {
+            var first = head.part(min(done, head.count)..<head.count)
+            var second = tail.part(max(0, done - head.count)..<tail.count)
+            if first.isEmpty { swap(&first, &second) }
+            if length - done > Self.chunk {
+                first = first.part(0..<min(first.count, Self.chunk))
+                second = .none
+            }
+            let count = try Platform.write(file.raw, first, second, at: offset + done)
             if count == 0 { throw .io }
-            let ofHead = min(count, head.count)
-            head = UnsafeRawBufferPointer(rebasing: head.dropFirst(ofHead))
-            tail = UnsafeRawBufferPointer(rebasing: tail.dropFirst(count - ofHead))
-            offset += count
+            done += count
         }
     }
 

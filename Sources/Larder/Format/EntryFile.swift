@@ -49,7 +49,7 @@ enum EntryFile {
     static func tombstone(of scope: ClearScope, number: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
         printer.append(.clear(scope, number: number))
-        appendTrailer(to: &printer, recordLength: printer.bytes.count, life: .forever, change: number)
+        appendTrailer(to: &printer, recordLength: printer.count, life: .forever, change: number)
         return printer.bytes
     }
 

@@ -22,6 +22,11 @@ enum JournalFormat {
         return printer.bytes
     }
 
+    static func append(_ row: Row, to printer: inout RecordPrinter) {
+        printer.append("\n")
+        printer.append(row)
+    }
+
     static func append(_ record: Record, to printer: inout RecordPrinter) {
         printer.append("\n")
         printer.append(record)

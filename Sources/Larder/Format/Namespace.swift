@@ -11,6 +11,8 @@ struct Namespace: Sendable {
     /// What entries belong to that were stored without a namespace.
     static let none = Namespace("")
 
+    var isNone: Bool { name.isEmpty }
+
     init(_ name: String) {
         var name = name
         seed = name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: Self.seed) }

@@ -54,9 +54,9 @@ struct PropertyListManifest {
     private mutating func text(_ record: Record) -> Any {
         var printer = RecordPrinter()
         printer.append(record)
-        sum &+= printer.hashOfLast(printer.bytes.count, seed: 0)
+        sum &+= printer.hashOfLast(printer.count, seed: 0)
         // Fields of another version are kept as they are, and need not be text.
-        return String(bytes: printer.bytes, encoding: .utf8) ?? Data(printer.bytes)
+        return printer.withBytes { bytes -> Any in String(bytes: bytes, encoding: .utf8) ?? Data(bytes) }
     }
 }
 

@@ -1,17 +1,29 @@
 import LarderFiles
 
 /// Prints records, byte by byte, into one growing buffer.
-struct RecordPrinter {
-    private(set) var bytes: [UInt8] = []
+struct RecordPrinter: ~Copyable {
+    private var text: ByteBuffer
     private var start = 0
 
-    init(reserving capacity: Int = 0) {
-        bytes.reserveCapacity(capacity)
+    init(reserving capacity: Int = 256) {
+        text = ByteBuffer(reserving: capacity)
+    }
+
+    var count: Int { text.count }
+
+    /// A copy of what has been printed.
+    var bytes: [UInt8] { text.withBytes { Array($0) } }
+
+    /// Calls `body` with what has been printed.
+    func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try text.withBytes(body)
     }
 
     /// Prints one record, without a line end. O(its length).
     mutating func append(_ record: Record) {
-        start = bytes.count
+        start = count
         switch record {
         case .header(let version, let generation, let last):
             integer(#"{"larder":"#, version)
@@ -56,25 +68,32 @@ struct RecordPrinter {
         check()
     }
 
-    mutating func append(_ text: StaticString) {
-        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    /// Prints the record of a row. O(its length).
+    mutating func append(_ row: Row) {
+        start = count
+        set(row)
+        check()
     }
 
-    mutating func append(_ more: some Collection<UInt8>) {
-        bytes.append(contentsOf: more)
+    mutating func append(_ text: StaticString) {
+        self.text.append(text)
+    }
+
+    mutating func append(_ bytes: [UInt8]) {
+        bytes.withUnsafeBufferPointer { text.append($0) }
     }
 
     mutating func append(littleEndian value: UInt64) {
-        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+        text.append(littleEndian: value)
     }
 
     /// The hash of the last `count` bytes.
     func hashOfLast(_ count: Int, seed: UInt64) -> UInt64 {
-        bytes.withUnsafeBytes { XXH64.hash(UnsafeRawBufferPointer(rebasing: $0.suffix(count)), seed: seed) }
+        text.withBytes(from: self.count - count) { XXH64.hash($0, seed: seed) }
     }
 
     mutating func removeAll() {
-        bytes.removeAll(keepingCapacity: true)
+        text.removeAll()
     }
 
     private mutating func set(_ row: Row) {
@@ -88,7 +107,7 @@ struct RecordPrinter {
         if row.used != row.stored { integer(#","u":"#, row.used.milliseconds) }
         integer(#","z":"#, row.size)
         append(#","h":""#)
-        hex(row.checksum)
+        text.append(hex: row.checksum)
         append(#"""#)
         guard let attachments = row.attachments else { return }
         if !attachments.metadata.isEmpty { metadata(attachments.metadata) }
@@ -140,7 +159,7 @@ struct RecordPrinter {
 
     private mutating func operation(_ operation: Record.Operation, key: Key? = nil) {
         append(#"{"o":""#)
-        append(operation.rawValue.utf8)
+        append(Array(operation.rawValue.utf8))
         append(#"""#)
         guard let key else { return }
         append(#","k":"#)
@@ -149,9 +168,9 @@ struct RecordPrinter {
     }
 
     private mutating func check() {
-        let check = bytes.withUnsafeBytes { XXH64.hash(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+        let check = text.withBytes(from: start) { XXH64.hash($0) }
         append(#","c":""#)
-        hex(check)
+        text.append(hex: check)
         append(#""}"#)
     }
 
@@ -160,59 +179,42 @@ struct RecordPrinter {
         if value != Life.unlimited { integer(name, value) }
     }
 
+    @inline(__always)
     private mutating func integer(_ name: StaticString, _ value: some FixedWidthInteger) {
         append(name)
-        if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        var rest = UInt64(value.magnitude)
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
-            var first = 20
-            repeat {
-                first -= 1
-                digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
-            } while rest > 0
-            bytes.append(contentsOf: UnsafeMutableBufferPointer(rebasing: digits[first...]))
-        }
-    }
-
-    private mutating func hex(_ value: UInt64) {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { digits in
-            for position in 0..<16 { digits[position] = Self.digit(value &>> UInt64(60 - 4 * position)) }
-            bytes.append(contentsOf: digits)
-        }
+        if value < 0 { text.append(UInt8(ascii: "-")) }
+        text.append(decimal: UInt64(value.magnitude))
     }
 
     /// Escapes what JSON demands and nothing more: quotes, backslashes, control characters.
-    private mutating func string(_ text: String) {
-        bytes.append(UInt8(ascii: "\""))
-        let isPlain = text.utf8.withContiguousStorageIfAvailable { text in
-            let isPlain = text.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
-            if isPlain { bytes.append(contentsOf: text) }
-            return isPlain
+    private mutating func string(_ string: String) {
+        text.append(UInt8(ascii: "\""))
+        let isPlain = string.utf8.withContiguousStorageIfAvailable { bytes in
+            // Without a way out of the loop, so that it runs over many bytes at once.
+            let special = bytes.reduce(UInt8(0)) { special, byte in
+                special | (byte < 0x20 ? 1 : 0) | (byte == UInt8(ascii: "\"") ? 1 : 0)
+                    | (byte == UInt8(ascii: "\\") ? 1 : 0)
+            }
+            if special == 0 { text.append(bytes) }
+            return special == 0
         }
-        if isPlain != true { escaped(text) }
-        bytes.append(UInt8(ascii: "\""))
+        if isPlain != true { escaped(string) }
+        text.append(UInt8(ascii: "\""))
     }
 
-    private mutating func escaped(_ text: String) {
-        for byte in text.utf8 {
+    private mutating func escaped(_ string: String) {
+        for byte in string.utf8 {
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                bytes.append(UInt8(ascii: "\\"))
-                bytes.append(byte)
+                text.append(UInt8(ascii: "\\"))
+                text.append(byte)
             case 0..<0x20:
                 append(#"\u00"#)
-                bytes.append(Self.digit(UInt64(byte >> 4)))
-                bytes.append(Self.digit(UInt64(byte)))
+                text.append(ByteBuffer.digit(UInt64(byte >> 4)))
+                text.append(ByteBuffer.digit(UInt64(byte)))
             default:
-                bytes.append(byte)
+                text.append(byte)
             }
         }
-    }
-
-    /// The hex digit of the lowest four bits.
-    private static func digit(_ value: UInt64) -> UInt8 {
-        let low = UInt8(truncatingIfNeeded: value & 15)
-        return low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") - 10 + low
     }
 }

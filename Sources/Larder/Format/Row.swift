@@ -45,6 +45,12 @@ struct Row: Sendable {
     /// What identifies the entry. O(length).
     var name: Key { Key(key, in: namespace) }
 
+    func isNamed(_ name: Key) -> Bool {
+        guard key.hasSameBytes(as: name.text) else { return false }
+        guard let attachments else { return name.namespace.isNone }
+        return attachments.traits.namespace == name.namespace
+    }
+
     /// True when both speak of one file. The number alone is not enough: another directory may have taken the place of the first.
     func isSameValue(as other: Row) -> Bool {
         file == other.file && checksum == other.checksum && stored == other.stored

@@ -53,12 +53,16 @@ final class Index: Sendable {
     }
 
     /// Puts a row in, and its value into the memory tier that it came through, if that is still attached. Returns the row that it
-    /// replaces.
-    func publish(_ row: Row, for key: Key, _ promotion: Promotion?) -> Row? {
-        withCell(at: key.shard) { cell in
+    /// replaces, whose file is doomed at once if `dooming`.
+    func publish(_ row: Row, for key: Key, _ promotion: Promotion?, dooming: Bool) -> Row? {
+        // Not through `withCell`: a closure in a closure copies the row once more.
+        cells[key.shard].withLock { cell in
+            let before = cell.shard.manifest.totals
+            defer { settle(before, cell.shard.manifest.totals) }
             // That one replaces the value itself.
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.manifest.publish(row, for: key)
+            if dooming, let file = old?.file { cell.shard.doom(file, of: key) }
             if let promotion, cell.hasTier(promotion.tier) { promotion.insert(row) }
             return old
         }
@@ -78,15 +82,17 @@ final class Index: Sendable {
     private func withCell<Result>(at position: Int, _ body: (inout Cell) -> Result) -> Result {
         cells[position].withLock { cell in
             let before = cell.shard.manifest.totals
-            let result = body(&cell)
-            let after = cell.shard.manifest.totals
-            if after != before {
-                sums.withLock { sums in
-                    sums.add(after)
-                    sums.add(before, times: -1)
-                }
-            }
-            return result
+            defer { settle(before, cell.shard.manifest.totals) }
+            return body(&cell)
+        }
+    }
+
+    /// Takes over into the sums what has become of a shard's totals.
+    private func settle(_ before: Manifest.Totals, _ after: Manifest.Totals) {
+        if after == before { return }
+        sums.withLock { sums in
+            sums.add(after)
+            sums.add(before, times: -1)
         }
     }
 

@@ -58,13 +58,13 @@ struct Manifest: Sendable {
     @discardableResult
     mutating func publish(_ row: Row, for key: Key) -> Row? {
         if let slot = slot(key) {
-            let old = rows[slot]
-            if isCleared(old) {
+            if isCleared(rows[slot]) {
                 evacuate(slot)
                 remind(insert(row, key))
                 return nil
             }
-            rows[slot] = row
+            var old = row
+            swap(&rows[slot], &old)
             savedUses[slot] = row.used
             account(for: old, times: -1)
             account(for: row)
@@ -213,9 +213,7 @@ struct Manifest: Sendable {
     }
 
     func slot(_ key: Key) -> Int? {
-        table.slot(tag: key.tag) { slot in
-            key.text.hasSameBytes(as: rows[slot].key) && key.namespace == rows[slot].namespace
-        }
+        table.slot(tag: key.tag) { rows[$0].isNamed(key) }
     }
 
     private func liveSlot(_ key: Key) -> Int? {
@@ -226,8 +224,7 @@ struct Manifest: Sendable {
         var one = Totals()
         one.add(row)
         totals.add(one, times: factor)
-        let namespace = row.namespace
-        if namespace == .none { return }
+        guard let namespace = row.attachments?.traits.namespace, namespace != .none else { return }
         namespaces[namespace, default: Totals()].add(one, times: factor)
         if namespaces[namespace] == Totals() { namespaces[namespace] = nil }
     }

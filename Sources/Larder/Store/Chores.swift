@@ -5,12 +5,15 @@ import LarderFiles
 ///
 /// A chore that is asked for again before it has begun is not queued twice.
 final class Chores: Sendable {
-    enum Kind: Hashable {
+    enum Kind: UInt8 {
         case unlink, sweep, save, reconcile, emptyTrash, tidy, evict, clear
+
+        fileprivate var bit: UInt8 { 1 << rawValue }
     }
 
     private struct State {
-        var waiting: Set<Kind> = []
+        /// A bit for each kind.
+        var waiting: UInt8 = 0
         var running: [Int: DispatchGroup] = [:]
         var next = 0
     }
@@ -22,7 +25,10 @@ final class Chores: Sendable {
     /// Without a kind it is like no other.
     func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
         let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
-            if let kind, !state.waiting.insert(kind).inserted { return nil }
+            if let kind {
+                if state.waiting & kind.bit != 0 { return nil }
+                state.waiting |= kind.bit
+            }
             state.next += 1
             let group = DispatchGroup()
             group.enter()
@@ -31,7 +37,7 @@ final class Chores: Sendable {
         }
         guard let (id, group) = begun else { return }
         queue.async {
-            if let kind { _ = self.state.withLock { $0.waiting.remove(kind) } }
+            if let kind { self.state.withLock { $0.waiting &= ~kind.bit } }
             self.run(slice, id, group)
         }
     }
@@ -43,6 +49,11 @@ final class Chores: Sendable {
         }
         _ = state.withLock { $0.running.removeValue(forKey: id) }
         group.leave()
+    }
+
+    /// True when a chore has been asked for that has not begun.
+    func isWaiting(_ kind: Kind) -> Bool {
+        state.withLock { $0.waiting & kind.bit != 0 }
     }
 
     /// Returns when every chore begun before this call is done. Never call it from a chore.

@@ -77,7 +77,7 @@ extension Store {
         row.attachments = row.attachments(after: update)
         var printer = RecordPrinter()
         printer.append(.set(row))
-        return printer.bytes.count
+        return printer.count
     }
 
     private func commitLife(

@@ -96,14 +96,16 @@ extension Store {
         var printer = RecordPrinter(reserving: 64 << 10)
         var offset = 0
         func flush() throws(Errno) {
-            try fileSystem.write(printer.bytes, to: file.file, at: offset)
-            offset += printer.bytes.count
+            try printer.withBytes { bytes throws(Errno) in
+                try fileSystem.write(bytes, .none, to: file.file, at: offset)
+            }
+            offset += printer.count
             printer.removeAll()
         }
         JSONManifest.begin(&printer, generation: generation, last: lastTaken)
         try forEachRecord { record throws(Errno) in
             JSONManifest.append(record, to: &printer)
-            if printer.bytes.count >= 60 << 10 { try flush() }
+            if printer.count >= 60 << 10 { try flush() }
         }
         JSONManifest.end(&printer)
         try flush()

@@ -36,7 +36,7 @@ extension Store {
     }
 
     enum Outcome {
-        case stored(replacing: Row?)
+        case stored(isNew: Bool)
         /// The condition did not hold.
         case refused
     }
@@ -52,10 +52,10 @@ extension Store {
 
     /// Counts and tells what was stored; true when it was.
     func finish(_ outcome: Outcome, _ key: Key, isValue: Bool = true) -> Bool {
-        guard case .stored(let replaced) = outcome else { return false }
+        guard case .stored(let isNew) = outcome else { return false }
         if isValue { tally.withLock { $0.stores += 1 } }
         enforceAfterStoring()
-        guard replaced != nil else { return true }
+        if isNew { return true }
         unlinkSomeBehind(shard: key.shard)
         events.post(CacheEvent(.replaced, of: key))
         return true
@@ -79,13 +79,13 @@ extension Store {
     ) throws(CacheError) -> Outcome {
         try stripes[key.shard].withLock { _ throws(CacheError) in
             guard holds(condition, row, key) else { return .refused }
-            let replaced = try store(content, row, key, promotion, in: volume)
+            let isNew = try store(content, row, key, promotion, in: volume)
             if case .ifFlying(let flight) = condition {
                 flights.divert(key, but: flight)
             } else {
                 flights.divert(key)
             }
-            return .stored(replacing: replaced)
+            return .stored(isNew: isNew)
         }
     }
 
@@ -99,51 +99,42 @@ extension Store {
 
     private func store(
         _ content: Content, _ row: Row, _ key: Key, _ promotion: Promotion?, in volume: Volume
-    ) throws(CacheError) -> Row? {
-        let new = try create(content, row, key, in: volume)
-        let committed: (result: Row?, ticket: Ticket?)
+    ) throws(CacheError) -> Bool {
+        var row = row
+        let text = try create(content, &row, key, in: volume)
+        // Not handed through as a result: a row is large to copy.
+        var replaced: Row?
+        let ticket: Ticket?
         do {
-            committed = try new.text.withBytes { bytes throws(CacheError) in
-                let line = UnsafeRawBufferPointer(rebasing: bytes.prefix(new.lineLength))
-                return try commit(line, in: volume) { index in
-                    index.publish(new.row, for: key, promotion)
-                }
+            ticket = try text.withLine { line throws(CacheError) in
+                try commit(line, in: volume) { index in
+                    replaced = index.publish(row, for: key, promotion, dooming: !isPowerSafe)
+                }.ticket
             }
         } catch {
-            discard(new.row.file, of: key, in: volume)
+            discard(row.file, of: key, in: volume)
             throw error
         }
-        if let ticket = committed.ticket {
-            try waitOrTakeBack(ticket, new.row, replacing: committed.result, key, in: volume)
-        }
-        if let replaced = committed.result {
-            index.withShard(of: key) { $0.doom(replaced.file, of: key) }
-        }
-        return committed.result
+        if let ticket { try waitOrTakeBack(ticket, row, replacing: replaced, key, in: volume) }
+        if isPowerSafe, let replaced { index.withShard(of: key) { $0.doom(replaced.file, of: key) } }
+        return replaced == nil
     }
 
-    /// A file that no record mentions yet. `text` is the journal's line and, behind it, the trailer of the footer.
-    private struct NewFile {
-        var row: Row
-        var text: [UInt8]
-        var lineLength: Int
-    }
-
+    /// Gives a row its number and makes the file, which no record mentions yet. Returns what tells of it.
     private func create(
-        _ content: Content, _ row: Row, _ key: Key, in volume: Volume
-    ) throws(CacheError) -> NewFile {
-        var new = NewFile(row: row, text: [], lineLength: 0)
+        _ content: Content, _ row: inout Row, _ key: Key, in volume: Volume
+    ) throws(CacheError) -> EntryText {
         // What has been staged was tried again then.
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
-            new.row.file = try takeNumber()
-            new.row.change = new.row.file
-            print(&new)
+            row.file = try takeNumber()
+            row.change = row.file
+            let text = EntryText(row)
             // A row may grow in the manifest, by the number of a renewal and the time of a use.
-            try checkRecord(new.lineLength)
+            try checkRecord(text.lineLength)
             do {
-                try write(content, new, key, in: volume)
-                return new
+                try write(content, text, row, key, in: volume)
+                return text
             } catch .exists {
                 continue
             } catch {
@@ -152,7 +143,7 @@ extension Store {
                     mayRetry = false
                     continue
                 }
-                throw CacheError(error, doing: "store a value", path: volume.path(of: new.row.file))
+                throw CacheError(error, doing: "store a value", path: volume.path(of: row.file))
             }
         }
     }
@@ -163,44 +154,36 @@ extension Store {
         }
     }
 
-    private func print(_ new: inout NewFile) {
-        var printer = RecordPrinter(reserving: 256 + new.row.key.utf8.count)
-        JournalFormat.append(.set(new.row), to: &printer)
-        new.lineLength = printer.bytes.count
-        EntryFile.appendTrailer(
-            to: &printer, recordLength: new.lineLength - 1, life: new.row.life, change: new.row.change)
-        new.text = printer.bytes
-    }
-
-    private func write(_ content: Content, _ new: NewFile, _ key: Key, in volume: Volume) throws(Errno) {
-        let name = FileName.number(new.row.file)
+    private func write(
+        _ content: Content, _ text: borrowing EntryText, _ row: Row, _ key: Key, in volume: Volume
+    ) throws(Errno) {
+        let name = FileName.number(row.file)
         switch content {
         case .bytes(let payload):
             let file = try fileSystem.open(name, in: volume.entries.file, for: .creating)
             do {
-                try new.text.withBytes { text throws(Errno) in
-                    try fileSystem.write(payload, text.part(1..<text.count), to: file, at: 0)
+                try text.withFooter { footer throws(Errno) in
+                    try fileSystem.write(payload, footer, to: file, at: 0)
                 }
                 if isPowerSafe { try fileSystem.sync(file) }
                 try syncNames(of: volume)
             } catch {
-                discard(new.row.file, of: key, in: volume)
+                discard(row.file, of: key, in: volume)
                 throw error
             }
         case .staged(let staged):
             try requireFree(name, in: volume)
             do {
                 // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
-                try new.text.withBytes { text throws(Errno) in
-                    try fileSystem.write(
-                        text.part(1..<text.count), .none, to: staged.file.file, at: new.row.size)
+                try text.withFooter { footer throws(Errno) in
+                    try fileSystem.write(footer, .none, to: staged.file.file, at: row.size)
                 }
                 if isPowerSafe { try fileSystem.sync(staged.file.file) }
                 let entries = volume.entries
                 try fileSystem.rename(.number(staged.number), in: entries.file, to: name, in: entries.file)
                 try syncNames(of: volume)
             } catch {
-                discard(new.row.file, of: key, in: volume)
+                discard(row.file, of: key, in: volume)
                 throw error
             }
         }

@@ -63,11 +63,12 @@ extension Store {
                 key: row.name, file: row.file, change: row.change, at: row.used, expires: row.life.expires)
             JournalFormat.append(record, to: &printer)
         }
-        let lines = printer.bytes
         do {
             _ = try onDisk { volume throws(CacheError) in
                 try unseal()
-                return try commit(lines, count: rows.count, in: volume) { _ in }
+                return try printer.withBytes { lines throws(CacheError) in
+                    try commit(lines, count: rows.count, in: volume) { _ in }
+                }
             }
         } catch {
             report(error)

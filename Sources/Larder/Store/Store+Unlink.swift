@@ -23,6 +23,7 @@ extension Store {
     }
 
     private func unlinkBehind() {
+        if chores.isWaiting(.unlink) { return }
         let position = Lock(0)
         chores.begin(.unlink) { [weak self] in
             guard let self else { return false }

@@ -10,7 +10,7 @@ struct EntryFileTests {
     static func file(_ payload: String, _ row: Row) -> [UInt8] {
         var printer = RecordPrinter()
         printer.append(.set(row))
-        EntryFile.appendTrailer(to: &printer, recordLength: printer.bytes.count, life: row.life, change: row.change)
+        EntryFile.appendTrailer(to: &printer, recordLength: printer.count, life: row.life, change: row.change)
         return Array(payload.utf8) + printer.bytes
     }
 

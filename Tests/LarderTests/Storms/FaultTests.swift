@@ -189,7 +189,7 @@ struct FaultTests {
 
     @Test("a read that cannot be done is a miss, counted and reported, and the entry stays", arguments: errors)
     func read(error: Errno) throws {
-        for number in 1...3 {
+        for number in 1...2 {
             let log = EventLog()
             let world = World { $0.onEvent = log.note }
             let cache = try world.open()

@@ -136,7 +136,7 @@ struct CacheTests {
         #expect(control > 0, "a suspension is seen")
         #expect(await cache.value(forKey: "k") == "v")
         #expect(coder.decodings.withLock { $0 } == 1 && coder.encodings.withLock { $0 } == 1)
-        #expect(world.files.calls == calls + 3)
+        #expect(world.files.calls == calls + 2)
     }
 
     /// An actor on an executor that counts its jobs: each time that it comes back from a suspension is one.

@@ -1,0 +1,36 @@
+import Foundation
+import Larder
+
+/// One operation again and again, for a profiler that counts instructions: it counts inside `counted` alone.
+enum Counted: String, CaseIterable {
+    case set, get, miss
+    case memoryHit = "memory-hit"
+
+    private static let entries = 1_000
+    private static let size = 1 << 10
+
+    func run(_ operations: Int, in folder: Folder) throws {
+        let cache = try DiskCache(directory: folder.cache)
+        let memory = MemoryCache<String, Data>()
+        let value = Data(repeating: 7, count: Self.size)
+        let keys = (0..<Self.entries).map { "https://example.org/a/path/to/item/\(100_000 + $0)" }
+        for key in keys {
+            try cache.setData(value, forKey: key)
+            memory.setValue(value, forKey: key)
+        }
+        let missing = keys.map { $0 + "?" }
+        switch self {
+        case .set: try counted(operations) { try cache.setData(value, forKey: keys[$0 % keys.count]) }
+        case .get: counted(operations) { precondition(cache.data(forKey: keys[$0 % keys.count]) != nil) }
+        case .miss: counted(operations) { precondition(cache.data(forKey: missing[$0 % keys.count]) == nil) }
+        case .memoryHit: counted(operations) { precondition(memory.value(forKey: keys[$0 % keys.count]) != nil) }
+        }
+        try cache.close()
+    }
+}
+
+/// The name of this function stands in `.ci/instructions`.
+@inline(never)
+private func counted(_ operations: Int, _ body: (Int) throws -> Void) rethrows {
+    for number in 0..<operations { try body(number) }
+}
