@@ -125,7 +125,13 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     @inlinable
     func slot(_ key: Key, _ tag: UInt32) -> Int? {
-        table.slot(tag: tag) { MemoryKey.areSame(slots[$0].key, key) }
+        table.slot(tag: tag) { slot in
+            // Moved out and back, alone under the lock: lending it would count a reference, to a string that may be far away.
+            let place = UnsafeMutablePointer(mutating: (slots.base + slot).pointer(to: \.key)!)
+            let other = place.move()
+            defer { place.initialize(to: other) }
+            return MemoryKey.areSame(other, key)
+        }
     }
 
     @inlinable
