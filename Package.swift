@@ -25,14 +25,19 @@ let package = Package(
     products: [
         .library(name: "Larder", targets: ["Larder"])
     ],
+    traits: [
+        .trait(name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev).")
+    ],
     targets: [
         .target(name: "LarderFiles", swiftSettings: settings),
         .target(
             name: "Larder", dependencies: ["LarderFiles"], exclude: excluded, resources: privacy,
             swiftSettings: settings),
         .executableTarget(
-            name: "larder-bench", dependencies: ["Larder", "LarderFiles"], path: "Sources/LarderBench",
-            swiftSettings: settings),
+            name: "larder-bench",
+            dependencies: ["Larder", "LarderFiles", .target(name: "CSQLite", condition: .when(traits: ["SQLite"]))],
+            path: "Sources/LarderBench", swiftSettings: settings),
+        .systemLibrary(name: "CSQLite"),
         .executableTarget(
             name: "QuickStart", dependencies: ["Larder"], path: "Examples/QuickStart", swiftSettings: settings),
         .executableTarget(

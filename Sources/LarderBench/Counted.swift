@@ -6,11 +6,13 @@ enum Counted: String, CaseIterable {
     case set, get, miss
     case memoryHit = "memory-hit"
 
+    static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
+
     private static let entries = 1_000
     private static let size = 1 << 10
 
     func run(_ operations: Int, in folder: Folder) throws {
-        let cache = try DiskCache(directory: folder.cache)
+        let cache = try DiskCache(directory: folder.own)
         let memory = MemoryCache<String, Data>()
         let value = Data(repeating: 7, count: Self.size)
         let keys = (0..<Self.entries).map { "https://example.org/a/path/to/item/\(100_000 + $0)" }

@@ -3,36 +3,11 @@ import Larder
 
 /// The disk tier beside the system calls that it cannot avoid.
 extension Scenario {
-    private static let sizes = [100, 1 << 10, 20 << 10, 1 << 20]
+    static let sizes = [100, 1 << 10, 20 << 10, 1 << 20]
 
     static var disk: [Scenario] {
-        sizes.map { set($0) } + sizes.map { set($0, overwriting: true) } + sizes.map { get($0) } + [miss, remove]
-    }
-
-    /// Operations of a round, in turns of some of each.
-    private static func operations(_ size: Int) -> Int { size >= 1 << 20 ? 40 : size > 1 << 10 ? 500 : 2_000 }
-    private static let turn = 20
-
-    private static func key(_ number: Int) -> String { "https://example.org/a/path/to/item/\(100_000 + number)" }
-
-    private static func payload(_ size: Int) -> [UInt8] {
-        (0..<size).map { _ in UInt8.random(in: 0...255) }
-    }
-
-    private static func opened(_ folder: Folder) throws -> DiskCache {
-        try DiskCache(directory: folder.cache)
-    }
-
-    /// Runs turns of both until there are so many operations of each.
-    private static func turns(
-        _ count: Int, own: (Int) throws -> Void, floor: (Int) throws -> Void
-    ) rethrows -> (own: Samples, floor: Samples) {
-        var samples = (own: Samples(), floor: Samples())
-        for start in stride(from: 0, to: count, by: turn) {
-            for number in start..<min(start + turn, count) { try timing(&samples.own) { try own(number) } }
-            for number in start..<min(start + turn, count) { try timing(&samples.floor) { try floor(number) } }
-        }
-        return samples
+        sizes.map { set($0) } + sizes.map { set($0, overwriting: true) } + sizes.map { get($0) }
+            + [miss, remove, limits, purge]
     }
 
     /// New keys in every round, or those of the round that is not measured again and again.
@@ -47,13 +22,13 @@ extension Scenario {
             name: overwriting ? "overwrite" : "set", size: size, unit: .us,
             floor: "create, write, close, append 250 bytes", target: target
         ) { folder in
-            let (cache, floor) = (try opened(folder), try Floor(folder, size: size))
-            let (bytes, count) = (payload(size), operations(size))
+            let (cache, floor) = (try folder.cache(), try Floor(folder, size: size))
+            let (bytes, count) = (Content.bytes(size), Content.operations(size))
             let data = Data(bytes)
             return Run(
                 round: { round in
                     try turns(count) { number in
-                        try cache.setData(data, forKey: key(overwriting ? number : round * count + number))
+                        try cache.setData(data, forKey: Content.key(overwriting ? number : round * count + number))
                     } floor: { number in
                         floor.set("\(round * count + number)", bytes)
                     }
@@ -72,16 +47,13 @@ extension Scenario {
         return Scenario(
             name: "get", size: size, unit: .us, floor: "open, fstat, read, close", target: target
         ) { folder in
-            let (cache, floor) = (try opened(folder), try Floor(folder, size: size))
-            let (bytes, count) = (payload(size), operations(size))
-            for number in 0..<count {
-                try cache.setData(Data(bytes), forKey: key(number))
-                floor.set("\(number)", bytes)
-            }
+            let (cache, floor) = (try folder.cache(), try Floor(folder, size: size))
+            let count = Content.operations(size)
+            try fill(cache, floor, size, count)
             return Run(
                 round: { _ in
                     turns(count) { number in
-                        precondition(cache.data(forKey: key(number * 7919 % count)) != nil)
+                        precondition(cache.data(forKey: Content.key(number * 7919 % count)) != nil)
                     } floor: { number in
                         floor.get("\(number * 7919 % count)")
                     }
@@ -89,11 +61,20 @@ extension Scenario {
         }
     }
 
+    /// Stores the same under numbers on both sides.
+    static func fill(_ cache: DiskCache, _ floor: Floor, _ size: Int, _ count: Int) throws {
+        let bytes = Content.bytes(size)
+        for number in 0..<count {
+            try cache.setData(Data(bytes), forKey: Content.key(number))
+            floor.set("\(number)", bytes)
+        }
+    }
+
     private static var miss: Scenario {
-        Scenario(name: "miss", unit: .ns, floor: "", target: .time(350)) { folder in
-            let cache = try opened(folder)
-            for number in 0..<10_000 { try cache.setString("v", forKey: key(number)) }
-            let keys = (0..<1_000).map { key(50_000 + $0) }
+        Scenario(name: "miss", unit: .ns, floor: "", target: .most(350)) { folder in
+            let cache = try folder.cache()
+            for number in 0..<10_000 { try cache.setString("v", forKey: Content.key(number)) }
+            let keys = (0..<1_000).map { Content.key(50_000 + $0) }
             return Run(
                 round: { _ in
                     var samples = Samples()
@@ -109,22 +90,71 @@ extension Scenario {
 
     private static var remove: Scenario {
         let size = 1 << 10
-        return Scenario(
-            name: "remove", size: size, unit: .us, floor: "unlink, append 100 bytes", target: .none
-        ) { folder in
-            let (cache, floor) = (try opened(folder), try Floor(folder, size: size))
-            let (bytes, count) = (payload(size), operations(size))
+        return Scenario(name: "remove", size: size, unit: .us, floor: "unlink, append 100 bytes") { folder in
+            let (cache, floor) = (try folder.cache(), try Floor(folder, size: size))
+            let count = Content.operations(size)
             return Run(
                 round: { _ in
-                    for number in 0..<count {
-                        try cache.setData(Data(bytes), forKey: key(number))
-                        floor.set("\(number)", bytes)
-                    }
+                    try fill(cache, floor, size, count)
                     return try turns(count) { number in
-                        try cache.removeValue(forKey: key(number))
+                        try cache.removeValue(forKey: Content.key(number))
                     } floor: { number in
                         floor.remove("\(number)")
                     }
+                }, close: { try cache.close() })
+        }
+    }
+
+    /// New keys in a cache that is full: for each that comes, one goes.
+    private static var limits: Scenario {
+        let size = 1 << 10
+        return Scenario(
+            name: "set, one evicted", size: size, unit: .us,
+            floor: "create, write, close, append 250 bytes; unlink, append 100"
+        ) { folder in
+            let count = Content.operations(size)
+            let cache = try folder.cache { $0.countLimit = count }
+            let floor = try Floor(folder, size: size)
+            let (bytes, data) = (Content.bytes(size), Data(Content.bytes(size)))
+            try fill(cache, floor, size, count)
+            return Run(
+                round: { round in
+                    try turns(count) { number in
+                        try cache.setData(data, forKey: Content.key((round + 1) * count + number))
+                    } floor: { number in
+                        floor.set("\((round + 1) * count + number)", bytes)
+                        floor.remove("\(round * count + number)")
+                    }
+                }, close: { try cache.close() })
+        }
+    }
+
+    /// Half of what there is has expired; the time is that of each entry that goes, its file included.
+    private static var purge: Scenario {
+        let size = 1 << 10
+        return Scenario(name: "purge", size: size, unit: .us, floor: "unlink") { folder in
+            let time = BenchClock()
+            let cache = try folder.cache { $0.now = { time.now } }
+            let floor = try Floor(folder, size: size)
+            let (data, count) = (Data(Content.bytes(size)), Content.operations(size))
+            return Run(
+                round: { round in
+                    for number in 0..<2 * count {
+                        let ttl: TimeToLive = number < count ? .seconds(1) : .forever
+                        try cache.setData(data, forKey: Content.key(number), ttl: ttl)
+                        if number < count { floor.set("\(round)-\(number)", [UInt8](data)) }
+                    }
+                    try cache.flush()
+                    time.advance(by: 2)
+                    var samples = (own: Samples(), floor: Samples())
+                    try timing(&samples.own, batch: count) {
+                        precondition(cache.removeExpired() == count)
+                        try cache.flush()
+                    }
+                    timing(&samples.floor, batch: count) {
+                        for number in 0..<count { floor.unlink("\(round)-\(number)") }
+                    }
+                    return samples
                 }, close: { try cache.close() })
         }
     }

@@ -2,7 +2,7 @@ import Foundation
 import Larder
 
 /// The bare system calls that a cache with a file for each entry and a journal cannot avoid; and for large values, the one pass over
-/// them that a checksum takes.
+/// them that a checksum takes. For one thread.
 final class Floor {
     /// Bytes from which on the checksum is counted.
     private static let large = 64 << 10
@@ -51,7 +51,11 @@ final class Floor {
 
     /// Deletes a file, and appends a record of 100 bytes to another.
     func remove(_ name: String) {
-        precondition(unlinkat(folder, name, 0) == 0)
+        unlink(name)
         precondition(write(journal, line, 100) == 100)
+    }
+
+    func unlink(_ name: String) {
+        precondition(unlinkat(folder, name, 0) == 0)
     }
 }

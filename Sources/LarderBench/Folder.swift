@@ -1,10 +1,12 @@
 import Foundation
+import Larder
+import LarderFiles
 
 /// A directory of a scenario's own: one part for the cache, one for what it is compared with.
 struct Folder {
     let url: URL
 
-    var cache: URL { url.appendingPathComponent("cache", isDirectory: true) }
+    var own: URL { url.appendingPathComponent("cache", isDirectory: true) }
     var floor: URL { url.appendingPathComponent("floor", isDirectory: true) }
 
     init(in place: URL) throws {
@@ -13,7 +15,24 @@ struct Folder {
         try FileManager.default.createDirectory(at: floor, withIntermediateDirectories: false)
     }
 
+    func cache(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) throws -> DiskCache {
+        var configuration = DiskCache.Configuration()
+        configure(&configuration)
+        return try DiskCache(directory: own, configuration: configuration)
+    }
+
     func remove() {
         try? FileManager.default.removeItem(at: url)
+    }
+}
+
+/// A time that stands still until it is moved.
+final class BenchClock: Sendable {
+    private let time = Lock(Date())
+
+    var now: Date { time.withLock { $0 } }
+
+    func advance(by seconds: TimeInterval) {
+        time.withLock { $0 += seconds }
     }
 }

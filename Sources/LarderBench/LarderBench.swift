@@ -7,24 +7,43 @@ struct LarderBench {
         do {
             let options = try Options(Array(CommandLine.arguments.dropFirst()))
             if options.isHelp { return print(Options.help) }
+            if let resident = options.resident { return try resident.print(options.places[0]) }
             if let (operation, times) = options.counted {
                 let folder = try Folder(in: options.places[0])
                 defer { folder.remove() }
                 return try operation.run(times, in: folder)
             }
-            var report = Report(isJSON: options.isJSON)
-            for place in options.places {
-                report.begin(place)
-                for scenario in Scenario.all where options.wants(scenario) {
-                    let folder = try Folder(in: place)
-                    defer { folder.remove() }
-                    report.add(try await scenario.measure(in: folder, rounds: options.rounds))
-                }
-            }
-            report.end()
+            try await measure(options)
         } catch {
             FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
             exit(1)
+        }
+    }
+
+    private static func measure(_ options: Options) async throws {
+        let scenarios = options.scenarios
+        var report = Report(isJSON: options.isJSON)
+        var progress = Progress(total: options.places.count * scenarios.count)
+        for place in options.places {
+            report.begin(place)
+            var outcomes: [Outcome] = []
+            for scenario in scenarios {
+                let folder = try Folder(in: place)
+                defer { folder.remove() }
+                let outcome = try await scenario.measure(in: folder, rounds: options.rounds) { round in
+                    progress.show(scenario.title, round: round)
+                }
+                progress.step()
+                report.add(outcome)
+                outcomes.append(outcome)
+            }
+            if let plot = options.plot, place == options.places[0] {
+                try Data(Plot(outcomes).svg.utf8).write(to: plot)
+            }
+        }
+        report.end()
+        if options.isGuard, !report.farOff.isEmpty {
+            throw BenchFailure("more than twice above the target: \(report.farOff.joined(separator: "; "))")
         }
     }
 }

@@ -2,42 +2,58 @@ import Foundation
 
 /// What a scenario's rounds have come to.
 struct Outcome {
+    private struct Round {
+        let median: Double
+        let longest: Double
+        let floor: Double
+
+        var ratio: Double { median / max(floor, 1) }
+    }
+
     let scenario: Scenario
-    private var own = Samples()
-    private var medians: [Double] = []
-    private var floors: [Double] = []
+    private var samples = Samples()
+    private var rounds: [Round] = []
+    private let scale: Double
 
     init(_ scenario: Scenario) {
         self.scenario = scenario
+        scale = scenario.unit.scale
     }
 
     mutating func add(_ round: (own: Samples, floor: Samples)) {
-        own.add(round.own)
-        medians.append(round.own.median)
-        floors.append(round.floor.median)
+        samples.add(round.own)
+        rounds.append(
+            Round(median: round.own.median, longest: round.own.longest, floor: round.floor.median))
     }
 
     /// The median of the rounds' medians, in the scenario's unit, as all that follows.
-    var value: Double { Self.middle(medians) / scenario.unit.nanoseconds }
+    var value: Double { Self.middle(rounds.map(\.median)) / scale }
     var spread: (Double, Double) {
-        ((medians.min() ?? 0) / scenario.unit.nanoseconds, (medians.max() ?? 0) / scenario.unit.nanoseconds)
+        let medians = rounds.map(\.median)
+        return ((medians.min() ?? 0) / scale, (medians.max() ?? 0) / scale)
     }
-    var p99: Double { own.percentile(0.99) / scenario.unit.nanoseconds }
-    var longest: Double { own.longest / scenario.unit.nanoseconds }
-    var floor: Double { Self.middle(floors) / scenario.unit.nanoseconds }
+    var p50: Double { samples.median / scale }
+    var p99: Double { samples.percentile(0.99) / scale }
+    var longest: Double { samples.longest / scale }
+    /// Nil where it is compared with nothing.
+    var floor: Double? { scenario.floor.isEmpty ? nil : Self.middle(rounds.map(\.floor)) / scale }
 
     /// The median of the rounds' ratios: what disturbs a round disturbs both.
-    var ratio: Double? {
-        if floors.allSatisfy({ $0 == 0 }) { return nil }
-        return Self.middle(zip(medians, floors).map { $0 / max($1, 1) })
-    }
+    var ratio: Double? { scenario.floor.isEmpty ? nil : Self.middle(rounds.map(\.ratio)) }
 
     /// Whether the target holds; nil: there is none.
-    var holds: Bool? {
+    var holds: Bool? { measured(Self.middle).map { $0.value <= $0.target } }
+
+    /// Whether even the best round is more than twice above the target.
+    var isFarOff: Bool { measured { $0.min() ?? 0 }.map { $0.value > 2 * $0.target } ?? false }
+
+    /// What the target is about, as the rounds tell it together.
+    private func measured(_ together: ([Double]) -> Double) -> (value: Double, target: Double)? {
         switch scenario.target {
-        case .ratio(let most): ratio.map { $0 <= most }
-        case .above(let most): (value - floor) * scenario.unit.nanoseconds <= most
-        case .time(let most): value * scenario.unit.nanoseconds <= most
+        case .ratio(let most): (together(rounds.map(\.ratio)), most)
+        case .above(let most): (together(rounds.map { $0.median - $0.floor }), most)
+        case .most(let most): (together(rounds.map(\.median)), most)
+        case .longest(let most): (together(rounds.map(\.longest)), most)
         case .none: nil
         }
     }
@@ -51,11 +67,15 @@ struct Outcome {
 }
 
 extension Scenario {
-    func measure(in folder: Folder, rounds: Int) async throws -> Outcome {
+    /// Runs a round that does not count, for the caches of the system and of the processor, and then so many that do.
+    func measure(in folder: Folder, rounds: Int, _ tell: (_ round: Int) -> Void) async throws -> Outcome {
         let run = try await prepare(folder)
-        _ = try await run.round(0)  // for the caches of the system and of the processor
         var outcome = Outcome(self)
-        for number in 1...rounds { outcome.add(try await run.round(number)) }
+        for number in 0...min(rounds, mostRounds) {
+            tell(number)
+            let round = try await run.round(number)
+            if number > 0 { outcome.add(round) }
+        }
         try await run.close()
         return outcome
     }

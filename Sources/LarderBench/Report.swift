@@ -5,6 +5,7 @@ struct Report {
     private let isJSON: Bool
     private var missed = 0
     private var place = ""
+    private(set) var farOff: [String] = []
 
     init(isJSON: Bool) {
         self.isJSON = isJSON
@@ -14,11 +15,12 @@ struct Report {
         self.place = place.path
         if isJSON { return }
         write("\n\(place.path)")
-        write(row("scenario", "size", "median", "of rounds", "p99", "max", "floor", "ratio", "target"))
+        write(row("scenario", "median", "of rounds", "p50", "p99", "max", "floor", "ratio", "target"))
     }
 
     mutating func add(_ outcome: Outcome) {
         if outcome.holds == false { missed += 1 }
+        if outcome.isFarOff { farOff.append(outcome.scenario.title) }
         write(isJSON ? json(outcome) : line(outcome))
     }
 
@@ -33,24 +35,27 @@ struct Report {
 
     private func line(_ outcome: Outcome) -> String {
         let scenario = outcome.scenario
-        let target =
-            switch scenario.target {
-            case .ratio(let most): "<= \(most)x"
-            case .above(let most): "<= +\(Self.number(most)) ns"
-            case .time(let most): "<= \(Self.number(most)) ns"
-            case .none: ""
-            }
         let mark = outcome.holds.map { $0 ? " holds" : " MISSED" } ?? ""
         return row(
-            scenario.name, scenario.size.map(Self.bytes) ?? "",
-            "\(Self.number(outcome.value)) \(scenario.unit)",
-            "\(Self.number(outcome.spread.0)) - \(Self.number(outcome.spread.1))",
-            Self.number(outcome.p99), Self.number(outcome.longest), Self.number(outcome.floor),
-            outcome.ratio.map { String(format: "%.2f", $0) } ?? "", target + mark)
+            scenario.title, "\(Self.number(outcome.value)) \(scenario.unit)",
+            "\(Self.number(outcome.spread.0)) - \(Self.number(outcome.spread.1))", Self.number(outcome.p50),
+            Self.number(outcome.p99), Self.number(outcome.longest), outcome.floor.map(Self.number) ?? "",
+            outcome.ratio.map { String(format: "%.2f", $0) } ?? "", target(of: scenario) + mark)
+    }
+
+    private func target(of scenario: Scenario) -> String {
+        func inUnit(_ value: Double) -> String { "\(Self.number(value / scenario.unit.scale)) \(scenario.unit)" }
+        return switch scenario.target {
+        case .ratio(let most): String(format: "<= %.2fx", most)
+        case .above(let most): "<= floor + \(inUnit(most))"
+        case .most(let most): "<= \(inUnit(most))"
+        case .longest(let most): "max <= \(inUnit(most))"
+        case .none: ""
+        }
     }
 
     private func row(_ cells: String...) -> String {
-        let widths = [22, 8, 12, 16, 9, 9, 9, 7]
+        let widths = [35, 12, 16, 9, 9, 9, 9, 7]
         let padded = zip(cells, widths).map { $0.padding(toLength: max($1, $0.count + 1), withPad: " ", startingAt: 0) }
         return padded.joined() + cells[widths.count...].joined()
     }
@@ -59,28 +64,30 @@ struct Report {
         let scenario = outcome.scenario
         var object: [String: Any] = [
             "scenario": scenario.name, "unit": scenario.unit.rawValue, "value": outcome.value,
-            "floor": outcome.floor, "against": scenario.floor, "p99": outcome.p99,
-            "max": outcome.longest, "directory": place,
+            "p50": outcome.p50, "p99": outcome.p99, "max": outcome.longest, "directory": place,
         ]
         object["size"] = scenario.size
+        object["entries"] = scenario.entries
+        object["floor"] = outcome.floor
+        object["against"] = scenario.floor.isEmpty ? nil : scenario.floor
         object["ratio"] = outcome.ratio
         object["holds"] = outcome.holds
-        switch scenario.target {
-        case .ratio(let most): object["target"] = "ratio \(most)"
-        case .above(let most): object["target"] = "above \(most) ns"
-        case .time(let most): object["target"] = "time \(most) ns"
-        case .none: break
-        }
+        if case .none = scenario.target {} else { object["target"] = target(of: scenario) }
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         let data = try? JSONSerialization.data(withJSONObject: object, options: options)
         return data.map { String(decoding: $0, as: UTF8.self) } ?? "{}"
     }
 
-    private static func number(_ value: Double) -> String {
+    static func number(_ value: Double) -> String {
         String(format: value < 10 ? "%.2f" : value < 100 ? "%.1f" : "%.0f", value)
     }
 
-    private static func bytes(_ size: Int) -> String {
+    static func bytes(_ size: Int) -> String {
         size >= 1 << 20 ? "\(size >> 20) MiB" : size >= 1 << 10 ? "\(size >> 10) KiB" : "\(size) B"
+    }
+
+    /// A round number of entries.
+    static func short(_ count: Int) -> String {
+        count >= 1_000_000 ? "\(count / 1_000_000)M" : count >= 1_000 ? "\(count / 1_000)k" : "\(count)"
     }
 }

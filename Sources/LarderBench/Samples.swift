@@ -1,24 +1,24 @@
-/// The times of single operations. Nanoseconds.
+/// The times of single operations, in nanoseconds; or numbers of bytes.
 struct Samples {
-    private(set) var times: [UInt64] = []
+    private(set) var values: [UInt64] = []
 
-    mutating func add(_ time: UInt64) {
-        times.append(time)
+    mutating func add(_ value: UInt64) {
+        values.append(value)
     }
 
     mutating func add(_ others: Samples) {
-        times += others.times
+        values += others.values
     }
 
-    /// The time that a part of all stay below.
+    /// What a part of all stay below.
     func percentile(_ part: Double) -> Double {
-        let sorted = times.sorted()
+        let sorted = values.sorted()
         if sorted.isEmpty { return 0 }
         return Double(sorted[min(sorted.count - 1, Int(Double(sorted.count) * part))])
     }
 
     var median: Double { percentile(0.5) }
-    var longest: Double { Double(times.max() ?? 0) }
+    var longest: Double { Double(values.max() ?? 0) }
 }
 
 /// Runs an operation and adds the time that it took for each of `batch` repetitions in it.
@@ -35,6 +35,18 @@ func timing(_ samples: inout Samples, batch: Int = 1, _ operation: () async thro
     let begun = clock.now
     try await operation()
     samples.add(begun.duration(to: clock.now).wholeNanoseconds / UInt64(batch))
+}
+
+/// Runs turns of two operations, `turn` of each, until there are `count` of each.
+func turns(
+    _ count: Int, of turn: Int = 20, own: (Int) throws -> Void, floor: (Int) throws -> Void
+) rethrows -> (own: Samples, floor: Samples) {
+    var samples = (own: Samples(), floor: Samples())
+    for start in stride(from: 0, to: count, by: turn) {
+        for number in start..<min(start + turn, count) { try timing(&samples.own) { try own(number) } }
+        for number in start..<min(start + turn, count) { try timing(&samples.floor) { try floor(number) } }
+    }
+    return samples
 }
 
 extension Duration {

@@ -10,28 +10,46 @@ struct Scenario: Sendable {
     let name: String
     /// Bytes of a value; nil where there is none.
     var size: Int?
+    /// Entries, where it is their number that matters.
+    var entries: Int?
     let unit: Unit
-    /// What it is compared with.
+    /// What it is compared with; "" for nothing.
     let floor: String
-    let target: Target
+    var target = Target.none
+    /// Rounds are cut to so many.
+    var mostRounds = Int.max
+    /// Too long for a short run.
+    var isLong = false
     /// Makes everything ready.
     let prepare: @Sendable (Folder) async throws -> Run
 
-    static var all: [Scenario] { disk + memory + front }
+    static var all: [Scenario] { disk + threads + growth + byHand + sqlite + memory + front + resident }
+
+    /// As the table and `--scenario` know it.
+    var title: String { [name, size.map(Report.bytes)].compactMap(\.self).joined(separator: " ") }
 
     enum Unit: String {
-        case us, ns
+        case ms, us, ns, bytes
 
-        var nanoseconds: Double { self == .us ? 1000 : 1 }
+        /// Nanoseconds, or bytes, in one of it.
+        var scale: Double {
+            switch self {
+            case .ms: 1_000_000
+            case .us: 1_000
+            case .ns, .bytes: 1
+            }
+        }
     }
 
     enum Target {
         /// At most so many times what it is compared with.
         case ratio(Double)
-        /// At most so much more than what it is compared with. Nanoseconds.
+        /// At most so much more than what it is compared with. Nanoseconds or bytes.
         case above(Double)
-        /// At most so long. Nanoseconds.
-        case time(Double)
+        /// At most so much. Nanoseconds or bytes.
+        case most(Double)
+        /// The slowest one at most so long. Nanoseconds.
+        case longest(Double)
         case none
     }
 }

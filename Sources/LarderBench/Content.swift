@@ -1,0 +1,13 @@
+import Foundation
+
+/// What is stored: keys as long as a URL's path, and bytes that nothing can compress.
+enum Content {
+    static func key(_ number: Int) -> String { "https://example.org/a/path/to/item/\(100_000 + number)" }
+
+    static func bytes(_ size: Int) -> [UInt8] {
+        (0..<size).map { _ in UInt8.random(in: 0...255) }
+    }
+
+    /// How many operations a round has.
+    static func operations(_ size: Int) -> Int { size >= 1 << 20 ? 40 : size > 1 << 10 ? 500 : 2_000 }
+}

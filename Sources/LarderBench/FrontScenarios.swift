@@ -1,0 +1,89 @@
+import Dispatch
+import Foundation
+import Larder
+
+/// The front door beside the tiers.
+extension Scenario {
+    private static let batch = 1_000
+
+    static var front: [Scenario] {
+        [
+            Scenario(
+                name: "async memory hit", unit: .ns, floor: "the memory tier's get", target: .above(100)
+            ) { folder in
+                let (cache, keys) = try await filled(folder)
+                guard let memory = cache.memory else { throw BenchFailure("there is no memory tier") }
+                return Run(
+                    round: { _ in
+                        var samples = (own: Samples(), floor: Samples())
+                        for _ in 0..<100 {
+                            await timing(&samples.own, batch: batch) {
+                                for key in keys { expect(await cache.value(forKey: key)) }
+                            }
+                            timing(&samples.floor, batch: batch) {
+                                for key in keys { expect(memory.value(forKey: key)) }
+                            }
+                        }
+                        return samples
+                    }, close: { try await cache.close() })
+            },
+            Scenario(name: "fetch-through hit", unit: .ns, floor: "the plain async read", target: .above(100)) { folder in
+                let (cache, keys) = try await filled(folder)
+                return Run(
+                    round: { _ in
+                        var samples = (own: Samples(), floor: Samples())
+                        for _ in 0..<100 {
+                            try await timing(&samples.own, batch: batch) {
+                                for key in keys {
+                                    _ = try await cache.value(forKey: key) {
+                                        throw BenchFailure("\(key) was not there")
+                                    }
+                                }
+                            }
+                            await timing(&samples.floor, batch: batch) {
+                                for key in keys { expect(await cache.value(forKey: key)) }
+                            }
+                        }
+                        return samples
+                    }, close: { try await cache.close() })
+            },
+            Scenario(
+                name: "async disk hit", size: 1 << 10, unit: .us,
+                floor: "the disk tier's get, one hop to a dispatch queue and back", target: .ratio(1.25)
+            ) { folder in
+                let (cache, keys) = try await filled(folder, memory: false)
+                guard let disk = cache.disk else { throw BenchFailure("there is no disk tier") }
+                let queue = DispatchQueue(label: "floor", attributes: .concurrent)
+                return Run(
+                    round: { _ in
+                        var samples = (own: Samples(), floor: Samples())
+                        for key in keys {
+                            await timing(&samples.own) { expect(await cache.value(forKey: key)) }
+                            await timing(&samples.floor) {
+                                await withCheckedContinuation { continuation in
+                                    queue.async {
+                                        expect(disk.data(forKey: key))
+                                        continuation.resume()
+                                    }
+                                }
+                            }
+                        }
+                        return samples
+                    }, close: { try await cache.close() })
+            },
+        ]
+    }
+
+    private static func expect(_ value: Data?) {
+        precondition(value != nil, "what was stored is there")
+    }
+
+    private static func filled(_ folder: Folder, memory: Bool = true) async throws -> (Cache<Data>, [String]) {
+        var configuration = Cache<Data>.Configuration()
+        if !memory { configuration.memory = nil }
+        let cache = try Cache<Data>(directory: folder.own, configuration: configuration)
+        let keys = (0..<batch).map(Content.key)
+        for key in keys { try await cache.setValue(Data(count: 1 << 10), forKey: key) }
+        return (cache, keys)
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import Larder
+import LarderFiles
+
+/// What must not grow with the number of entries, and what cannot help it.
+extension Scenario {
+    static let counts = [1_000, 10_000, 100_000, 1_000_000]
+
+    static var growth: [Scenario] {
+        counts.map { setAmong($0) } + [100_000, 1_000_000].map { setWhileSaving($0) }
+            + counts.map { open($0) } + [100_000, 1_000_000].map { openHalfExpired($0) }
+    }
+
+    private static let size = 1 << 10
+
+    private static func setAmong(_ entries: Int) -> Scenario {
+        Scenario(
+            name: "set, \(Report.short(entries)) entries", size: size, entries: entries, unit: .us,
+            floor: "the same with 1k entries", target: entries == 1_000_000 ? .ratio(1.3) : .none, isLong: entries > 10_000
+        ) { folder in
+            try SyntheticDirectory(folder.own, entries: entries).write()
+            try SyntheticDirectory(folder.floor, entries: 1_000).write()
+            let (cache, small) = (try folder.cache(), try DiskCache(directory: folder.floor))
+            let (data, count) = (Data(Content.bytes(size)), Content.operations(size))
+            return Run(
+                round: { round in
+                    // Overwritten, so that there are as many in each round.
+                    try turns(count) { number in
+                        try cache.setData(data, forKey: Content.key(1 + (round * count + number) * 7919 % entries))
+                    } floor: { number in
+                        try small.setData(data, forKey: Content.key(1 + (round * count + number) * 7919 % 1_000))
+                    }
+                },
+                close: {
+                    try cache.close()
+                    try small.close()
+                })
+        }
+    }
+
+    /// 10,000 sets while the manifest is rewritten again and again.
+    private static func setWhileSaving(_ entries: Int) -> Scenario {
+        Scenario(
+            name: "set, \(Report.short(entries)) entries, saving", size: size, entries: entries, unit: .us, floor: "",
+            target: .longest(5_000_000), mostRounds: 2, isLong: entries > 100_000
+        ) { folder in
+            try SyntheticDirectory(folder.own, entries: entries).write()
+            let cache = try folder.cache()
+            let data = Data(Content.bytes(size))
+            return Run(
+                round: { round in
+                    let saving = Lock(true)
+                    let saver = Task.detached {
+                        while saving.withLock({ $0 }) { try cache.flush() }
+                    }
+                    var samples = Samples()
+                    for number in 0..<10_000 {
+                        try timing(&samples) { try cache.setData(data, forKey: Content.key(number * 7919 % entries)) }
+                    }
+                    saving.withLock { $0 = false }
+                    try await saver.value
+                    return (samples, Samples())
+                }, close: { try cache.close() })
+        }
+    }
+
+    private static func open(_ entries: Int) -> Scenario {
+        let target: Target =
+            switch entries {
+            case 100_000: .most(80_000_000)
+            case 1_000_000: .most(1_200_000_000)
+            default: .none
+            }
+        return Scenario(
+            name: "open, \(Report.short(entries)) entries", entries: entries, unit: .ms,
+            floor: "reading the manifest and one XXH64 pass", target: target, isLong: entries > 100_000
+        ) { folder in
+            let directory = SyntheticDirectory(folder.own, entries: entries)
+            try directory.write()
+            return Run { _ in
+                var samples = (own: Samples(), floor: Samples())
+                try timeOpening(folder.own, &samples.own)
+                try timing(&samples.floor) {
+                    let bytes = try Data(contentsOf: directory.manifest)
+                    precondition(bytes.withUnsafeBytes { XXH64.hash($0) } != 0)
+                }
+                return samples
+            }
+        }
+    }
+
+    private static func openHalfExpired(_ entries: Int) -> Scenario {
+        Scenario(
+            name: "open, \(Report.short(entries)), half expired", entries: entries, unit: .ms,
+            floor: "the same with none expired", target: .ratio(1), isLong: entries > 100_000
+        ) { folder in
+            try SyntheticDirectory(folder.floor, entries: entries).write()
+            return Run { _ in
+                var samples = (own: Samples(), floor: Samples())
+                try SyntheticDirectory(folder.own, entries: entries, expired: entries / 2).write()
+                try timeOpening(folder.floor, &samples.floor)
+                try timeOpening(folder.own, &samples.own)
+                try FileManager.default.removeItem(at: folder.own)
+                return samples
+            }
+        }
+    }
+
+    /// Opens a cache and reads a value.
+    private static func timeOpening(_ url: URL, _ samples: inout Samples) throws {
+        var cache: DiskCache?
+        try timing(&samples) {
+            cache = try DiskCache(directory: url)
+            precondition(cache?.data(forKey: Content.key(1)) != nil)
+        }
+        try cache?.close()
+    }
+}

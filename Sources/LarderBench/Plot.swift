@@ -1,0 +1,113 @@
+import Foundation
+
+/// Two charts as one SVG: the cost of a set against the number of entries, and microseconds for each size against the floor.
+struct Plot {
+    private let outcomes: [Outcome]
+
+    init(_ outcomes: [Outcome]) {
+        self.outcomes = outcomes
+    }
+
+    var svg: String {
+        let charts = [growth, sizes].filter { !$0.series.isEmpty }
+        let width = 40 + 440 * charts.count
+        return """
+            <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(width) 340" font-family="sans-serif" font-size="12">
+            <rect width="\(width)" height="340" fill="white"/>
+            \(charts.enumerated().map { $1.svg(left: 70 + 440 * Double($0)) }.joined(separator: "\n"))
+            </svg>
+
+            """
+    }
+
+    private var growth: Chart {
+        let points = outcomes.filter { $0.scenario.floor == "the same with 1k entries" }
+        return Chart(
+            title: "set of 1 KiB against the number of entries, us", labels: points.compactMap { $0.scenario.entries.map(Report.short) },
+            series: [.init("Larder", points.map(\.value)), .init("with 1k entries, in turns", points.map { $0.floor ?? 0 }, isFloor: true)])
+    }
+
+    private var sizes: Chart {
+        func of(_ name: String) -> [Outcome] { outcomes.filter { $0.scenario.name == name && $0.scenario.size != nil } }
+        let (sets, gets) = (of("set"), of("get"))
+        return Chart(
+            title: "us for each size, and the system calls alone", labels: sets.compactMap { $0.scenario.size.map(Report.bytes) },
+            series: [
+                .init("set", sets.map(\.value)), .init("its system calls", sets.map { $0.floor ?? 0 }, isFloor: true),
+                .init("get", gets.map(\.value)), .init("its system calls", gets.map { $0.floor ?? 0 }, isFloor: true),
+            ])
+    }
+}
+
+/// Lines over equal steps, the heights logarithmic.
+private struct Chart {
+    struct Series {
+        let name: String
+        let values: [Double]
+        let isFloor: Bool
+
+        init(_ name: String, _ values: [Double], isFloor: Bool = false) {
+            self.name = name
+            self.values = values
+            self.isFloor = isFloor
+        }
+    }
+
+    private static let colors = ["#c2410c", "#1d4ed8"]
+    private static let (width, height, top) = (340.0, 220.0, 50.0)
+
+    let title: String
+    let labels: [String]
+    let series: [Series]
+
+    init(title: String, labels: [String], series: [Series]) {
+        self.title = title
+        self.labels = labels
+        self.series = series.filter { !$0.values.isEmpty && $0.values.count == labels.count }
+    }
+
+    /// Powers of ten around all values.
+    private var decades: ClosedRange<Int> {
+        let all = series.flatMap(\.values).filter { $0 > 0 }
+        let low = Int(log10(all.min() ?? 1).rounded(.down))
+        return low...max(low + 1, Int(log10(all.max() ?? 10).rounded(.up)))
+    }
+
+    func svg(left: Double) -> String {
+        let decades = decades
+        func x(_ step: Int) -> Double { left + Self.width * (Double(step) + 0.5) / Double(labels.count) }
+        func y(_ value: Double) -> Double {
+            let part = (log10(max(value, 1e-9)) - Double(decades.lowerBound)) / Double(decades.count - 1)
+            return Self.top + Self.height * (1 - part)
+        }
+        var lines = [text(title, left, 24, anchor: "start", more: #" font-size="14""#)]
+        for decade in decades {
+            let value = pow(10, Double(decade))
+            let height = Self.format(y(value))
+            lines.append(
+                #"<path d="M\#(left) \#(height)H\#(left + Self.width)" stroke="lightgray"/>"#
+                    + text(String(format: decade < 0 ? "%.1f" : "%.0f", value), left - 6, y(value) + 4, anchor: "end"))
+        }
+        for (step, label) in labels.enumerated() {
+            lines.append(text(label, x(step), Self.top + Self.height + 18, anchor: "middle"))
+        }
+        for (number, line) in series.enumerated() {
+            let color = Self.colors[number / 2 % Self.colors.count]
+            let points = line.values.enumerated().map { "\(Self.format(x($0))),\(Self.format(y($1)))" }
+            let dash = line.isFloor ? #" stroke-dasharray="5 4""# : ""
+            lines.append(
+                #"<polyline points="\#(points.joined(separator: " "))" fill="none" stroke="\#(color)" stroke-width="2"\#(dash)/>"#)
+            let legend = (x: left + Double(number % 2) * 130, y: Self.top + Self.height + 42 + Double(number / 2) * 18)
+            lines.append(
+                #"<path d="M\#(legend.x) \#(legend.y - 4)h24" stroke="\#(color)" stroke-width="2"\#(dash)/>"#
+                    + text(line.name, legend.x + 30, legend.y, anchor: "start"))
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private func text(_ text: String, _ x: Double, _ y: Double, anchor: String, more: String = "") -> String {
+        #"<text x="\#(Self.format(x))" y="\#(Self.format(y))" text-anchor="\#(anchor)"\#(more)>\#(text)</text>"#
+    }
+
+    private static func format(_ value: Double) -> String { String(format: "%.1f", value) }
+}

@@ -1,0 +1,30 @@
+import Foundation
+
+/// A bar on the terminal, where the errors go, if that is one.
+struct Progress {
+    private static let width = 24
+
+    private let isShown = isatty(FileHandle.standardError.fileDescriptor) == 1
+    private let total: Int
+    private var done = 0
+
+    init(total: Int) {
+        self.total = total
+    }
+
+    func show(_ title: String, round: Int) {
+        let filled = total == 0 ? 0 : Self.width * done / total
+        let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: Self.width - filled)
+        write("\r\u{1B}[K[\(bar)] \(done)/\(total) \(title)" + (round == 0 ? ", warming up" : ", round \(round)"))
+    }
+
+    /// Takes the bar away: a line of the report comes next.
+    mutating func step() {
+        done += 1
+        write("\r\u{1B}[K")
+    }
+
+    private func write(_ text: String) {
+        if isShown { FileHandle.standardError.write(Data(text.utf8)) }
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import Larder
+import LarderFiles
+
+/// Bytes for each entry, from the resident size of a process of its own; where the system tells that, which is on Linux.
+extension Scenario {
+    static var resident: [Scenario] {
+        if Resident.size == nil { return [] }
+        return [
+            Scenario(
+                name: "index, besides key", entries: Resident.entries, unit: .bytes, floor: "", target: .most(260),
+                mostRounds: 2, isLong: true
+            ) { folder in
+                try SyntheticDirectory(folder.own, entries: Resident.entries).write()
+                return Run { _ in (try Resident.index.inChild(folder.own), Samples()) }
+            },
+            Scenario(
+                name: "memory tier, besides key and value", entries: Resident.entries, unit: .bytes,
+                floor: "[String: Data]", target: .above(64), mostRounds: 2, isLong: true
+            ) { folder in
+                Run { _ in (try Resident.memory.inChild(folder.url), try Resident.dictionary.inChild(folder.url)) }
+            },
+        ]
+    }
+}
+
+/// What a process holds, and prints the size of.
+enum Resident: String {
+    case index, memory, dictionary
+
+    static let entries = 1_000_000
+
+    /// The resident size of this process, in bytes; nil where it is not known.
+    static var size: Int? {
+        guard let text = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8),
+            let pages = text.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
+        else { return nil }
+        return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+
+    /// Starts this program again to measure one; returns bytes for each entry.
+    func inChild(_ directory: URL) throws -> Samples {
+        let child = Process()
+        let output = Pipe()
+        child.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+        child.arguments = ["--resident", rawValue, "--directory", directory.path]
+        child.standardOutput = output
+        try child.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        child.waitUntilExit()
+        guard let bytes = UInt64(text.trimmingCharacters(in: .whitespacesAndNewlines)) else {
+            throw BenchFailure("the process that should measure its size printed: \(text)")
+        }
+        var samples = Samples()
+        samples.add(bytes)
+        return samples
+    }
+
+    /// Measures in this process.
+    func print(_ directory: URL) throws {
+        let keys = self == .index ? [] : (0..<Self.entries).map(Content.key)
+        let (cache, table) = (MemoryCache<String, Data>(), Lock<[String: Data]>([:]))
+        let value = Data(count: 1_000)
+        guard let before = Self.size else { throw BenchFailure("the resident size is not known") }
+        var disk: DiskCache?
+        switch self {
+        case .index: disk = try DiskCache(directory: directory)
+        case .memory: for key in keys { cache.setValue(value, forKey: key) }
+        case .dictionary: for key in keys { table.withLock { $0[key] = value } }
+        }
+        let keyBytes = self == .index ? (1...Self.entries).reduce(0) { $0 + Content.key($1).utf8.count } : 0
+        let bytes = (Self.size ?? 0) - before - keyBytes
+        withExtendedLifetime((keys, cache, table, disk)) { Swift.print(max(0, bytes) / Self.entries) }
+        try disk?.close()
+    }
+}

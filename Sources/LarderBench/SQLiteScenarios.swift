@@ -1,0 +1,97 @@
+#if SQLite
+    import CSQLite
+    import Foundation
+
+    /// The database that many use as a cache: a write-ahead log, synced at its checkpoints, a transaction for each set.
+    extension Scenario {
+        static var sqlite: [Scenario] { sizes.map { insert($0) } + sizes.map { select($0) } }
+
+        private static func insert(_ size: Int) -> Scenario {
+            Scenario(
+                name: "SQLite set", size: size, unit: .us, floor: "create, write, close, append 250 bytes"
+            ) { folder in
+                let (database, floor) = (try Database(folder), try Floor(folder, size: size))
+                let (bytes, count) = (Content.bytes(size), Content.operations(size))
+                return Run { round in
+                    turns(count) { number in
+                        database.set(bytes, Content.key(round * count + number))
+                    } floor: { number in
+                        floor.set("\(round * count + number)", bytes)
+                    }
+                }
+            }
+        }
+
+        private static func select(_ size: Int) -> Scenario {
+            Scenario(name: "SQLite get", size: size, unit: .us, floor: "open, fstat, read, close") { folder in
+                let (database, floor) = (try Database(folder), try Floor(folder, size: size))
+                let (bytes, count) = (Content.bytes(size), Content.operations(size))
+                for number in 0..<count {
+                    database.set(bytes, Content.key(number))
+                    floor.set("\(number)", bytes)
+                }
+                return Run { _ in
+                    turns(count) { number in
+                        precondition(database.get(Content.key(number * 7919 % count))?.count == size)
+                    } floor: { number in
+                        floor.get("\(number * 7919 % count)")
+                    }
+                }
+            }
+        }
+    }
+
+    /// One table of keys and values, its two statements prepared once. For one thread.
+    private final class Database {
+        private var handle: OpaquePointer?
+        private var insert: OpaquePointer?
+        private var select: OpaquePointer?
+        /// What SQLite is told about memory that stays until the statement is reset.
+        private let isStatic: sqlite3_destructor_type? = nil
+
+        init(_ folder: Folder) throws {
+            try FileManager.default.createDirectory(at: folder.own, withIntermediateDirectories: true)
+            let path = folder.own.appendingPathComponent("cache.sqlite").path
+            let schema = """
+                PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+                CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER) WITHOUT ROWID;
+                """
+            guard sqlite3_open(path, &handle) == SQLITE_OK, sqlite3_exec(handle, schema, nil, nil, nil) == SQLITE_OK,
+                sqlite3_prepare_v2(handle, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", -1, &insert, nil) == SQLITE_OK,
+                sqlite3_prepare_v2(handle, "SELECT value FROM entries WHERE key = ? AND expires > ?", -1, &select, nil)
+                    == SQLITE_OK
+            else { throw BenchFailure("SQLite: \(String(cString: sqlite3_errmsg(handle)))") }
+        }
+
+        deinit {
+            sqlite3_finalize(insert)
+            sqlite3_finalize(select)
+            sqlite3_close(handle)
+        }
+
+        func set(_ bytes: [UInt8], _ key: String) {
+            key.withCString { key in
+                sqlite3_bind_text(insert, 1, key, -1, isStatic)
+                sqlite3_bind_blob(insert, 2, bytes, Int32(bytes.count), isStatic)
+                sqlite3_bind_int64(insert, 3, .max)
+                precondition(sqlite3_step(insert) == SQLITE_DONE)
+                sqlite3_reset(insert)
+            }
+        }
+
+        func get(_ key: String) -> Data? {
+            key.withCString { key in
+                sqlite3_bind_text(select, 1, key, -1, isStatic)
+                sqlite3_bind_int64(select, 2, 0)
+                defer { sqlite3_reset(select) }
+                guard sqlite3_step(select) == SQLITE_ROW, let bytes = sqlite3_column_blob(select, 0) else { return nil }
+                return Data(bytes: bytes, count: Int(sqlite3_column_bytes(select, 0)))
+            }
+        }
+    }
+#else
+    extension Scenario {
+        /// Only with the package's trait `SQLite`, which needs its headers.
+        static var sqlite: [Scenario] { [] }
+    }
+#endif

@@ -1,0 +1,77 @@
+import Foundation
+import Larder
+
+/// Writes the directory of a cache that was closed with so many entries, by its documented format. Only the first few have a
+/// file: enough to be read, and nobody looks for the others.
+struct SyntheticDirectory {
+    static let filed = 16
+
+    let url: URL
+    let entries: Int
+    /// Entries that have expired; every second one, until there are so many.
+    var expired = 0
+    private let payload = Array("payload".utf8)
+
+    init(_ url: URL, entries: Int, expired: Int = 0) {
+        self.url = url
+        self.entries = entries
+        self.expired = expired
+    }
+
+    var manifest: URL { url.appendingPathComponent("manifest.json") }
+
+    func write() throws {
+        let files = url.appendingPathComponent("entries", isDirectory: true)
+        try FileManager.default.createDirectory(at: files, withIntermediateDirectories: true)
+        for number in 1...Self.filed {
+            try Data(payload).write(to: files.appendingPathComponent(Self.hex(UInt64(number))))
+        }
+        let now = Int(Date().timeIntervalSince1970 * 1000)
+        let header = record(#"{"larder":1,"g":1,"n":\#(entries)"#)
+        try append("journal-\(Self.hex(1)).jsonl") { write in
+            write(header + "\n" + record(#"{"o":"closed","n":\#(entries)"#))
+        }
+        let check = Self.hex(payload.withUnsafeBytes { XXH64.hash($0) })
+        try append("manifest.json") { write in
+            write("[" + header)
+            for number in 1...entries {
+                let isExpired = number.isMultiple(of: 2) && number / 2 <= expired
+                let (stored, life) = isExpired ? (now - 60_000, 1_000) : (now, 86_400_000)
+                write(
+                    "\n,"
+                        + record(
+                            #"{"k":"\#(Content.key(number))","n":\#(number),"s":\#(stored),"e":\#(stored + life),"t":\#(life),"z":\#(payload.count),"h":"\#(check)""#
+                        ))
+            }
+            write("\n]\n")
+        }
+    }
+
+    private func append(_ name: String, _ body: ((String) -> Void) throws -> Void) throws {
+        let path = url.appendingPathComponent(name).path
+        guard FileManager.default.createFile(atPath: path, contents: nil),
+            let file = FileHandle(forWritingAtPath: path)
+        else { throw BenchFailure("cannot write \(path)") }
+        var text = Data()
+        try body { line in
+            text.append(contentsOf: line.utf8)
+            if text.count > 1 << 20 {
+                file.write(text)
+                text.removeAll(keepingCapacity: true)
+            }
+        }
+        file.write(text)
+        try file.close()
+    }
+
+    private func record(_ text: String) -> String {
+        var text = text
+        let check = text.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0)) }
+        return text + #","c":"\#(Self.hex(check))"}"#
+    }
+
+    private static func hex(_ number: UInt64) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}
