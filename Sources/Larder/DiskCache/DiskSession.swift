@@ -5,9 +5,10 @@ final class DiskSession: Sendable {
     let store: Store
     private let listener: Int?
     private let state = Lock(State())
+    /// Set in the lock of `state`.
+    private let closed = Flag()
 
     private struct State {
-        var isClosed = false
         var last = 0
         /// What has to end with the session.
         var endings: [Int: @Sendable () -> Void] = [:]
@@ -22,7 +23,7 @@ final class DiskSession: Sendable {
         if end() { _ = store.leave(listener) }
     }
 
-    var isClosed: Bool { state.withLock { $0.isClosed } }
+    var isClosed: Bool { closed.isSet }
 
     func close() throws(CacheError) {
         guard end() else { return }
@@ -33,7 +34,7 @@ final class DiskSession: Sendable {
     /// Runs `ending` once: when the session ends, or at once when it has, or when the answer is called.
     func atEnd(_ ending: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let number = state.withLock { state -> Int? in
-            if state.isClosed { return nil }
+            if closed.isSet { return nil }
             state.last += 1
             state.endings[state.last] = ending
             return state.last
@@ -51,8 +52,8 @@ final class DiskSession: Sendable {
     /// True for the first time.
     private func end() -> Bool {
         let endings = state.withLock { state -> [Int: @Sendable () -> Void]? in
-            if state.isClosed { return nil }
-            state.isClosed = true
+            if closed.isSet { return nil }
+            closed.set()
             defer { state.endings = [:] }
             return state.endings
         }

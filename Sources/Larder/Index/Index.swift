@@ -62,6 +62,7 @@ final class Index: Sendable {
             // That one replaces the value itself.
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.manifest.publish(row, for: key)
+            if !row.isAbsent { cell.shard.stores += 1 }
             if dooming, let file = old?.file { cell.shard.doom(file, of: key) }
             if let promotion, cell.hasTier(promotion.tier) { promotion.insert(row) }
             return old
@@ -160,6 +161,7 @@ final class Index: Sendable {
             if keepsOrder.withLock({ $0 }) { cell.shard.manifest.keepOrder(counting: uses) }
             cell.shard.hits = old.hits
             cell.shard.misses = old.misses
+            cell.shard.stores = old.stores
             return old
         }
         _ = consume old

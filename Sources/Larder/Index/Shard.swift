@@ -16,6 +16,7 @@ struct Shard: Sendable {
     private var keepsGraves = true
     var hits = 0
     var misses = 0
+    var stores = 0
 
     /// Does again what a record says was done, as far as the row does not say more. Idempotent. Clears go to all shards.
     ///

@@ -12,7 +12,7 @@ extension Store {
         if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
         let removed: (count: Int, failure: CacheError?)
         do {
-            removed = try disk.run(flags: .barrier) { () throws(CacheError) in
+            removed = try disk.runAlone { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
                 // Afterwards: what begins before may still be given a value that goes.
                 defer { divertFlights(to: scope) }

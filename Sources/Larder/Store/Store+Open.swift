@@ -76,10 +76,10 @@ extension Store {
     ///
     /// Only the last handle's closing does it; `isLast` is asked while nobody can open another.
     func close(isLast: () -> Bool) throws(CacheError) {
-        guard let lease = disk.sync(execute: { lease }) else { return }
+        guard let lease = disk.run({ lease }) else { return }
         try lease.end(when: isLast) { () throws(CacheError) in
             // From here on the directory is not opened anew; if it has just been, the new lease ends as well.
-            let current = disk.sync(flags: .barrier) {
+            let current = disk.runAlone {
                 isClosing = true
                 return self.lease
             }
@@ -94,7 +94,7 @@ extension Store {
             }
             // Between two chores: a save that is under way must not outlive the lock of the directory.
             try chores.alone { () throws(CacheError) in
-                try disk.run(flags: .barrier) { () throws(CacheError) in try endSession() }
+                try disk.runAlone { () throws(CacheError) in try endSession() }
             }
             try saving.get()
         }

@@ -12,7 +12,7 @@ extension Store {
     func removeAll(progress: Progress?) throws(CacheError) {
         let removed: (count: Int, failure: CacheError?)
         do {
-            removed = try disk.run(flags: .barrier) { () throws(CacheError) in
+            removed = try disk.runAlone { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
                 try unseal()
                 defer { flights.divertAll() }

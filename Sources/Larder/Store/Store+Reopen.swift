@@ -22,7 +22,7 @@ extension Store {
     @discardableResult
     func reopenIfReplaced() -> Bool {
         let now = clock.now
-        guard let (volume, old) = disk.sync(execute: { volume.flatMap { volume in lease.map { (volume, $0) } } }),
+        guard let (volume, old) = disk.run({ volume.flatMap { volume in lease.map { (volume, $0) } } }),
             !volume.isInPlace
         else { return false }
         do throws(CacheError) {
@@ -54,7 +54,7 @@ extension Store {
     private func reopen(
         _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: Lease, replacing old: Lease, at now: Timestamp
     ) throws(CacheError) -> Bool {
-        try disk.run(flags: .barrier) { () throws(CacheError) in
+        try disk.runAlone { () throws(CacheError) in
             guard let volume, self.lease === old, !isClosing, !volume.isInPlace else { return false }
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe

@@ -24,7 +24,7 @@ extension Store {
     /// Killed anywhere in between, the old manifest and all journals are still there. Nothing is synced: the files are the
     /// truth, and an index lost with the power is made again from them; unless `powerSafe`.
     func save(always: Bool) throws(CacheError) {
-        if disk.sync(execute: { volume == nil }) { return }
+        if disk.run({ volume == nil }) { return }
         let entries = index.totals.count
         let begun = try translating("begin a journal", at: path) { () throws(Errno) in
             try info.run { () throws(Errno) -> Begun? in
@@ -142,7 +142,7 @@ extension Store {
     func deleteBehind(_ leftovers: [DirectoryLayout]) {
         if leftovers.isEmpty { return }
         chores.begin(.tidy) { [weak self] in
-            guard let self, let root = disk.sync(execute: { volume })?.root else { return false }
+            guard let self, let root = disk.run({ volume })?.root else { return false }
             for leftover in leftovers {
                 do throws(Errno) {
                     try fileSystem.remove(leftover.name, in: root.file, directory: false)

@@ -26,7 +26,7 @@ extension Store {
                 return try store(.bytes(payload), row, key, condition, promotion: promotion, in: volume)
             }
         }
-        return finish(outcome, key, isValue: !row.isAbsent)
+        return finish(outcome, key)
     }
 
     /// What a payload is when it is stored.
@@ -50,10 +50,9 @@ extension Store {
         case ifFlying(Flight)
     }
 
-    /// Counts and tells what was stored; true when it was.
-    func finish(_ outcome: Outcome, _ key: Key, isValue: Bool = true) -> Bool {
+    /// Obeys limits and tells of what was stored; true when it was.
+    func finish(_ outcome: Outcome, _ key: Key) -> Bool {
         guard case .stored(let isNew) = outcome else { return false }
-        if isValue { tally.withLock { $0.stores += 1 } }
         enforceAfterStoring()
         if isNew { return true }
         unlinkSomeBehind(shard: key.shard)
@@ -239,6 +238,7 @@ extension Store {
             }
             index.change(key, .replaced) { shard in
                 shard.manifest.remove(key)
+                if !row.isAbsent { shard.stores -= 1 }
                 if let old { shard.manifest.publish(old, for: key) }
             }
         }

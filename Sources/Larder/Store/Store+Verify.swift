@@ -64,7 +64,7 @@ extension Store {
         var strangers = Set(names.lazy.filter { $0 <= last })
         // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted.
         for _ in 1...2 where !strangers.isEmpty {
-            disk.sync(flags: .barrier) {}
+            disk.runAlone {}
             index.forEachShard { shard in
                 for row in shard.manifest.rows + shard.manifest.evacuated { strangers.remove(row.file) }
                 for file in shard.doomed { strangers.remove(file.file) }

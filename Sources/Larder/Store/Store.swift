@@ -27,9 +27,9 @@ final class Store: Sendable {
     let flights = Flights()
     let pool = AttachmentsPool()
     let chores = Chores()
-    let disk = DispatchQueue(label: "larder.disk", attributes: .concurrent)
-    let info = DispatchQueue(label: "larder.info")
-    let frozen = DispatchQueue(label: "larder.frozen")
+    let disk = ConcurrentQueue()
+    let info = SerialQueue()
+    let frozen = SerialQueue()
     let stripes: [Lock<Void>]
     let tally = Lock(CacheStatistics())
     let reconciliation: Lock<Reconciliation>
@@ -45,7 +45,7 @@ final class Store: Sendable {
     let handles = Lock(0)
 
     /// True while the journal still says that the last session ended in order, or is not there.
-    private let isSealed: Lock<Bool>
+    private let sealed: Flag
     /// The last sequence number taken.
     private let lastNumber: Lock<UInt64>
     /// Nil once closed. Read in a block of `disk`, replaced in a barrier of it: the queue makes it safe.
@@ -69,7 +69,7 @@ final class Store: Sendable {
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
         reconciliation = Lock(loaded.reconciliation)
         lastNumber = Lock(loaded.lastNumber)
-        isSealed = Lock(loaded.journals.isSealed)
+        sealed = Flag(loaded.journals.isSealed)
         tombstones = Lock(loaded.tombstones)
         volume = loaded.volume
         journal = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
@@ -120,16 +120,16 @@ final class Store: Sendable {
 
     /// Sees to it that a kill from here on is noticed. Call it in a block of `disk` before a session's first change.
     func unseal() throws(CacheError) {
-        guard isSealed.withLock({ $0 }) else { return }
+        guard sealed.isSet else { return }
         try info.run { () throws(CacheError) in
             try translating("reopen the journal", at: path) { () throws(Errno) in try journal.unseal(last: lastTaken) }
         }
-        isSealed.withLock { $0 = false }
+        sealed.set(false)
     }
 
     /// Notes whether the journal that has just been read ends in order.
     func seal(_ isSealed: Bool) {
-        self.isSealed.withLock { $0 = isSealed }
+        sealed.set(isSealed)
     }
 
     /// Counts and reports something that could not be done.
@@ -167,6 +167,7 @@ final class Store: Sendable {
         index.forEachShard { shard in
             statistics.hits += shard.hits
             statistics.misses += shard.misses
+            statistics.stores += shard.stores
         }
         statistics.eventsDropped = events.dropped
         return statistics

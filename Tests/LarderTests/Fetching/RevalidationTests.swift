@@ -237,7 +237,7 @@ struct RevalidationTests {
         let source = HandDrivenSource<Revalidation<String>>()
         let (isHeld, isFree, isRemoved) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), Lock(false))
         Thread.detachNewThread {
-            disk.store.info.sync {
+            disk.store.info.run {
                 isHeld.signal()
                 isFree.wait()
             }
