@@ -26,7 +26,8 @@ let package = Package(
         .library(name: "Larder", targets: ["Larder"])
     ],
     traits: [
-        .trait(name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev).")
+        .trait(
+            name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev).")
     ],
     targets: [
         .target(name: "LarderFiles", swiftSettings: settings),

@@ -27,7 +27,8 @@ extension Scenario {
                         return samples
                     }, close: { try await cache.close() })
             },
-            Scenario(name: "fetch-through hit", unit: .ns, floor: "the plain async read", target: .above(100)) { folder in
+            Scenario(name: "fetch-through hit", unit: .ns, floor: "the plain async read", target: .above(100)) {
+                folder in
                 let (cache, keys) = try await filled(folder)
                 return Run(
                     round: { _ in

@@ -16,7 +16,8 @@ extension Scenario {
     private static func setAmong(_ entries: Int) -> Scenario {
         Scenario(
             name: "set, \(Report.short(entries)) entries", size: size, entries: entries, unit: .us,
-            floor: "the same with 1k entries", target: entries == 1_000_000 ? .ratio(1.3) : .none, isLong: entries > 10_000
+            floor: "the same with 1k entries", target: entries == 1_000_000 ? .ratio(1.3) : .none,
+            isLong: entries > 10_000
         ) { folder in
             try SyntheticDirectory(folder.own, entries: entries).write()
             try SyntheticDirectory(folder.floor, entries: 1_000).write()

@@ -44,7 +44,8 @@ extension Scenario {
 
     /// Compares something that holds values with a dictionary that holds the same.
     static func comparison<Store: Sendable>(
-        _ name: String, _ target: Target = .none, _ threads: Int = 1, of store: @autoclosure @escaping @Sendable () -> Store,
+        _ name: String, _ target: Target = .none, _ threads: Int = 1,
+        of store: @autoclosure @escaping @Sendable () -> Store,
         storing: @escaping @Sendable (Store, String, Data) -> Void,
         own: @escaping @Sendable (Store, String, Data) -> Void,
         floor: @escaping @Sendable (Table, String, Data) -> Void

@@ -38,11 +38,15 @@ struct Options {
         var arguments = arguments[...]
         while let argument = arguments.popFirst() {
             func value() throws -> String {
-                guard let value = arguments.popFirst() else { throw BenchFailure("\(argument) takes a value; see --help") }
+                guard let value = arguments.popFirst() else {
+                    throw BenchFailure("\(argument) takes a value; see --help")
+                }
                 return value
             }
             func number() throws -> Int {
-                guard let number = Int(try value()), number > 0 else { throw BenchFailure("\(argument) takes a number") }
+                guard let number = Int(try value()), number > 0 else {
+                    throw BenchFailure("\(argument) takes a number")
+                }
                 return number
             }
             switch argument {

@@ -23,15 +23,20 @@ struct Plot {
     private var growth: Chart {
         let points = outcomes.filter { $0.scenario.floor == "the same with 1k entries" }
         return Chart(
-            title: "set of 1 KiB against the number of entries, us", labels: points.compactMap { $0.scenario.entries.map(Report.short) },
-            series: [.init("Larder", points.map(\.value)), .init("with 1k entries, in turns", points.map { $0.floor ?? 0 }, isFloor: true)])
+            title: "set of 1 KiB against the number of entries, us",
+            labels: points.compactMap { $0.scenario.entries.map(Report.short) },
+            series: [
+                .init("Larder", points.map(\.value)),
+                .init("with 1k entries, in turns", points.map { $0.floor ?? 0 }, isFloor: true),
+            ])
     }
 
     private var sizes: Chart {
         func of(_ name: String) -> [Outcome] { outcomes.filter { $0.scenario.name == name && $0.scenario.size != nil } }
         let (sets, gets) = (of("set"), of("get"))
         return Chart(
-            title: "us for each size, and the system calls alone", labels: sets.compactMap { $0.scenario.size.map(Report.bytes) },
+            title: "us for each size, and the system calls alone",
+            labels: sets.compactMap { $0.scenario.size.map(Report.bytes) },
             series: [
                 .init("set", sets.map(\.value)), .init("its system calls", sets.map { $0.floor ?? 0 }, isFloor: true),
                 .init("get", gets.map(\.value)), .init("its system calls", gets.map { $0.floor ?? 0 }, isFloor: true),
@@ -96,7 +101,8 @@ private struct Chart {
             let points = line.values.enumerated().map { "\(Self.format(x($0))),\(Self.format(y($1)))" }
             let dash = line.isFloor ? #" stroke-dasharray="5 4""# : ""
             lines.append(
-                #"<polyline points="\#(points.joined(separator: " "))" fill="none" stroke="\#(color)" stroke-width="2"\#(dash)/>"#)
+                #"<polyline points="\#(points.joined(separator: " "))" fill="none" stroke="\#(color)" stroke-width="2"\#(dash)/>"#
+            )
             let legend = (x: left + Double(number % 2) * 130, y: Self.top + Self.height + 42 + Double(number / 2) * 18)
             lines.append(
                 #"<path d="M\#(legend.x) \#(legend.y - 4)h24" stroke="\#(color)" stroke-width="2"\#(dash)/>"#

@@ -57,7 +57,8 @@
                 CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER) WITHOUT ROWID;
                 """
             guard sqlite3_open(path, &handle) == SQLITE_OK, sqlite3_exec(handle, schema, nil, nil, nil) == SQLITE_OK,
-                sqlite3_prepare_v2(handle, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", -1, &insert, nil) == SQLITE_OK,
+                sqlite3_prepare_v2(handle, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", -1, &insert, nil)
+                    == SQLITE_OK,
                 sqlite3_prepare_v2(handle, "SELECT value FROM entries WHERE key = ? AND expires > ?", -1, &select, nil)
                     == SQLITE_OK
             else { throw BenchFailure("SQLite: \(String(cString: sqlite3_errmsg(handle)))") }

@@ -22,7 +22,8 @@ extension Scenario {
 
     private static var setOnTwo: Scenario {
         Scenario(
-            name: "set, two threads", size: size, unit: .us, floor: "the system calls, two threads", target: .ratio(1.25)
+            name: "set, two threads", size: size, unit: .us, floor: "the system calls, two threads",
+            target: .ratio(1.25)
         ) { folder in
             let cache = try folder.cache()
             let bytes = Content.bytes(size)

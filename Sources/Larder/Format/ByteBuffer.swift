@@ -66,16 +66,9 @@ struct ByteBuffer: ~Copyable {
 
     /// Appends 16 lower-case hex digits.
     mutating func append(hex value: UInt64) {
-        let digits = room(for: 16)
-        for position in 0..<16 { digits[position] = Self.digit(value &>> UInt64(60 &- 4 &* position)) }
-        count += 16
-    }
-
-    /// The hex digit of the lowest four bits.
-    @inline(__always)
-    static func digit(_ value: UInt64) -> UInt8 {
-        let low = UInt8(truncatingIfNeeded: value & 15)
-        return low &+ (low < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10)
+        let (first, second) = Hex.digits(value)
+        append(littleEndian: first)
+        append(littleEndian: second)
     }
 
     mutating func removeAll() {

@@ -90,16 +90,28 @@ struct Fields {
 
     private var attachments: Attachments? {
         let isBare = namespace == nil && tags == nil && keptStale == nil && absent == nil && mustRevalidate == nil
+        if isBare, metadata == nil, unknown.isEmpty { return nil }
         return Attachments(isBare ? .init() : traits, metadata: metadata ?? [:], unknown: unknown)
     }
 
     private var row: Row? {
-        guard let key, let number, number > 0, let stored, let size, let checksum,
-            size >= 0, size <= Int64(Self.largestSize)
+        Self.row(
+            key: key, number: number, change: change, stored: stored, expires: expires, ttl: ttl, used: used,
+            size: size,
+            checksum: checksum, attachments: attachments)
+    }
+
+    /// The row that the fields of a set make; nil when one is missing or out of bounds.
+    static func row(
+        key: String?, number: UInt64?, change: UInt64?, stored: Int64?, expires: Int64?, ttl: Int64?, used: Int64?,
+        size: Int64?, checksum: UInt64?, attachments: @autoclosure () -> Attachments?
+    ) -> Row? {
+        guard let key, let number, number > 0, let stored, let size, let checksum, size >= 0, size <= Int64(largestSize)
         else { return nil }
         return Row(
-            key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored), life: life,
+            key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored),
+            life: Life(expires: Timestamp(milliseconds: expires ?? Life.unlimited), ttl: ttl ?? Life.unlimited),
             used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
-            attachments: attachments)
+            attachments: attachments())
     }
 }

@@ -210,8 +210,8 @@ struct RecordPrinter: ~Copyable {
                 text.append(byte)
             case 0..<0x20:
                 append(#"\u00"#)
-                text.append(ByteBuffer.digit(UInt64(byte >> 4)))
-                text.append(ByteBuffer.digit(UInt64(byte)))
+                text.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
+                text.append(Array("0123456789abcdef".utf8)[Int(byte & 15)])
             default:
                 text.append(byte)
             }

@@ -14,6 +14,7 @@ struct RecordScanner {
     /// Returns the record on `line`, which holds nothing but the record; nil when it is damaged. O(its length).
     static func record(on line: UnsafeRawBufferPointer) -> Record? {
         guard let body = checkedBody(of: line) else { return nil }
+        if let row = plainRow(on: body) { return .set(row) }
         var scanner = RecordScanner(bytes: body)
         var fields = Fields()
         guard scanner.scan(&fields) else { return nil }
@@ -24,11 +25,30 @@ struct RecordScanner {
         self.bytes = bytes
     }
 
+    /// Reads the row of an entry that has nothing special, the fields in the order in which they are printed: of nearly all lines.
+    /// Nil when it is not such a one; then the fields are read one by one.
+    private static func plainRow(on body: UnsafeRawBufferPointer) -> Row? {
+        var scanner = RecordScanner(bytes: body)
+        var (key, number, checksum) = (String?.none, UInt64?.none, UInt64?.none)
+        var (stored, expires, ttl, used, size) = (Int64?.none, Int64?.none, Int64?.none, Int64?.none, Int64?.none)
+        guard scanner.skip(#"{"k":"#), scanner.string(&key), scanner.skip(#","n":"#), scanner.number(&number),
+            scanner.skip(#","s":"#), scanner.integer(&stored),
+            !scanner.skip(#","e":"#) || scanner.integer(&expires),
+            !scanner.skip(#","t":"#) || scanner.integer(&ttl),
+            !scanner.skip(#","u":"#) || scanner.integer(&used),
+            scanner.skip(#","z":"#), scanner.integer(&size), scanner.skip(#","h":"#), scanner.hex(&checksum),
+            scanner.position == body.count
+        else { return nil }
+        return Fields.row(
+            key: key, number: number, change: nil, stored: stored, expires: expires, ttl: ttl, used: used, size: size,
+            checksum: checksum, attachments: nil)
+    }
+
     private static func checkedBody(of line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let length = line.count - checkLength
         guard length > 0, line[0] == UInt8(ascii: "{"), line.has(#","c":""#, at: length),
             line.has(#""}"#, at: line.count - 2),
-            let check = FileName.number(in: line.part(length + 6..<length + 22))
+            let check = Hex.number(line.part(length + 6..<length + 22))
         else { return nil }
         let body = line.part(0..<length)
         guard check == XXH64.hash(body) else { return nil }
@@ -116,6 +136,12 @@ struct RecordScanner {
         return true
     }
 
+    private mutating func skip(_ text: StaticString) -> Bool {
+        guard bytes.has(text, at: position) else { return false }
+        position += text.utf8CodeUnitCount
+        return true
+    }
+
     /// Reads a field name up to its closing quote. Names have no escapes.
     private mutating func name() -> UnsafeRawBufferPointer? {
         let start = position
@@ -149,7 +175,7 @@ struct RecordScanner {
 
     private mutating func hex(_ value: inout UInt64?) -> Bool {
         guard skip(UInt8(ascii: "\"")), bytes.count - position > 16 else { return false }
-        value = FileName.number(in: bytes.part(position..<position + 16))
+        value = Hex.number(bytes.part(position..<position + 16))
         position += 16
         return value != nil && skip(UInt8(ascii: "\""))
     }

@@ -8,10 +8,14 @@ struct IndexReplay {
     private(set) var cleared = Clearings()
     /// What entries without metadata share.
     private var attachments: [Attachments.Traits: Attachments] = [:]
+    /// Rows of a manifest that have expired. They are put in only when a later record might speak of them: mostly none does.
+    private var overdue: [Row] = []
+    private let now: Timestamp
     var damagedLines = 0
     var journals = LoadedJournals()
 
-    init() {
+    init(at now: Timestamp) {
+        self.now = now
         var shard = Shard()
         shard.manifest.beginLoading()
         shards = Array(repeating: shard, count: Index.shardCount)
@@ -28,6 +32,30 @@ struct IndexReplay {
         case .clear(let scope, let number): clear(scope, below: number)
         case .header, .closed, .unknown: break
         }
+    }
+
+    /// The same for a record of a manifest: an older one than those of the journals, and the only one of its entry.
+    mutating func applyOfManifest(_ record: Record) {
+        if case .set(let row) = record, row.isOver(at: now) {
+            lastNumber = max(lastNumber, record.highestNumber)
+            overdue.append(row)
+        } else {
+            apply(record)
+        }
+    }
+
+    /// The same for a record of a journal.
+    mutating func applyOfJournal(_ record: Record) {
+        switch record {
+        case .header, .closed: break
+        case .set, .remove, .life, .used, .clear, .unknown: takeInOverdue()
+        }
+        apply(record)
+    }
+
+    private mutating func takeInOverdue() {
+        for row in overdue { apply(.set(row)) }
+        overdue = []
     }
 
     /// The same row; with attachments that it shares, if it can.
@@ -53,9 +81,17 @@ struct IndexReplay {
 
     /// Purges what has expired at `now`; its files go behind. Returns how many rows went.
     mutating func finish(at now: Timestamp, keepingGraves: Bool) -> Int {
+        if !keepingGraves {
+            for position in shards.indices { shards[position].forgetGraves() }
+        }
         var count = 0
+        for row in overdue {
+            let (key, isCleared) = (row.name, cleared.cover(row))
+            shards[key.shard].dismiss(row, key, isCleared: isCleared)
+            if !isCleared { count += 1 }
+        }
+        overdue = []
         for position in shards.indices {
-            if !keepingGraves { shards[position].forgetGraves() }
             count += shards[position].finishLoading(at: now, cleared: cleared).count
         }
         return count

@@ -58,22 +58,31 @@ struct Manifest: Sendable {
     @discardableResult
     mutating func publish(_ row: Row, for key: Key) -> Row? {
         if let slot = slot(key) {
-            if isCleared(rows[slot]) {
-                evacuate(slot)
-                remind(insert(row, key))
-                return nil
-            }
-            var old = row
-            swap(&rows[slot], &old)
-            savedUses[slot] = row.used
-            account(for: old, times: -1)
-            account(for: row)
-            uses?.touch(slot, at: row.used)
-            if row.keptUntil < old.keptUntil { remind(slot) }
-            return old
+            if !isCleared(rows[slot]) { return replace(slot, with: row) }
+            evacuate(slot)
         }
         remind(insert(row, key))
         return nil
+    }
+
+    /// The same while the index is read, unless there is a newer row. O(1) amortised.
+    mutating func load(_ row: Row, for key: Key) {
+        if let slot = slot(key) {
+            if rows[slot].file <= row.file { _ = replace(slot, with: row) }
+        } else {
+            insert(row, key)
+        }
+    }
+
+    private mutating func replace(_ slot: Int, with row: Row) -> Row {
+        var old = row
+        swap(&rows[slot], &old)
+        savedUses[slot] = row.used
+        account(for: old, times: -1)
+        account(for: row)
+        uses?.touch(slot, at: row.used)
+        if row.keptUntil < old.keptUntil { remind(slot) }
+        return old
     }
 
     /// Puts a row in whose key is not there; returns its slot.
@@ -184,6 +193,10 @@ struct Manifest: Sendable {
     /// lives end in no order.
     mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> (expired: [Row], cleared: [Row]) {
         isLoading = false
+        defer { rebuildReminders() }
+        guard rows.contains(where: { $0.file != 0 && ($0.isOver(at: now) || cleared.cover($0)) }) else {
+            return ([], [])
+        }
         var expired: [Row] = []
         var dead: [Row] = []
         var kept: [Row] = []
@@ -197,11 +210,8 @@ struct Manifest: Sendable {
             }
         }
         // Made anew without them: quicker than taking them out one by one, and smaller.
-        if kept.count < count {
-            self = Manifest()
-            for row in kept { insert(row, row.name) }
-        }
-        rebuildReminders()
+        self = Manifest()
+        for row in kept { insert(row, row.name) }
         return (expired, dead)
     }
 

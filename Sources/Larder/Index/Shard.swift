@@ -23,19 +23,17 @@ struct Shard: Sendable {
     /// Files that are thereby superseded are none of its business: after a clean close there are none, after another the
     /// reconciling finds them.
     mutating func replay(_ record: Record, of key: Key) {
-        let row = manifest.row(key)
         switch record {
-        case .set(let new):
-            if let row, row.file > new.file { return }
-            manifest.publish(new, for: key)
+        case .set(let row):
+            manifest.load(row, for: key)
         case .remove(_, let number):
             bury(key, number)
-            if let row, row.file < number { manifest.remove(key) }
+            if let row = manifest.row(key), row.file < number { manifest.remove(key) }
         case .life(_, let file, let change, let life, let update):
-            guard let row, row.file == file, row.change < change else { return }
+            guard let row = manifest.row(key), row.file == file, row.change < change else { return }
             manifest.setLife(life, change: change, update, for: key)
         case .used(_, let file, let change, let time, let expires):
-            guard let row, row.file == file else { return }
+            guard let row = manifest.row(key), row.file == file else { return }
             // A life that was set since says itself when it ends.
             manifest.setUse(at: time, expires: row.change == change ? expires : row.life.expires, for: key)
         case .header, .clear, .closed, .unknown:
@@ -61,6 +59,12 @@ struct Shard: Sendable {
         let gone = manifest.finishLoading(at: now, cleared: cleared)
         for row in gone.cleared { bury(row.name, row.file) }
         return doomed(gone.expired)
+    }
+
+    /// The same for a row that had expired before it was put in.
+    mutating func dismiss(_ row: Row, _ key: Key, isCleared: Bool) {
+        bury(key, row.file)
+        if !isCleared { doom(row.file, of: key) }
     }
 
     /// Dooms the files of rows that a clearing has left, after looking at up to `limit` of all; false when there are

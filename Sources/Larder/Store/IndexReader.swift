@@ -54,7 +54,7 @@ struct IndexReader {
             replay.damagedLines += 1
             return .damaged(generation: 0)
         }
-        for record in content.records { replay.apply(record) }
+        for record in content.records { replay.applyOfManifest(record) }
         replay.damagedLines += content.damagedRecords
         return content.damagedRecords == 0
             ? .intact(generation: content.generation) : .damaged(generation: content.generation)
@@ -95,7 +95,8 @@ struct IndexReader {
         var generation: UInt64?
         var hasEnd = false
         let damagedBefore = replay.damagedLines
-        let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, into: &replay) { line, _ in
+        let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, isManifest: true, into: &replay) {
+            line, _ in
             if case .record(.header(_, let found, _)) = line { generation = found }
             if case .end = line { hasEnd = true }
         }
@@ -136,7 +137,8 @@ struct IndexReader {
     /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, as a lost one does;
     /// one that may be readable the next time (no descriptors left, no permission) is an error.
     private func readLines(
-        of name: FileName, into replay: inout IndexReplay, _ look: (Line, _ length: Int) -> Void
+        of name: FileName, isManifest: Bool = false, into replay: inout IndexReplay,
+        _ look: (Line, _ length: Int) -> Void
     ) throws(CacheError) -> (length: Int, isWhole: Bool) {
         let what = "read \(name)"
         let opened: (file: SharedDescriptor, size: Int)?
@@ -151,12 +153,13 @@ struct IndexReader {
         do {
             let length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file) { bytes throws(CacheError) in
                 let line = Line(bytes)
-                if case .damaged = line { replay.damagedLines += 1 }
-                if case .record(let record) = line {
-                    if case .header(let version, _, _) = record, version > Record.version { throw newer(version) }
-                    replay.apply(record)
-                }
                 look(line, bytes.count)
+                switch line {
+                case .damaged: replay.damagedLines += 1
+                case .record(.header(let version, _, _)) where version > Record.version: throw newer(version)
+                case .record(let record): isManifest ? replay.applyOfManifest(record) : replay.applyOfJournal(record)
+                case .end, .blank: break
+                }
             }
             return (length, true)
         } catch {

@@ -14,7 +14,7 @@ struct Opener {
         let listing = try RootListing(of: root, in: fileSystem, path: path)
         let entries = try openEntries(listing)
         if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
-        var replay = IndexReplay()
+        var replay = IndexReplay(at: now)
         if !listing.isEmpty {
             try IndexReader(fileSystem: fileSystem, root: root, path: path).read(listing, into: &replay)
         }
