@@ -170,6 +170,12 @@ struct Manifest: Sendable {
     /// True for rows that are in no total.
     func isUncounted(_ row: Row) -> Bool { !cleared.isEmpty && cleared.number(for: row.namespace) > row.file }
 
+    /// Copies the rows in some slots; nil when there are no more slots. O(limit).
+    func slice(from start: Int, _ limit: Int) -> [Row]? {
+        guard start < rows.count else { return nil }
+        return rows[start..<min(start + limit, rows.count)].filter { $0.file != 0 && !isCleared($0) }
+    }
+
     /// A copy of the rows, vacant slots among them. O(1), O(n) while something is being cleared.
     var snapshot: [Row] {
         cleared.isEmpty ? rows : rows.filter { !isCleared($0) }

@@ -118,20 +118,31 @@ extension Store {
         try fileSystem.write(Array(data), to: file.file, at: 0)
     }
 
-    /// Calls `body` with all that a manifest tells, a shard at a time.
+    /// Slots that are copied while the writers of a shard wait.
+    private static let slice = 256
+
+    /// Calls `body` with all that a manifest tells: what there is, of each part of the index at some time since the journal was begun
+    /// that goes with it. What changes meanwhile stands in the journal too, and replaying it does no harm to who has seen it.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Void) throws(Errno) {
         for (scope, number) in reconciliation.withLock({ $0.cleared.numbers }) {
             try body(.clear(scope, number: number))
         }
         for shard in 0..<Index.shardCount {
-            let (rows, graves) = snapshot(shard)
-            for (key, number) in graves { try body(.remove(key: key, number: number)) }
-            for row in rows where row.file != 0 { try body(.set(row)) }
+            let graves = frozen.run { index.withShard(at: shard) { $0.graves } }
+            for (key, number) in graves {
+                try body(.remove(key: key, number: number))
+            }
+            var start = 0
+            // Not in one piece: the first change of the shard after that would have to copy all of it.
+            while let rows = frozen.run({ index.withShard(at: shard) { $0.manifest.slice(from: start, Self.slice) } }) {
+                for row in rows { try body(.set(row)) }
+                start += Self.slice
+            }
         }
     }
 
     /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here, unless a namespace is
-    /// being cleared.
+    /// being cleared; and O(its rows) for that change.
     func snapshot(_ shard: Int) -> (rows: [Row], graves: [Key: UInt64]) {
         frozen.run {
             index.withShard(at: shard) { ($0.manifest.snapshot, $0.graves) }

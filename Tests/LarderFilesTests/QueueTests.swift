@@ -1,0 +1,87 @@
+import Dispatch
+import LarderFiles
+import Testing
+
+@Suite("Queues whose callers wait")
+struct QueueTests {
+    private struct Failure: Error, Equatable {}
+
+    @Test("blocks of a concurrent queue run together: two wait for each other inside")
+    func together() {
+        let queue = ConcurrentQueue()
+        let first = DispatchSemaphore(value: 0)
+        let second = DispatchSemaphore(value: 0)
+        let (mine, other) = ([first, second], [second, first])
+        let met = Lock(0)
+        DispatchQueue.concurrentPerform(iterations: 2) { thread in
+            queue.run {
+                mine[thread].signal()
+                if other[thread].wait(timeout: .now() + 30) == .success { met.withLock { $0 += 1 } }
+            }
+        }
+        #expect(met.withLock { $0 } == 2)
+    }
+
+    @Test("a barrier runs alone, among many threads")
+    func alone() {
+        final class Unprotected: @unchecked Sendable {
+            var value = 0
+        }
+        let queue = ConcurrentQueue()
+        let shared = Unprotected()
+        let inside = Lock(0)
+        let wrong = Lock(0)
+        DispatchQueue.concurrentPerform(iterations: 8) { thread in
+            for step in 0..<300 {
+                if step % 3 == 0 {
+                    queue.runAlone {
+                        if inside.withLock({ $0 }) != 0 { wrong.withLock { $0 += 1 } }
+                        shared.value += 1
+                    }
+                } else {
+                    queue.run {
+                        inside.withLock { $0 += 1 }
+                        if shared.value < 0 { wrong.withLock { $0 += 1 } }
+                        inside.withLock { $0 -= 1 }
+                    }
+                }
+            }
+        }
+        #expect(wrong.withLock { $0 } == 0 && shared.value == 800)
+    }
+
+    @Test("a barrier comes to its turn while readers come and go without a gap")
+    func notStarved() {
+        let queue = ConcurrentQueue()
+        let isDone = Flag()
+        let rounds = Lock(0)
+        DispatchQueue.concurrentPerform(iterations: 3) { thread in
+            if thread == 0 {
+                for _ in 0..<100 { queue.runAlone {} }
+                isDone.set()
+            } else {
+                while !isDone.isSet { queue.run { rounds.withLock { $0 += 1 } } }
+            }
+        }
+        #expect(isDone.isSet)
+    }
+
+    @Test("a serial queue runs one block at a time; results and errors come through all of them")
+    func serial() {
+        let (serial, concurrent) = (SerialQueue(), ConcurrentQueue())
+        final class Unprotected: @unchecked Sendable {
+            var value = 0
+        }
+        let shared = Unprotected()
+        DispatchQueue.concurrentPerform(iterations: 4) { _ in
+            for _ in 0..<1_000 { serial.run { shared.value += 1 } }
+        }
+        #expect(serial.run { shared.value } == 4_000)
+        #expect(concurrent.run { 1 } + concurrent.runAlone { 2 } == 3)
+        #expect(throws: Failure.self) { try serial.run { throw Failure() } }
+        #expect(throws: Failure.self) { try concurrent.run { throw Failure() } }
+        #expect(throws: Failure.self) { try concurrent.runAlone { throw Failure() } }
+        // And they are free again.
+        #expect(concurrent.runAlone { serial.run { true } })
+    }
+}

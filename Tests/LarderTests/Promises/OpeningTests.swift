@@ -1,0 +1,134 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// What has expired is not even put in when a directory is opened; unless the journal still has something to say of it.
+@Suite("Opening: what has expired, and what the journal says of it")
+struct OpeningTests {
+    private func filled(_ world: World) throws {
+        let cache = try world.open()
+        for number in 0..<200 {
+            try cache.setString(
+                "\(number)", forKey: "\(number)", ttl: number.isMultiple(of: 2) ? .seconds(600) : .days(1))
+        }
+        try cache.close()
+    }
+
+    @Test("half of the entries have expired while the cache was closed: they are gone, with their files, and counted")
+    func halfExpired() throws {
+        let world = World { $0.sweepInterval = nil }
+        try filled(world)
+        world.clock.advance(by: .seconds(601))
+        let cache = try world.open()
+        #expect(cache.count == 100 && Set(cache.keys()) == Set((0..<100).map { "\(2 * $0 + 1)" }))
+        #expect(cache.statistics.expirations == 100)
+        try cache.flush()
+        #expect(world.entryFiles.count == 100)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    /// Written by hand: a session that was killed right after a renewal, with a manifest of before.
+    @Test("a life that the journal renews holds, though the manifest says that it has ended", arguments: [false, true])
+    func renewedInJournal(isSliding: Bool) throws {
+        var world = World {
+            $0.sweepInterval = nil
+            $0.slidingExpiry = isSliding
+        }
+        try filled(world)
+        world.clock.advance(by: .seconds(300))
+        let cache = try world.open()
+        if isSliding {
+            #expect(cache.string(forKey: "4") == "4")
+            cache.store.saveUses()
+        } else {
+            try cache.setTimeToLive(.days(1), forKey: "4")
+        }
+        try cache.setString("new", forKey: "6")
+        try cache.removeValue(forKey: "8")
+        world.restart()
+        world.clock.advance(by: .seconds(400))
+        let again = try world.open()
+        #expect(again.string(forKey: "4") == "4")
+        #expect(again.string(forKey: "6") == "new")
+        #expect(!again.hasValue(forKey: "8") && !again.hasValue(forKey: "2") && again.string(forKey: "3") == "3")
+        try again.flush()
+        again.checkInvariants(world, settled: true)
+        #expect(again.statistics.corruptions == 0 && again.statistics.losses == 0)
+    }
+
+    @Test("a file that is no regular file is no value, whether it can be opened or not, and is left alone")
+    func foreignFiles() throws {
+        let home = try TemporaryDirectory()
+        let log = EventLog()
+        var configuration = DiskCache.Configuration()
+        configuration.onEvent = log.note
+        let cache = try DiskCache(directory: home.appending("cache"), configuration: configuration)
+        for (number, kind) in ["directory", "fifo", "link"].enumerated() {
+            try cache.setString("v", forKey: kind)
+            let file = home.appending("cache/entries").appendingPathComponent(
+                FileName.number(UInt64(number + 1)).description)
+            try FileManager.default.removeItem(at: file)
+            switch kind {
+            case "directory": try FileManager.default.createDirectory(at: file, withIntermediateDirectories: false)
+            case "fifo": #expect(mkfifo(file.path, 0o600) == 0)
+            default: try FileManager.default.createSymbolicLink(atPath: file.path, withDestinationPath: "/etc/hostname")
+            }
+            #expect(cache.string(forKey: kind) == nil)
+            #expect(cache.statistics.failures == number + 1)
+            #expect(log.events(of: cache).last?.error?.message.contains("no regular file") == true, "\(kind)")
+            #expect(
+                try FileManager.default.attributesOfItem(atPath: file.path)[.type] as? FileAttributeType != .typeRegular
+            )
+        }
+    }
+
+    /// Keys of one shard, more than are copied at a time, so that a save meets them in several slices.
+    @Test("a save that is made in slices beside writers loses nothing, and brings nothing back", arguments: 1...3)
+    func savedInSlices(seed: UInt64) throws {
+        var world = World {
+            $0.sweepInterval = nil
+            $0.saveDelay = .seconds(3600)
+        }
+        let keys = Array((0...).lazy.map { "key \($0)" }.filter { Key($0).shard == 5 }.prefix(900))
+        let cache = try world.open()
+        for key in keys { try cache.setString("old", forKey: key) }
+        let isDone = Flag()
+        let model = Lock<[String: String]>(Dictionary(uniqueKeysWithValues: keys.map { ($0, "old") }))
+        let problems = Lock<[String]>([])
+        DispatchQueue.concurrentPerform(iterations: 3) { thread in
+            do {
+                if thread == 0 {
+                    for _ in 0..<40 { try cache.flush() }
+                    return isDone.set()
+                }
+                var generator = SeededGenerator(seed: seed * 10 + UInt64(thread))
+                var step = 0
+                while !isDone.isSet {
+                    step += 1
+                    // Each thread has keys of its own: the model is then known.
+                    let key = keys[Int.random(in: 0..<450, using: &generator) * 2 + thread - 1]
+                    if generator.chance(50) {
+                        try cache.removeValue(forKey: key)
+                        model.withLock { $0[key] = nil }
+                    } else {
+                        try cache.setString("\(step)", forKey: key)
+                        model.withLock { $0[key] = "\(step)" }
+                    }
+                }
+            } catch {
+                problems.withLock { $0.append("\(error)") }
+            }
+        }
+        #expect(problems.withLock { $0 } == [], "seed \(seed)")
+        world.restart()
+        let again = try world.open()
+        let expected = model.withLock { $0 }
+        #expect(Set(again.keys()) == Set(expected.keys), "seed \(seed)")
+        #expect(expected.allSatisfy { again.string(forKey: $0.key) == $0.value }, "seed \(seed)")
+        try again.flush()
+        again.checkInvariants(world, settled: true)
+    }
+}
