@@ -46,22 +46,32 @@ struct ByteBuffer: ~Copyable {
     }
 
     mutating func append(decimal value: UInt64) {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
-            var (rest, first) = (value, 20)
-            // Two at a time: dividing is what takes long.
-            while rest >= 10 {
-                first &-= 2
-                let two = UInt8(truncatingIfNeeded: rest % 100)
-                digits[first] = UInt8(ascii: "0") &+ two / 10
-                digits[first &+ 1] = UInt8(ascii: "0") &+ two % 10
-                rest /= 100
-            }
-            if rest > 0 || first == 20 {
-                first &-= 1
-                digits[first] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
-            }
-            append(UnsafeBufferPointer(rebasing: digits[first...]))
+        let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
+        if high == 0 { return append(Self.digits(low), withoutZeros: true) }
+        if high < 100_000_000 {
+            append(Self.digits(high), withoutZeros: true)
+        } else {
+            append(decimal: high / 100_000_000)
+            append(Self.digits(high % 100_000_000), withoutZeros: false)
         }
+        append(Self.digits(low), withoutZeros: false)
+    }
+
+    private mutating func append(_ digits: UInt64, withoutZeros: Bool) {
+        // Zero bits at the bottom are zeros at the front; the last digit stays.
+        let zeros = withoutZeros ? min(7, (digits & 0x0F0F_0F0F_0F0F_0F0F).trailingZeroBitCount / 8) : 0
+        UnsafeMutableRawPointer(room(for: 8)).storeBytes(
+            of: (digits >> UInt64(8 * zeros)).littleEndian, as: UInt64.self)
+        count += 8 - zeros
+    }
+
+    /// Eight decimal digits, the first in the lowest byte: halves, quarters and eighths in one register, dividing by multiplying.
+    private static func digits(_ value: UInt64) -> UInt64 {
+        let halves = value / 10_000 | (value % 10_000) << 32
+        let hundreds = (halves &* 10_486) >> 20 & 0x0000_007F_0000_007F
+        let quarters = hundreds | (halves &- hundreds &* 100) << 16
+        let tens = (quarters &* 103) >> 10 & 0x000F_000F_000F_000F
+        return (tens | (quarters &- tens &* 10) << 8) | 0x3030_3030_3030_3030
     }
 
     /// Appends 16 lower-case hex digits.

@@ -190,16 +190,32 @@ struct RecordPrinter: ~Copyable {
     private mutating func string(_ string: String) {
         text.append(UInt8(ascii: "\""))
         let isPlain = string.utf8.withContiguousStorageIfAvailable { bytes in
-            // Without a way out of the loop, so that it runs over many bytes at once.
-            let special = bytes.reduce(UInt8(0)) { special, byte in
-                special | (byte < 0x20 ? 1 : 0) | (byte == UInt8(ascii: "\"") ? 1 : 0)
-                    | (byte == UInt8(ascii: "\\") ? 1 : 0)
-            }
-            if special == 0 { text.append(bytes) }
-            return special == 0
+            let isPlain = Self.isPlain(bytes)
+            if isPlain { text.append(bytes) }
+            return isPlain
         }
         if isPlain != true { escaped(string) }
         text.append(UInt8(ascii: "\""))
+    }
+
+    /// True when there is no quote, no backslash and no control character: eight bytes at a time.
+    private static func isPlain(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard bytes.count >= 8, let start = UnsafeRawPointer(bytes.baseAddress) else {
+            return bytes.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+        }
+        let (ones, high): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
+        func special(_ word: UInt64) -> UInt64 {
+            let quotes = word ^ ones &* UInt64(UInt8(ascii: "\""))
+            let backslashes = word ^ ones &* UInt64(UInt8(ascii: "\\"))
+            // Borrowing may mark a byte too many above a right one, never one where there is none.
+            let below = (word &- ones &* 0x20) & ~word | (quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes
+            return below & high
+        }
+        var found: UInt64 = 0
+        for position in stride(from: 0, to: bytes.count - 8, by: 8) {
+            found |= special(start.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+        }
+        return found | special(start.loadUnaligned(fromByteOffset: bytes.count - 8, as: UInt64.self)) == 0
     }
 
     private mutating func escaped(_ string: String) {
