@@ -54,7 +54,7 @@ extension Scenario {
             ) { folder in
                 let (cache, keys) = try await filled(folder, memory: false)
                 guard let disk = cache.disk else { throw BenchFailure("there is no disk tier") }
-                let queue = DispatchQueue(label: "floor", attributes: .concurrent)
+                let queue = DispatchQueue(label: "floor", qos: .userInitiated, attributes: .concurrent)
                 return Run(
                     round: { _ in
                         var samples = (own: Samples(), floor: Samples())

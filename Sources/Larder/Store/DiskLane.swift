@@ -6,7 +6,7 @@ import LarderFiles
 final class DiskLane: Sendable {
     private struct Job: Sendable {
         let work: @Sendable () -> Void
-        let qos: DispatchQoS
+        let queue: DispatchQueue
     }
 
     private struct State {
@@ -29,19 +29,22 @@ final class DiskLane: Sendable {
     }
 
     private let limit = 2 * ProcessInfo.processInfo.activeProcessorCount
-    private let queue = DispatchQueue(label: "larder.lane", attributes: .concurrent)
+    // One for each: a block that brings its own quality of service costs an object more.
+    private let queues = [DispatchQoS.background, .utility, .default, .userInitiated].map {
+        DispatchQueue(label: "larder.lane", qos: $0, attributes: .concurrent)
+    }
     private let state = Lock(State())
 
     /// Runs `body` on the queue, with no lock held, and suspends the caller until it has.
     func run<Result: Sendable, Failure: Error>(
         _ body: @escaping @Sendable () throws(Failure) -> Result
     ) async throws(Failure) -> Result {
-        let qos = DispatchQoS(Task.currentPriority)
+        let queue = queues[Task.currentPriority.rank]
         let result = await withCheckedContinuation { continuation in
             let work: @Sendable () -> Void = {
                 continuation.resume(returning: Swift.Result { () throws(Failure) -> Result in try body() })
             }
-            submit(Job(work: work, qos: qos))
+            submit(Job(work: work, queue: queue))
         }
         return try result.get()
     }
@@ -60,7 +63,7 @@ final class DiskLane: Sendable {
 
     /// Each job in a block of its own: what it holds goes when it is done.
     private func begin(_ job: Job) {
-        queue.async(qos: job.qos) {
+        job.queue.async {
             job.work()
             let next = self.state.withLock { state in
                 let next = state.take()
@@ -72,11 +75,7 @@ final class DiskLane: Sendable {
     }
 }
 
-extension DispatchQoS {
-    fileprivate init(_ priority: TaskPriority) {
-        self =
-            if priority >= .high { .userInitiated } else if priority >= .medium {
-                .default
-            } else if priority >= .utility { .utility } else { .background }
-    }
+extension TaskPriority {
+    /// Among the queues.
+    fileprivate var rank: Int { self >= .high ? 3 : self >= .medium ? 2 : self >= .utility ? 1 : 0 }
 }
