@@ -6,8 +6,11 @@ extension Scenario {
     static let sizes = [100, 1 << 10, 20 << 10, 1 << 20]
 
     static var disk: [Scenario] {
-        sizes.map { set($0) } + sizes.map { set($0, overwriting: true) } + sizes.map { get($0) }
-            + [miss, remove, limits, purge]
+        sizes.map { set($0) } + sizes.map { get($0) } + [miss]
+    }
+
+    static var replacing: [Scenario] {
+        sizes.map { set($0, overwriting: true) } + [remove, limits, purge]
     }
 
     /// New keys in every round, or those of the round that is not measured again and again.

@@ -15,6 +15,8 @@ struct Folder {
         try FileManager.default.createDirectory(at: floor, withIntermediateDirectories: false)
     }
 
+    var isInMemory: Bool { url.path.hasPrefix("/dev/shm/") }
+
     func cache(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) throws -> DiskCache {
         var configuration = DiskCache.Configuration()
         configure(&configuration)

@@ -43,7 +43,7 @@ extension Scenario {
     private static func setWhileSaving(_ entries: Int) -> Scenario {
         Scenario(
             name: "set, \(Report.short(entries)) entries, saving", size: size, entries: entries, unit: .us, floor: "",
-            target: .longest(5_000_000), mostRounds: 2, isLong: entries > 100_000
+            target: .longest(5_000_000), isForMemory: true, mostRounds: 2, isLong: entries > 100_000
         ) { folder in
             try SyntheticDirectory(folder.own, entries: entries).write()
             let cache = try folder.cache()

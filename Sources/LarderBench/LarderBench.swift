@@ -27,15 +27,18 @@ struct LarderBench {
         for place in options.places {
             report.begin(place)
             var outcomes: [Outcome] = []
+            var folders: [Folder] = []
+            defer { for folder in folders { folder.remove() } }
             for scenario in scenarios {
                 let folder = try Folder(in: place)
-                defer { folder.remove() }
+                folders.append(folder)
                 let outcome = try await scenario.measure(in: folder, rounds: options.rounds) { round in
                     progress.show(scenario.title, round: round)
                 }
                 progress.step()
                 report.add(outcome)
                 outcomes.append(outcome)
+                if scenario.isRemovedAtOnce { folder.remove() }
             }
             if let plot = options.plot, place == options.places[0] {
                 try Data(Plot(outcomes).svg.utf8).write(to: plot)

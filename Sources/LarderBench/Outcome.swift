@@ -13,10 +13,13 @@ struct Outcome {
     let scenario: Scenario
     private var samples = Samples()
     private var rounds: [Round] = []
+    private let isJudged: Bool
     private let scale: Double
 
-    init(_ scenario: Scenario) {
+    /// Where the target is meant for other places, it is none.
+    init(_ scenario: Scenario, in folder: Folder) {
         self.scenario = scenario
+        isJudged = folder.isInMemory || !scenario.isForMemory
         scale = scenario.unit.scale
     }
 
@@ -49,7 +52,8 @@ struct Outcome {
 
     /// What the target is about, as the rounds tell it together.
     private func measured(_ together: ([Double]) -> Double) -> (value: Double, target: Double)? {
-        switch scenario.target {
+        if !isJudged { return nil }
+        return switch scenario.target {
         case .ratio(let most): (together(rounds.map(\.ratio)), most)
         case .above(let most): (together(rounds.map { $0.median - $0.floor }), most)
         case .most(let most): (together(rounds.map(\.median)), most)
@@ -70,7 +74,7 @@ extension Scenario {
     /// Runs a round that does not count, for the caches of the system and of the processor, and then so many that do.
     func measure(in folder: Folder, rounds: Int, _ tell: (_ round: Int) -> Void) async throws -> Outcome {
         let run = try await prepare(folder)
-        var outcome = Outcome(self)
+        var outcome = Outcome(self, in: folder)
         for number in 0...min(rounds, mostRounds) {
             tell(number)
             let round = try await run.round(number)

@@ -16,6 +16,8 @@ struct Scenario: Sendable {
     /// What it is compared with; "" for nothing.
     let floor: String
     var target = Target.none
+    /// The target is meant for a directory in memory: elsewhere the disk decides.
+    var isForMemory = false
     /// Rounds are cut to so many.
     var mostRounds = Int.max
     /// Too long for a short run.
@@ -23,7 +25,13 @@ struct Scenario: Sendable {
     /// Makes everything ready.
     let prepare: @Sendable (Folder) async throws -> Run
 
-    static var all: [Scenario] { disk + threads + growth + byHand + sqlite + memory + front + resident }
+    /// What deletes many files comes late: on some file systems files are made slowly for minutes after that.
+    static var all: [Scenario] {
+        disk + threads + growth + byHand + sqlite + replacing + memory + front + resident
+    }
+
+    /// True when its directory is large, or has few files: nothing that had better stay until all has been measured.
+    var isRemovedAtOnce: Bool { (size ?? 0) >= 1 << 20 || (entries ?? 0) >= 100_000 }
 
     /// As the table and `--scenario` know it.
     var title: String { [name, size.map(Report.bytes)].compactMap(\.self).joined(separator: " ") }

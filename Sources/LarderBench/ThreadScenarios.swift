@@ -35,7 +35,8 @@ extension Scenario {
                     for part in 0..<8 {
                         let first = (8 * round + part) * turn
                         onTwo(&samples.own, turn) { thread, number in
-                            try! cache.setData(data, forKey: Content.key(2 * (first + number) + thread))
+                            let key = Content.key(2 * (first + number) + thread)
+                            precondition((try? cache.setData(data, forKey: key)) != nil)
                         }
                         onTwo(&samples.floor, turn) { thread, number in
                             floors[thread].value.set("\(2 * (first + number) + thread)", bytes)

@@ -208,7 +208,8 @@ struct RecordPrinter: ~Copyable {
             let quotes = word ^ ones &* UInt64(UInt8(ascii: "\""))
             let backslashes = word ^ ones &* UInt64(UInt8(ascii: "\\"))
             // Borrowing may mark a byte too many above a right one, never one where there is none.
-            let below = (word &- ones &* 0x20) & ~word | (quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes
+            let below =
+                (word &- ones &* 0x20) & ~word | (quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes
             return below & high
         }
         var found: UInt64 = 0

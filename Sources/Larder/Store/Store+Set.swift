@@ -99,41 +99,38 @@ extension Store {
     private func store(
         _ content: Content, _ row: Row, _ key: Key, _ promotion: Promotion?, in volume: Volume
     ) throws(CacheError) -> Bool {
-        var row = row
-        let text = try create(content, &row, key, in: volume)
+        let new = try create(content, row, key, in: volume)
         // Not handed through as a result: a row is large to copy.
         var replaced: Row?
         let ticket: Ticket?
         do {
-            ticket = try text.withLine { line throws(CacheError) in
+            ticket = try new.withLine { line throws(CacheError) in
                 try commit(line, in: volume) { index in
-                    replaced = index.publish(row, for: key, promotion, dooming: !isPowerSafe)
+                    replaced = index.publish(new.row, for: key, promotion, dooming: !isPowerSafe)
                 }.ticket
             }
         } catch {
-            discard(row.file, of: key, in: volume)
+            discard(new.row.file, of: key, in: volume)
             throw error
         }
-        if let ticket { try waitOrTakeBack(ticket, row, replacing: replaced, key, in: volume) }
+        if let ticket { try waitOrTakeBack(ticket, new.row, replacing: replaced, key, in: volume) }
         if isPowerSafe, let replaced { index.withShard(of: key) { $0.doom(replaced.file, of: key) } }
         return replaced == nil
     }
 
     /// Gives a row its number and makes the file, which no record mentions yet. Returns what tells of it.
     private func create(
-        _ content: Content, _ row: inout Row, _ key: Key, in volume: Volume
-    ) throws(CacheError) -> EntryText {
+        _ content: Content, _ row: Row, _ key: Key, in volume: Volume
+    ) throws(CacheError) -> NewEntry {
         // What has been staged was tried again then.
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
-            row.file = try takeNumber()
-            row.change = row.file
-            let text = EntryText(row)
+            let new = NewEntry(row, number: try takeNumber())
             // A row may grow in the manifest, by the number of a renewal and the time of a use.
-            try checkRecord(text.lineLength)
+            try checkRecord(new.lineLength)
             do {
-                try write(content, text, row, key, in: volume)
-                return text
+                try write(content, new, key, in: volume)
+                return new
             } catch .exists {
                 continue
             } catch {
@@ -142,7 +139,7 @@ extension Store {
                     mayRetry = false
                     continue
                 }
-                throw CacheError(error, doing: "store a value", path: volume.path(of: row.file))
+                throw CacheError(error, doing: "store a value", path: volume.path(of: new.row.file))
             }
         }
     }
@@ -154,35 +151,36 @@ extension Store {
     }
 
     private func write(
-        _ content: Content, _ text: borrowing EntryText, _ row: Row, _ key: Key, in volume: Volume
+        _ content: Content, _ new: borrowing NewEntry, _ key: Key, in volume: Volume
     ) throws(Errno) {
-        let name = FileName.number(row.file)
+        let file = new.row.file
+        let name = FileName.number(file)
         switch content {
         case .bytes(let payload):
-            let file = try fileSystem.open(name, in: volume.entries.file, for: .creating)
+            let opened = try fileSystem.open(name, in: volume.entries.file, for: .creating)
             do {
-                try text.withFooter { footer throws(Errno) in
-                    try fileSystem.write(payload, footer, to: file, at: 0)
+                try new.withFooter { footer throws(Errno) in
+                    try fileSystem.write(payload, footer, to: opened, at: 0)
                 }
-                if isPowerSafe { try fileSystem.sync(file) }
+                if isPowerSafe { try fileSystem.sync(opened) }
                 try syncNames(of: volume)
             } catch {
-                discard(row.file, of: key, in: volume)
+                discard(file, of: key, in: volume)
                 throw error
             }
         case .staged(let staged):
             try requireFree(name, in: volume)
             do {
                 // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
-                try text.withFooter { footer throws(Errno) in
-                    try fileSystem.write(footer, .none, to: staged.file.file, at: row.size)
+                try new.withFooter { footer throws(Errno) in
+                    try fileSystem.write(footer, .none, to: staged.file.file, at: new.row.size)
                 }
                 if isPowerSafe { try fileSystem.sync(staged.file.file) }
                 let entries = volume.entries
                 try fileSystem.rename(.number(staged.number), in: entries.file, to: name, in: entries.file)
                 try syncNames(of: volume)
             } catch {
-                discard(row.file, of: key, in: volume)
+                discard(file, of: key, in: volume)
                 throw error
             }
         }
