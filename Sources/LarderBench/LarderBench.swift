@@ -38,7 +38,7 @@ struct LarderBench {
                 progress.step()
                 report.add(outcome)
                 outcomes.append(outcome)
-                if scenario.isRemovedAtOnce { folder.remove() }
+                if folder.isInMemory || scenario.isRemovedAtOnce { folder.remove() }
             }
             if let plot = options.plot, place == options.places[0] {
                 try Data(Plot(outcomes).svg.utf8).write(to: plot)

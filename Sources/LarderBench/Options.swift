@@ -9,7 +9,8 @@ struct Options {
         or a dictionary under a lock. Build it with -c release.
 
           --scenario NAME    only those whose title contains NAME, as the table prints it: "set", "get 1 KiB", "memory", "open"
-          --directory PATH   where to measure; by default in memory (/dev/shm), where there is that, and in the temporary directory
+          --directory PATH   where to measure; by default in memory (/dev/shm), where there is that with 4 GiB free, and in the
+                             temporary directory
           --rounds N         rounds of each scenario; 5 by default
           --short            without what takes long: a million entries
           --json             an object on a line for each scenario
@@ -86,8 +87,13 @@ struct Options {
     private static var standardPlaces: [URL] {
         let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
         let disk = FileManager.default.temporaryDirectory
-        return FileManager.default.isWritableFile(atPath: memory.path) ? [memory, disk] : [disk]
+        let space = try? FileManager.default.attributesOfFileSystem(forPath: memory.path)[.systemFreeSize] as? Int
+        let hasRoom = FileManager.default.isWritableFile(atPath: memory.path) && (space ?? 0) >= neededSpace
+        return hasRoom ? [memory, disk] : [disk]
     }
+
+    /// Bytes that all scenarios together may take, and some more.
+    private static let neededSpace = 4 << 30
 }
 
 /// Why nothing can be measured.

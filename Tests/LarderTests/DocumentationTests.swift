@@ -456,7 +456,7 @@ struct DocumentationTests {
     private static let articles = [
         "Larder", "GettingStarted", "ChoosingALifetime", "UnderstandingTheDirectory", "SurvivingCrashes", "Limits",
         "ComingFromEGOCache", "ComingFromYYCache", "TypedValues", "FetchingThroughTheCache", "MemoryLimits",
-        "EncryptingValues",
+        "EncryptingValues", "Performance",
     ].map { "Sources/Larder/Larder.docc/\($0).md" }
 
     @Test("no article is missing here")
