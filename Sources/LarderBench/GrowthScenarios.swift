@@ -15,7 +15,7 @@ extension Scenario {
 
     private static func setAmong(_ entries: Int) -> Scenario {
         Scenario(
-            name: "set, \(Report.short(entries)) entries", size: size, entries: entries, unit: .us,
+            name: "set, \(Figure.short(entries)) entries", size: size, entries: entries, unit: .us,
             floor: "the same with 1k entries", target: entries == 1_000_000 ? .ratio(1.3) : .none,
             isLong: entries > 10_000
         ) { folder in
@@ -42,7 +42,7 @@ extension Scenario {
     /// 10,000 sets while the manifest is rewritten again and again.
     private static func setWhileSaving(_ entries: Int) -> Scenario {
         Scenario(
-            name: "set, \(Report.short(entries)) entries, saving", size: size, entries: entries, unit: .us, floor: "",
+            name: "set, \(Figure.short(entries)) entries, saving", size: size, entries: entries, unit: .us, floor: "",
             target: .longest(5_000_000), isForMemory: true, mostRounds: 2, isLong: entries > 100_000
         ) { folder in
             try SyntheticDirectory(folder.own, entries: entries).write()
@@ -73,7 +73,7 @@ extension Scenario {
             default: .none
             }
         return Scenario(
-            name: "open, \(Report.short(entries)) entries", entries: entries, unit: .ms,
+            name: "open, \(Figure.short(entries)) entries", entries: entries, unit: .ms,
             floor: "reading the manifest and one XXH64 pass", target: target, isLong: entries > 100_000
         ) { folder in
             let directory = SyntheticDirectory(folder.own, entries: entries)
@@ -92,7 +92,7 @@ extension Scenario {
 
     private static func openHalfExpired(_ entries: Int) -> Scenario {
         Scenario(
-            name: "open, \(Report.short(entries)), half expired", entries: entries, unit: .ms,
+            name: "open, \(Figure.short(entries)), half expired", entries: entries, unit: .ms,
             floor: "the same with none expired", target: .ratio(1), isLong: entries > 100_000
         ) { folder in
             try SyntheticDirectory(folder.floor, entries: entries).write()

@@ -95,12 +95,3 @@ struct Options {
     /// Bytes that all scenarios together may take, and some more.
     private static let neededSpace = 4 << 30
 }
-
-/// Why nothing can be measured.
-struct BenchFailure: Error, CustomStringConvertible {
-    let description: String
-
-    init(_ description: String) {
-        self.description = description
-    }
-}

@@ -24,7 +24,7 @@ struct Plot {
         let points = outcomes.filter { $0.scenario.floor == "the same with 1k entries" }
         return Chart(
             title: "set of 1 KiB against the number of entries, us",
-            labels: points.compactMap { $0.scenario.entries.map(Report.short) },
+            labels: points.compactMap { $0.scenario.entries.map(Figure.short) },
             series: [
                 .init("Larder", points.map(\.value)),
                 .init("with 1k entries, in turns", points.map { $0.floor ?? 0 }, isFloor: true),
@@ -36,7 +36,7 @@ struct Plot {
         let (sets, gets) = (of("set"), of("get"))
         return Chart(
             title: "us for each size, and the system calls alone",
-            labels: sets.compactMap { $0.scenario.size.map(Report.bytes) },
+            labels: sets.compactMap { $0.scenario.size.map(Figure.bytes) },
             series: [
                 .init("set", sets.map(\.value)), .init("its system calls", sets.map { $0.floor ?? 0 }, isFloor: true),
                 .init("get", gets.map(\.value)), .init("its system calls", gets.map { $0.floor ?? 0 }, isFloor: true),

@@ -37,14 +37,14 @@ struct Report {
         let scenario = outcome.scenario
         let mark = outcome.holds.map { $0 ? " holds" : " MISSED" } ?? ""
         return row(
-            scenario.title, "\(Self.number(outcome.value)) \(scenario.unit)",
-            "\(Self.number(outcome.spread.0)) - \(Self.number(outcome.spread.1))", Self.number(outcome.p50),
-            Self.number(outcome.p99), Self.number(outcome.longest), outcome.floor.map(Self.number) ?? "",
+            scenario.title, "\(Figure.number(outcome.value)) \(scenario.unit)",
+            "\(Figure.number(outcome.spread.0)) - \(Figure.number(outcome.spread.1))", Figure.number(outcome.p50),
+            Figure.number(outcome.p99), Figure.number(outcome.longest), outcome.floor.map(Figure.number) ?? "",
             outcome.ratio.map { String(format: "%.2f", $0) } ?? "", target(of: scenario) + mark)
     }
 
     private func target(of scenario: Scenario) -> String {
-        func inUnit(_ value: Double) -> String { "\(Self.number(value / scenario.unit.scale)) \(scenario.unit)" }
+        func inUnit(_ value: Double) -> String { "\(Figure.number(value / scenario.unit.scale)) \(scenario.unit)" }
         return switch scenario.target {
         case .ratio(let most): String(format: "<= %.2fx", most)
         case .above(let most): "<= floor + \(inUnit(most))"
@@ -76,18 +76,5 @@ struct Report {
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         let data = try? JSONSerialization.data(withJSONObject: object, options: options)
         return data.map { String(decoding: $0, as: UTF8.self) } ?? "{}"
-    }
-
-    static func number(_ value: Double) -> String {
-        String(format: value < 10 ? "%.2f" : value < 100 ? "%.1f" : "%.0f", value)
-    }
-
-    static func bytes(_ size: Int) -> String {
-        size >= 1 << 20 ? "\(size >> 20) MiB" : size >= 1 << 10 ? "\(size >> 10) KiB" : "\(size) B"
-    }
-
-    /// A round number of entries.
-    static func short(_ count: Int) -> String {
-        count >= 1_000_000 ? "\(count / 1_000_000)M" : count >= 1_000 ? "\(count / 1_000)k" : "\(count)"
     }
 }

@@ -34,7 +34,7 @@ struct Scenario: Sendable {
     var isRemovedAtOnce: Bool { (size ?? 0) >= 1 << 20 || (entries ?? 0) >= 100_000 }
 
     /// As the table and `--scenario` know it.
-    var title: String { [name, size.map(Report.bytes)].compactMap(\.self).joined(separator: " ") }
+    var title: String { [name, size.map(Figure.bytes)].compactMap(\.self).joined(separator: " ") }
 
     enum Unit: String {
         case ms, us, ns, bytes

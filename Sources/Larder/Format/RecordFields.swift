@@ -97,8 +97,7 @@ struct Fields {
     private var row: Row? {
         Self.row(
             key: key, number: number, change: change, stored: stored, expires: expires, ttl: ttl, used: used,
-            size: size,
-            checksum: checksum, attachments: attachments)
+            size: size, checksum: checksum, attachments: attachments)
     }
 
     /// The row that the fields of a set make; nil when one is missing or out of bounds.

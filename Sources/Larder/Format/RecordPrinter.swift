@@ -227,8 +227,8 @@ struct RecordPrinter: ~Copyable {
                 text.append(byte)
             case 0..<0x20:
                 append(#"\u00"#)
-                text.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
-                text.append(Array("0123456789abcdef".utf8)[Int(byte & 15)])
+                text.append(UInt8(ascii: "0") + byte / 16)
+                text.append(byte % 16 < 10 ? UInt8(ascii: "0") + byte % 16 : UInt8(ascii: "a") - 10 + byte % 16)
             default:
                 text.append(byte)
             }

@@ -66,8 +66,16 @@ extension Volume {
     }
 
     /// Reads the payload of a row and verifies it against the row: three system calls. What the file is otherwise, and how long,
-    /// is asked only when that fails.
+    /// is asked only when that fails; or before, for more than a mebibyte.
     func payload(of row: Row) -> Reading<Data> {
+        // Before there is memory for what is large: a record may claim a tebibyte.
+        row.size > Self.large ? open(row).then { _ in readPayload(of: row) } : readPayload(of: row)
+    }
+
+    /// Bytes.
+    private static let large = 1 << 20
+
+    private func readPayload(of row: Row) -> Reading<Data> {
         // Not `Data(count:)`, which would fill the memory with zeros first.
         guard let start = malloc(max(row.size, 1)) else {
             return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))

@@ -85,6 +85,21 @@ struct OpeningTests {
         }
     }
 
+    @Test("a row that claims a tebibyte is damaged, and takes no memory")
+    func hugeRow() throws {
+        let world = World()
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        let key = Key("k")
+        cache.store.index.withShard(of: key) { shard in
+            guard var row = shard.manifest.row(key) else { return }
+            row.size = Fields.largestSize
+            shard.manifest.publish(row, for: key)
+        }
+        #expect(cache.data(forKey: "k") == nil)
+        #expect(cache.statistics.corruptions == 1 && cache.statistics.failures == 0 && cache.count == 0)
+    }
+
     /// Keys of one shard, more than are copied at a time, so that a save meets them in several slices.
     @Test("a save that is made in slices beside writers loses nothing, and brings nothing back", arguments: 1...3)
     func savedInSlices(seed: UInt64) throws {
