@@ -208,19 +208,6 @@ enum Platform {
         _ = try retrying { Int(unlinkat(directory, name, isDirectory ? AT_REMOVEDIR : 0)) }
     }
 
-    /// Makes a lock that lets no reader in while a writer waits, as far as the system knows how to: Apple's do so anyway.
-    static func initializePreferringWriters(_ lock: UnsafeMutablePointer<pthread_rwlock_t>) {
-        #if canImport(Glibc)
-            var attributes = pthread_rwlockattr_t()
-            pthread_rwlockattr_init(&attributes)
-            pthread_rwlockattr_setkind_np(&attributes, Int32(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
-            pthread_rwlock_init(lock, &attributes)
-            pthread_rwlockattr_destroy(&attributes)
-        #else
-            pthread_rwlock_init(lock, nil)
-        #endif
-    }
-
     static func freeSpace(_ raw: Int32) throws(Errno) -> Int {
         #if canImport(Darwin)
             // Its statvfs counts blocks in 32 bits.

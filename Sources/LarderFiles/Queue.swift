@@ -19,11 +19,15 @@ package final class SerialQueue: Sendable {
 /// A concurrent queue whose callers wait: each runs its own block, beside others; a barrier runs alone.
 ///
 /// Reader-writer locks, one for each of some lanes (a "big-reader lock"): two threads mostly take two, and touch no memory in common.
-/// A barrier takes all.
+/// A barrier takes all; blocks that come while it waits come after it, on every system. A thread that waits lends its priority to
+/// nobody, other than with a dispatch queue.
 package final class ConcurrentQueue: Sendable {
     private static let laneBits = 5
 
     private let lanes: ReaderWriterLocks
+    /// Held by a barrier, from before it waits.
+    @usableFromInline let barrier = Lock(())
+    private let isBarrierWaiting = Flag()
 
     package init() {
         lanes = ReaderWriterLocks(count: 1 << Self.laneBits)
@@ -40,9 +44,11 @@ package final class ConcurrentQueue: Sendable {
     /// Runs `body` when all blocks that have begun are done, while no other runs.
     @inlinable
     package func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        enterAlone()
-        defer { leaveAlone() }
-        return try body()
+        try barrier.withLock { _ throws(Failure) in
+            enterAlone()
+            defer { leaveAlone() }
+            return try body()
+        }
     }
 
     @usableFromInline
@@ -51,6 +57,7 @@ package final class ConcurrentQueue: Sendable {
         var local = 0
         let stack = withUnsafePointer(to: &local) { UInt64(UInt(bitPattern: $0) >> 16) }
         let lane = Int((stack &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - Self.laneBits))
+        if isBarrierWaiting.isSet { barrier.withLock { _ in } }
         lanes.read(lane)
         return lane
     }
@@ -62,12 +69,14 @@ package final class ConcurrentQueue: Sendable {
 
     @usableFromInline
     func enterAlone() {
+        isBarrierWaiting.set()
         for lane in 0..<lanes.count { lanes.write(lane) }
     }
 
     @usableFromInline
     func leaveAlone() {
         for lane in 0..<lanes.count { lanes.unlock(lane) }
+        isBarrierWaiting.set(false)
     }
 }
 

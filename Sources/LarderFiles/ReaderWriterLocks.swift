@@ -16,7 +16,7 @@ final class ReaderWriterLocks: @unchecked Sendable {
         for number in 0..<count {
             let lock = (base + number * Self.stride).bindMemory(to: pthread_rwlock_t.self, capacity: 1)
             lock.initialize(to: pthread_rwlock_t())
-            Platform.initializePreferringWriters(lock)
+            pthread_rwlock_init(lock, nil)
         }
     }
 

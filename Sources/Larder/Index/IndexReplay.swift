@@ -34,7 +34,8 @@ struct IndexReplay {
         }
     }
 
-    /// The same for a record of a manifest: an older one than those of the journals, and the only one of its entry.
+    /// The same for a record of a manifest, which is older than those of the journals. Where a manifest has two rows of a key, because
+    /// it was written while the key was set, that set stands in a journal too: so what was put aside is taken in.
     mutating func applyOfManifest(_ record: Record) {
         if case .set(let row) = record, row.isOver(at: now) {
             lastNumber = max(lastNumber, record.highestNumber)

@@ -111,7 +111,7 @@ extension Store {
     }
 
     private func files(of scope: ClearScope) -> [UInt64] {
-        (0..<Index.shardCount).flatMap { snapshot($0).rows }.filter { row in
+        (0..<Index.shardCount).flatMap { snapshot($0) }.filter { row in
             switch scope {
             case .everything: true
             case .namespace(let space): row.namespace == space

@@ -20,7 +20,7 @@ extension Store {
     func freshRows<Part>(of namespace: Namespace, at now: Timestamp, _ part: (Row) -> Part) -> [Part] {
         var parts: [Part] = []
         for shard in 0..<Index.shardCount {
-            for row in snapshot(shard).rows
+            for row in snapshot(shard)
             where row.file != 0 && row.namespace == namespace && row.isFresh(at: now) {
                 parts.append(part(row))
             }

@@ -18,7 +18,7 @@ extension Store {
     /// Rewrites the manifest, when that is cheap beside what changed or `always`. Call it on the chores queue.
     ///
     /// 1. On `info`, a new journal is begun: whatever happens from here on stands in it too.
-    /// 2. The shards are copied one by one on `frozen` and written to a temporary file. Writers go on.
+    /// 2. The shards are copied slice by slice on `frozen` and written to a temporary file. Writers go on.
     /// 3. The file is renamed into place and the older journals are deleted.
     ///
     /// Killed anywhere in between, the old manifest and all journals are still there. Nothing is synced: the files are the
@@ -121,31 +121,30 @@ extension Store {
     /// Slots that are copied while the writers of a shard wait.
     private static let slice = 256
 
-    /// Calls `body` with all that a manifest tells: what there is, of each part of the index at some time since the journal was begun
-    /// that goes with it. What changes meanwhile stands in the journal too, and replaying it does no harm to who has seen it.
+    /// Calls `body` with all that a manifest tells: of each part of the index what there is at some time since the journal was begun
+    /// that goes with it. What is set, removed or cleared meanwhile stands in the journal too, and replaying it does no harm to who has
+    /// seen it. What expires does not: so graves come after the rows. Either a row was copied before it expired, or its grave after.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Void) throws(Errno) {
         for (scope, number) in reconciliation.withLock({ $0.cleared.numbers }) {
             try body(.clear(scope, number: number))
         }
         for shard in 0..<Index.shardCount {
-            let graves = frozen.run { index.withShard(at: shard) { $0.graves } }
-            for (key, number) in graves {
-                try body(.remove(key: key, number: number))
-            }
             var start = 0
             // Not in one piece: the first change of the shard after that would have to copy all of it.
             while let rows = frozen.run({ index.withShard(at: shard) { $0.manifest.slice(from: start, Self.slice) } }) {
                 for row in rows { try body(.set(row)) }
                 start += Self.slice
             }
+            let graves = frozen.run { index.withShard(at: shard) { $0.graves } }
+            for (key, number) in graves { try body(.remove(key: key, number: number)) }
         }
     }
 
     /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here, unless a namespace is
     /// being cleared; and O(its rows) for that change.
-    func snapshot(_ shard: Int) -> (rows: [Row], graves: [Key: UInt64]) {
+    func snapshot(_ shard: Int) -> [Row] {
         frozen.run {
-            index.withShard(at: shard) { ($0.manifest.snapshot, $0.graves) }
+            index.withShard(at: shard) { $0.manifest.snapshot }
         }
     }
 

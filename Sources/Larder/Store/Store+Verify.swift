@@ -13,7 +13,7 @@ extension Store {
         var done = 0
         let total = index.totals.count
         for shard in 0..<Index.shardCount {
-            for row in snapshot(shard).rows where row.file != 0 {
+            for row in snapshot(shard) where row.file != 0 {
                 try verify(row, &report)
                 done += 1
                 if done.isMultiple(of: Self.slice) { progress?(min(done, total), total) }
@@ -62,7 +62,7 @@ extension Store {
             }
         }
         var strangers = Set(names.lazy.filter { $0 <= last })
-        // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted.
+        // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted, if it is synced first.
         for _ in 1...2 where !strangers.isEmpty {
             disk.runAlone {}
             index.forEachShard { shard in

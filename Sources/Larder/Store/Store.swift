@@ -8,7 +8,7 @@ import LarderFiles
 /// 1. `disk`, concurrent: the whole of a set, a remove and a read is one block on it. Barriers replace `volume`.
 /// 2. a stripe, one of 64, by key: held from taking a sequence number to publishing, so number order is commit order.
 /// 3. `info`, serial: the one writer of the journal. It appends a change's record and publishes it.
-/// 4. `frozen`, serial, no I/O: takes the snapshots of the index, one shard at a time.
+/// 4. `frozen`, serial, no I/O: copies the index, a slice or a shard at a time.
 /// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the order of use,
 ///    and those of the memory tiers; or, apart from it, that of the flights.
 ///

@@ -66,10 +66,11 @@ extension Volume {
     }
 
     /// Reads the payload of a row and verifies it against the row: three system calls. What the file is otherwise, and how long,
-    /// is asked only when that fails; or before, for more than a mebibyte.
+    /// is asked only when that fails; or before, for nothing and for more than a mebibyte.
     func payload(of row: Row) -> Reading<Data> {
-        // Before there is memory for what is large: a record may claim a tebibyte.
-        row.size > Self.large ? open(row).then { _ in readPayload(of: row) } : readPayload(of: row)
+        // Nothing can be read from anything; and a record may claim a tebibyte, for which there is no memory.
+        if row.size == 0 || row.size > Self.large { return open(row).then { _ in readPayload(of: row) } }
+        return readPayload(of: row)
     }
 
     /// Bytes.

@@ -65,7 +65,7 @@ struct KillTests {
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
             let rows = Set(
                 (0..<Index.shardCount).flatMap { shard in
-                    cache.store.snapshot(shard).rows.filter { $0.file != 0 }.map {
+                    cache.store.snapshot(shard).filter { $0.file != 0 }.map {
                         FileName.number($0.file).description
                     }
                 })
