@@ -12,7 +12,7 @@ extension Scenario {
         Scenario(
             name: "Data.write(.atomic)", size: size, unit: .us, floor: "create, write, close, append 250 bytes"
         ) { folder in
-            let floor = try Floor(folder, size: size)
+            let floor = try Floor(folder, size: size, hashing: false)
             try FileManager.default.createDirectory(at: folder.own, withIntermediateDirectories: true)
             let (bytes, count) = (Content.bytes(size), Content.operations(size) / 4)
             let data = Data(bytes)
@@ -28,7 +28,7 @@ extension Scenario {
 
     private static func read(_ size: Int) -> Scenario {
         Scenario(name: "Data(contentsOf:)", size: size, unit: .us, floor: "open, fstat, read, close") { folder in
-            let floor = try Floor(folder, size: size)
+            let floor = try Floor(folder, size: size, hashing: false)
             try FileManager.default.createDirectory(at: folder.own, withIntermediateDirectories: true)
             let (bytes, count) = (Content.bytes(size), Content.operations(size))
             for number in 0..<count {

@@ -10,7 +10,7 @@ extension Scenario {
     }
 
     static var replacing: [Scenario] {
-        sizes.map { set($0, overwriting: true) } + [remove, limits, purge]
+        [limits] + sizes.map { set($0, overwriting: true) } + [remove, purge]
     }
 
     /// New keys in every round, or those of the round that is not measured again and again.
@@ -18,12 +18,12 @@ extension Scenario {
         let target: Target =
             switch size {
             case 1 << 10: .ratio(1.25)
-            case 1 << 20 where !overwriting: .ratio(1.2)
-            default: .none
+            case 20 << 10: .ratio(1.5)
+            case 1 << 20: .ratio(1.2)
+            default: .ratio(1.3)
             }
         return Scenario(
-            name: overwriting ? "overwrite" : "set", size: size, unit: .us,
-            floor: "create, write, close, append 250 bytes", target: target
+            name: overwriting ? "overwrite" : "set", size: size, unit: .us, floor: Floor.setting(size), target: target
         ) { folder in
             let (cache, floor) = (try folder.cache(), try Floor(folder, size: size))
             let (bytes, count) = (Content.bytes(size), Content.operations(size))
@@ -45,11 +45,9 @@ extension Scenario {
             case 1 << 10: .ratio(1.25)
             case 20 << 10: .ratio(1.4)
             case 1 << 20: .ratio(1.2)
-            default: .none
+            default: .ratio(1.25)
             }
-        return Scenario(
-            name: "get", size: size, unit: .us, floor: "open, fstat, read, close", target: target
-        ) { folder in
+        return Scenario(name: "get", size: size, unit: .us, floor: Floor.getting(size), target: target) { folder in
             let (cache, floor) = (try folder.cache(), try Floor(folder, size: size))
             let count = Content.operations(size)
             try fill(cache, floor, size, count)
@@ -93,7 +91,9 @@ extension Scenario {
 
     private static var remove: Scenario {
         let size = 1 << 10
-        return Scenario(name: "remove", size: size, unit: .us, floor: "unlink, append 100 bytes") { folder in
+        return Scenario(
+            name: "remove", size: size, unit: .us, floor: "unlink, append 100 bytes", target: .ratio(1.5)
+        ) { folder in
             let (cache, floor) = (try folder.cache(), try Floor(folder, size: size))
             let count = Content.operations(size)
             return Run(
@@ -113,7 +113,7 @@ extension Scenario {
         let size = 1 << 10
         return Scenario(
             name: "set, one evicted", size: size, unit: .us,
-            floor: "create, write, close, append 250 bytes; unlink, append 100"
+            floor: "create, write, close, append 250 bytes; unlink, append 100", target: .ratio(1.25)
         ) { folder in
             let count = Content.operations(size)
             let cache = try folder.cache { $0.countLimit = count }
@@ -135,7 +135,7 @@ extension Scenario {
     /// Half of what there is has expired; the time is that of each entry that goes, its file included.
     private static var purge: Scenario {
         let size = 1 << 10
-        return Scenario(name: "purge", size: size, unit: .us, floor: "unlink") { folder in
+        return Scenario(name: "purge", size: size, unit: .us, floor: "unlink", target: .ratio(1.7)) { folder in
             let time = BenchClock()
             let cache = try folder.cache { $0.now = { time.now } }
             let floor = try Floor(folder, size: size)

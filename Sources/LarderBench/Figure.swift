@@ -14,4 +14,7 @@ enum Figure {
     static func short(_ count: Int) -> String {
         count >= 1_000_000 ? "\(count / 1_000_000)M" : count >= 1_000 ? "\(count / 1_000)k" : "\(count)"
     }
+
+    /// A power of ten.
+    static func short(_ value: Double) -> String { String(format: "%g", value) }
 }

@@ -3,19 +3,22 @@ import Larder
 import LarderFiles
 
 /// A directory of a scenario's own: one part for the cache, one for what it is compared with.
-struct Folder {
+struct Folder: Sendable {
     let url: URL
 
     var own: URL { url.appendingPathComponent("cache", isDirectory: true) }
     var floor: URL { url.appendingPathComponent("floor", isDirectory: true) }
 
+    /// Those that are there, for who has to end early.
+    private static let all = Lock<[URL]>([])
+
     init(in place: URL) throws {
-        url = place.appendingPathComponent("larder-bench-\(UUID().uuidString)", isDirectory: true)
+        let url = place.appendingPathComponent("larder-bench-\(UUID().uuidString)", isDirectory: true)
+        self.url = url
+        Self.all.withLock { $0.append(url) }
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
         try FileManager.default.createDirectory(at: floor, withIntermediateDirectories: false)
     }
-
-    var isInMemory: Bool { url.path.hasPrefix("/dev/shm/") }
 
     func cache(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) throws -> DiskCache {
         var configuration = DiskCache.Configuration()
@@ -25,7 +28,30 @@ struct Folder {
 
     func remove() {
         try? FileManager.default.removeItem(at: url)
+        Self.all.withLock { all in all.removeAll { $0 == url } }
     }
+
+    /// Ends the program: nothing that was written for a measurement stays.
+    static func abandon(_ reason: String, code: Int32 = 1) -> Never {
+        for url in all.withLock({ $0 }) { try? FileManager.default.removeItem(at: url) }
+        Progress.clear()
+        try? FileHandle.standardError.write(contentsOf: Data("larder-bench: \(reason)\n".utf8))
+        exit(code)
+    }
+
+    /// From now on who interrupts the program does not leave gigabytes behind.
+    static func cleanUpWhenInterrupted() {
+        signal(SIGPIPE, SIG_IGN)
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { abandon("interrupted", code: 128 + number) }
+            source.activate()
+            sources.withLock { $0.append(Unshared(value: source)) }
+        }
+    }
+
+    private static let sources = Lock<[Unshared<any DispatchSourceSignal>]>([])
 }
 
 /// A time that stands still until it is moved.
@@ -37,4 +63,9 @@ final class BenchClock: Sendable {
     func advance(by seconds: TimeInterval) {
         time.withLock { $0 += seconds }
     }
+}
+
+/// What one thread at a time has for itself.
+struct Unshared<Value>: @unchecked Sendable {
+    let value: Value
 }

@@ -56,15 +56,27 @@ extension Scenario {
                 guard let disk = cache.disk else { throw BenchFailure("there is no disk tier") }
                 let queue = DispatchQueue(label: "floor", qos: .userInitiated, attributes: .concurrent)
                 return Run(
-                    round: { _ in
+                    round: { round in
+                        @Sendable func own(_ key: String) async { expect(await cache.value(forKey: key)) }
+                        @Sendable func floor(_ key: String) async {
+                            await withCheckedContinuation { continuation in
+                                queue.async {
+                                    expect(disk.data(forKey: key))
+                                    continuation.resume()
+                                }
+                            }
+                        }
                         var samples = (own: Samples(), floor: Samples())
-                        for key in keys {
-                            await timing(&samples.own) { expect(await cache.value(forKey: key)) }
-                            await timing(&samples.floor) {
-                                await withCheckedContinuation { continuation in
-                                    queue.async {
-                                        expect(disk.data(forKey: key))
-                                        continuation.resume()
+                        for part in 0..<10 {
+                            let keys = keys[part * 100..<(part + 1) * 100]
+                            // Whoever comes second finds other threads awake: each is so half of the time, and warms up first.
+                            for isOwn in (part + round).isMultiple(of: 2) ? [true, false] : [false, true] {
+                                for key in keys.prefix(20) { isOwn ? await own(key) : await floor(key) }
+                                for key in keys {
+                                    if isOwn {
+                                        await timing(&samples.own) { await own(key) }
+                                    } else {
+                                        await timing(&samples.floor) { await floor(key) }
                                     }
                                 }
                             }

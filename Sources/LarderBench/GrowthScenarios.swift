@@ -13,23 +13,23 @@ extension Scenario {
 
     private static let size = 1 << 10
 
+    /// New keys beside so many; both sides grow alike.
     private static func setAmong(_ entries: Int) -> Scenario {
-        Scenario(
+        let count = 400
+        return Scenario(
             name: "set, \(Figure.short(entries)) entries", size: size, entries: entries, unit: .us,
-            floor: "the same with 1k entries", target: entries == 1_000_000 ? .ratio(1.3) : .none,
-            isLong: entries > 10_000
+            floor: growthFloor, target: entries == 1_000_000 ? .ratio(1.3) : .none
         ) { folder in
             try SyntheticDirectory(folder.own, entries: entries).write()
             try SyntheticDirectory(folder.floor, entries: 1_000).write()
             let (cache, small) = (try folder.cache(), try DiskCache(directory: folder.floor))
-            let (data, count) = (Data(Content.bytes(size)), Content.operations(size))
+            let data = Data(Content.bytes(size))
             return Run(
                 round: { round in
-                    // Overwritten, so that there are as many in each round.
                     try turns(count) { number in
-                        try cache.setData(data, forKey: Content.key(1 + (round * count + number) * 7919 % entries))
+                        try cache.setData(data, forKey: Content.key(1 + entries + round * count + number))
                     } floor: { number in
-                        try small.setData(data, forKey: Content.key(1 + (round * count + number) * 7919 % 1_000))
+                        try small.setData(data, forKey: Content.key(1 + entries + round * count + number))
                     }
                 },
                 close: {
@@ -39,11 +39,13 @@ extension Scenario {
         }
     }
 
+    static let growthFloor = "the same beside 1k entries"
+
     /// 10,000 sets while the manifest is rewritten again and again.
     private static func setWhileSaving(_ entries: Int) -> Scenario {
         Scenario(
             name: "set, \(Figure.short(entries)) entries, saving", size: size, entries: entries, unit: .us, floor: "",
-            target: .longest(5_000_000), isForMemory: true, mostRounds: 2, isLong: entries > 100_000
+            target: .longest(5_000_000), isForMemory: true, mostRounds: 2
         ) { folder in
             try SyntheticDirectory(folder.own, entries: entries).write()
             let cache = try folder.cache()
@@ -74,7 +76,7 @@ extension Scenario {
             }
         return Scenario(
             name: "open, \(Figure.short(entries)) entries", entries: entries, unit: .ms,
-            floor: "reading the manifest and one XXH64 pass", target: target, isLong: entries > 100_000
+            floor: "reading the manifest and one XXH64 pass", target: target
         ) { folder in
             let directory = SyntheticDirectory(folder.own, entries: entries)
             try directory.write()
@@ -93,7 +95,7 @@ extension Scenario {
     private static func openHalfExpired(_ entries: Int) -> Scenario {
         Scenario(
             name: "open, \(Figure.short(entries)), half expired", entries: entries, unit: .ms,
-            floor: "the same with none expired", target: .ratio(1), isLong: entries > 100_000
+            floor: "the same with none expired", target: .ratio(1)
         ) { folder in
             try SyntheticDirectory(folder.floor, entries: entries).write()
             return Run { _ in

@@ -4,49 +4,56 @@ import Foundation
 @main
 struct LarderBench {
     static func main() async {
+        Folder.cleanUpWhenInterrupted()
         do {
             let options = try Options(Array(CommandLine.arguments.dropFirst()))
             if options.isHelp { return print(Options.help) }
-            if let resident = options.resident { return try resident.print(options.places[0]) }
+            let place = try options.places()[0]
+            if let resident = options.resident { return try resident.print(place.url) }
             if let (operation, times) = options.counted {
-                let folder = try Folder(in: options.places[0])
+                let folder = try Folder(in: place.url)
                 defer { folder.remove() }
                 return try operation.run(times, in: folder)
             }
             try await measure(options)
         } catch {
-            FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
-            exit(1)
+            Folder.abandon("\(error)")
         }
     }
 
     private static func measure(_ options: Options) async throws {
-        let scenarios = options.scenarios
+        let (scenarios, places) = (try options.scenarios(), try options.places())
         var report = Report(isJSON: options.isJSON)
-        var progress = Progress(total: options.places.count * scenarios.count)
-        for place in options.places {
-            report.begin(place)
+        var progress = Progress(total: places.count * scenarios.count)
+        for (number, place) in places.enumerated() {
+            report.begin(place.url)
             var outcomes: [Outcome] = []
             var folders: [Folder] = []
             defer { for folder in folders { folder.remove() } }
             for scenario in scenarios {
-                let folder = try Folder(in: place)
+                let folder = try Folder(in: place.url)
                 folders.append(folder)
-                let outcome = try await scenario.measure(in: folder, rounds: options.rounds) { round in
+                let outcome = try await scenario.measure(in: folder, of: place, rounds: options.rounds) { round in
                     progress.show(scenario.title, round: round)
                 }
                 progress.step()
                 report.add(outcome)
                 outcomes.append(outcome)
-                if folder.isInMemory || scenario.isRemovedAtOnce { folder.remove() }
+                if place.isInMemory { folder.remove() }
             }
-            if let plot = options.plot, place == options.places[0] {
-                try Data(Plot(outcomes).svg.utf8).write(to: plot)
-            }
+            if number == 0, let plot = options.plot { try draw(outcomes, plot) }
         }
         report.end()
         if options.isGuard, !report.farOff.isEmpty {
             throw BenchFailure("more than twice above the target: \(report.farOff.joined(separator: "; "))")
         }
+    }
+
+    private static func draw(_ outcomes: [Outcome], _ file: URL) throws {
+        guard let svg = Plot(outcomes).svg else {
+            throw BenchFailure(
+                "there is nothing to be drawn: it takes sets or gets of several sizes, or beside entries")
+        }
+        try Data(svg.utf8).write(to: file)
     }
 }

@@ -34,11 +34,7 @@ extension Scenario {
 
     /// Puts a value in, and releases the old one outside of the lock.
     static func replace(_ key: String, _ value: Data, in dictionary: Table) {
-        let old = dictionary.withLock { dictionary in
-            let old = dictionary[key]
-            dictionary[key] = value
-            return old
-        }
+        let old = dictionary.withLock { $0.updateValue(value, forKey: key) }
         _ = consume old
     }
 
@@ -55,25 +51,31 @@ extension Scenario {
             target: target
         ) { _ in
             let keys = (0..<memoryEntries).map(Content.key).shuffled()
-            let (value, cache, dictionary) = (Data(count: 1_000), store(), Table([:]))
-            for key in keys {
+            // One for each: threads would otherwise be held up by the count of references to a value that all keys have.
+            let values = keys.map { _ in Data(count: 100) }
+            let (cache, dictionary) = (store(), Table([:]))
+            for (key, value) in zip(keys, values) {
                 storing(cache, key, value)
                 dictionary.withLock { $0[key] = value }
             }
-            @Sendable func timeAll(_ samples: inout Samples, _ start: Int, _ body: @Sendable (String) -> Void) {
-                let part = keys[start..<start + threads * batch]
+            @Sendable func timeAll(_ samples: inout Samples, _ start: Int, _ body: @Sendable (String, Data) -> Void) {
                 if threads == 1 {
-                    timing(&samples, batch: batch) { for key in part { body(key) } }
+                    timing(&samples, batch: batch) {
+                        for place in start..<start + batch { body(keys[place], values[place]) }
+                    }
                 } else {
-                    onTwo(&samples, batch) { thread, number in body(part[start + thread * batch + number]) }
+                    onTwo(&samples, batch) { thread, number in
+                        let place = start + thread * batch + number
+                        body(keys[place], values[place])
+                    }
                 }
             }
             return Run { _ in
                 var samples = (own: Samples(), floor: Samples())
                 for start in stride(from: 0, to: keys.count, by: threads * batch) {
-                    timeAll(&samples.own, start) { own(cache, $0, value) }
+                    timeAll(&samples.own, start) { own(cache, $0, $1) }
                     // Other keys: those would be in the processor's cache by now.
-                    timeAll(&samples.floor, (start + keys.count / 2) % keys.count) { floor(dictionary, $0, value) }
+                    timeAll(&samples.floor, (start + keys.count / 2) % keys.count) { floor(dictionary, $0, $1) }
                 }
                 return samples
             }

@@ -8,8 +8,10 @@ struct Plot {
         self.outcomes = outcomes
     }
 
-    var svg: String {
+    /// Nil when there is nothing to be drawn.
+    var svg: String? {
         let charts = [growth, sizes].filter { !$0.series.isEmpty }
+        if charts.isEmpty { return nil }
         let width = 40 + 440 * charts.count
         return """
             <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(width) 340" font-family="sans-serif" font-size="12">
@@ -21,22 +23,23 @@ struct Plot {
     }
 
     private var growth: Chart {
-        let points = outcomes.filter { $0.scenario.floor == "the same with 1k entries" }
+        let points = outcomes.filter { $0.scenario.floor == Scenario.growthFloor }
         return Chart(
             title: "set of 1 KiB against the number of entries, us",
             labels: points.compactMap { $0.scenario.entries.map(Figure.short) },
             series: [
                 .init("Larder", points.map(\.value)),
-                .init("with 1k entries, in turns", points.map { $0.floor ?? 0 }, isFloor: true),
+                .init("beside 1k entries, in turns", points.map { $0.floor ?? 0 }, isFloor: true),
             ])
     }
 
     private var sizes: Chart {
         func of(_ name: String) -> [Outcome] { outcomes.filter { $0.scenario.name == name && $0.scenario.size != nil } }
         let (sets, gets) = (of("set"), of("get"))
+        let labelled = sets.count >= gets.count ? sets : gets
         return Chart(
             title: "us for each size, and the system calls alone",
-            labels: sets.compactMap { $0.scenario.size.map(Figure.bytes) },
+            labels: labelled.compactMap { $0.scenario.size.map(Figure.bytes) },
             series: [
                 .init("set", sets.map(\.value)), .init("its system calls", sets.map { $0.floor ?? 0 }, isFloor: true),
                 .init("get", gets.map(\.value)), .init("its system calls", gets.map { $0.floor ?? 0 }, isFloor: true),
@@ -91,7 +94,7 @@ private struct Chart {
             let height = Self.format(y(value))
             lines.append(
                 #"<path d="M\#(left) \#(height)H\#(left + Self.width)" stroke="lightgray"/>"#
-                    + text(String(format: decade < 0 ? "%.1f" : "%.0f", value), left - 6, y(value) + 4, anchor: "end"))
+                    + text(Figure.short(value), left - 6, y(value) + 4, anchor: "end"))
         }
         for (step, label) in labels.enumerated() {
             lines.append(text(label, x(step), Self.top + Self.height + 18, anchor: "middle"))

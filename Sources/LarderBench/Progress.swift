@@ -4,7 +4,8 @@ import Foundation
 struct Progress {
     private static let width = 24
 
-    private let isShown = isatty(FileHandle.standardError.fileDescriptor) == 1
+    private static let isShown = isatty(FileHandle.standardError.fileDescriptor) == 1
+
     private let total: Int
     private var done = 0
 
@@ -12,19 +13,22 @@ struct Progress {
         self.total = total
     }
 
+    /// Takes the bar away, if there is one.
+    static func clear() { write("\r\u{1B}[K") }
+
     func show(_ title: String, round: Int) {
         let filled = total == 0 ? 0 : Self.width * done / total
         let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: Self.width - filled)
-        write("\r\u{1B}[K[\(bar)] \(done)/\(total) \(title)" + (round == 0 ? ", warming up" : ", round \(round)"))
+        Self.write("\r\u{1B}[K[\(bar)] \(done)/\(total) \(title)" + (round == 0 ? ", warming up" : ", round \(round)"))
     }
 
     /// Takes the bar away: a line of the report comes next.
     mutating func step() {
         done += 1
-        write("\r\u{1B}[K")
+        Self.clear()
     }
 
-    private func write(_ text: String) {
-        if isShown { FileHandle.standardError.write(Data(text.utf8)) }
+    private static func write(_ text: String) {
+        if isShown { try? FileHandle.standardError.write(contentsOf: Data(text.utf8)) }
     }
 }

@@ -14,6 +14,7 @@ struct Report {
     mutating func begin(_ place: URL) {
         self.place = place.path
         if isJSON { return }
+        if _isDebugAssertConfiguration() { write("A DEBUG BUILD: these are no figures. Use -c release.") }
         write("\n\(place.path)")
         write(row("scenario", "median", "of rounds", "p50", "p99", "max", "floor", "ratio", "target"))
     }
@@ -25,12 +26,15 @@ struct Report {
     }
 
     func end() {
-        if !isJSON { write(missed == 0 ? "\nall targets hold" : "\n\(missed) targets missed") }
+        if isJSON { return }
+        write(missed == 0 ? "\nno target missed" : "\n\(missed) \(missed == 1 ? "target" : "targets") missed")
     }
 
     /// At once, into a pipe too.
     private func write(_ line: String) {
-        FileHandle.standardOutput.write(Data((line + "\n").utf8))
+        guard (try? FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))) != nil else {
+            Folder.abandon("nobody reads on")
+        }
     }
 
     private func line(_ outcome: Outcome) -> String {
@@ -54,6 +58,17 @@ struct Report {
         }
     }
 
+    /// In the scenario's unit, but for a ratio; and what it is about.
+    private func targetNumber(of scenario: Scenario) -> (Double?, String?) {
+        switch scenario.target {
+        case .ratio(let most): (most, "ratio")
+        case .above(let most): (most / scenario.unit.scale, "above the floor")
+        case .most(let most): (most / scenario.unit.scale, "value")
+        case .longest(let most): (most / scenario.unit.scale, "max")
+        case .none: (nil, nil)
+        }
+    }
+
     private func row(_ cells: String...) -> String {
         let widths = [35, 12, 16, 9, 9, 9, 9, 7]
         let padded = zip(cells, widths).map { $0.padding(toLength: max($1, $0.count + 1), withPad: " ", startingAt: 0) }
@@ -62,19 +77,15 @@ struct Report {
 
     private func json(_ outcome: Outcome) -> String {
         let scenario = outcome.scenario
-        var object: [String: Any] = [
-            "scenario": scenario.name, "unit": scenario.unit.rawValue, "value": outcome.value,
-            "p50": outcome.p50, "p99": outcome.p99, "max": outcome.longest, "directory": place,
+        let (target, kind) = targetNumber(of: scenario)
+        let object: [String: Any?] = [
+            "scenario": scenario.name, "size": scenario.size, "entries": scenario.entries,
+            "value": outcome.value, "unit": scenario.unit.rawValue, "p50": outcome.p50, "p99": outcome.p99,
+            "max": outcome.longest, "floor": outcome.floor, "against": scenario.floor.isEmpty ? nil : scenario.floor,
+            "ratio": outcome.ratio, "target": target, "targetKind": kind, "holds": outcome.holds, "directory": place,
         ]
-        object["size"] = scenario.size
-        object["entries"] = scenario.entries
-        object["floor"] = outcome.floor
-        object["against"] = scenario.floor.isEmpty ? nil : scenario.floor
-        object["ratio"] = outcome.ratio
-        object["holds"] = outcome.holds
-        if case .none = scenario.target {} else { object["target"] = target(of: scenario) }
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
-        let data = try? JSONSerialization.data(withJSONObject: object, options: options)
+        let data = try? JSONSerialization.data(withJSONObject: object.mapValues { $0 ?? NSNull() }, options: options)
         return data.map { String(decoding: $0, as: UTF8.self) } ?? "{}"
     }
 }

@@ -9,14 +9,14 @@ extension Scenario {
         return [
             Scenario(
                 name: "index, besides key", entries: Resident.entries, unit: .bytes, floor: "", target: .most(260),
-                mostRounds: 2, isLong: true
+                mostRounds: 2
             ) { folder in
                 try SyntheticDirectory(folder.own, entries: Resident.entries).write()
                 return Run { _ in (try Resident.index.inChild(folder.own), Samples()) }
             },
             Scenario(
                 name: "memory tier, besides key and value", entries: Resident.entries, unit: .bytes,
-                floor: "[String: Data]", target: .above(64), mostRounds: 2, isLong: true
+                floor: "[String: Data]", target: .above(64), mostRounds: 2
             ) { folder in
                 Run { _ in (try Resident.memory.inChild(folder.url), try Resident.dictionary.inChild(folder.url)) }
             },
@@ -64,6 +64,9 @@ enum Resident: String {
         guard let before = Self.size else { throw BenchFailure("the resident size is not known") }
         var disk: DiskCache?
         switch self {
+        case .index
+        where !FileManager.default.fileExists(atPath: SyntheticDirectory(directory, entries: 0).manifest.path):
+            throw BenchFailure("\(directory.path) has no manifest")
         case .index: disk = try DiskCache(directory: directory)
         case .memory: for key in keys { cache.setValue(value, forKey: key) }
         case .dictionary: for key in keys { table.withLock { $0[key] = value } }

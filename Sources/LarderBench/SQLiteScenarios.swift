@@ -10,7 +10,7 @@
             Scenario(
                 name: "SQLite set", size: size, unit: .us, floor: "create, write, close, append 250 bytes"
             ) { folder in
-                let (database, floor) = (try Database(folder), try Floor(folder, size: size))
+                let (database, floor) = (try Database(folder), try Floor(folder, size: size, hashing: false))
                 let (bytes, count) = (Content.bytes(size), Content.operations(size))
                 return Run { round in
                     turns(count) { number in
@@ -24,7 +24,7 @@
 
         private static func select(_ size: Int) -> Scenario {
             Scenario(name: "SQLite get", size: size, unit: .us, floor: "open, fstat, read, close") { folder in
-                let (database, floor) = (try Database(folder), try Floor(folder, size: size))
+                let (database, floor) = (try Database(folder), try Floor(folder, size: size, hashing: false))
                 let (bytes, count) = (Content.bytes(size), Content.operations(size))
                 for number in 0..<count {
                     database.set(bytes, Content.key(number))
@@ -54,7 +54,7 @@
             let path = folder.own.appendingPathComponent("cache.sqlite").path
             let schema = """
                 PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-                CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER) WITHOUT ROWID;
+                CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER);
                 """
             guard sqlite3_open(path, &handle) == SQLITE_OK, sqlite3_exec(handle, schema, nil, nil, nil) == SQLITE_OK,
                 sqlite3_prepare_v2(handle, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", -1, &insert, nil)

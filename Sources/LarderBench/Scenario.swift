@@ -20,8 +20,6 @@ struct Scenario: Sendable {
     var isForMemory = false
     /// Rounds are cut to so many.
     var mostRounds = Int.max
-    /// Too long for a short run.
-    var isLong = false
     /// Makes everything ready.
     let prepare: @Sendable (Folder) async throws -> Run
 
@@ -29,9 +27,6 @@ struct Scenario: Sendable {
     static var all: [Scenario] {
         disk + threads + growth + byHand + sqlite + replacing + memory + front + resident
     }
-
-    /// True when its directory is large, or has few files: nothing that had better stay until all has been measured.
-    var isRemovedAtOnce: Bool { (size ?? 0) >= 1 << 20 || (entries ?? 0) >= 100_000 }
 
     /// As the table and `--scenario` know it.
     var title: String { [name, size.map(Figure.bytes)].compactMap(\.self).joined(separator: " ") }

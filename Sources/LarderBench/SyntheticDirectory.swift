@@ -28,26 +28,26 @@ struct SyntheticDirectory {
         }
         let now = Int(Date().timeIntervalSince1970 * 1000)
         let header = record(#"{"larder":1,"g":1,"n":\#(entries)"#)
-        try append("journal-\(Self.hex(1)).jsonl") { write in
-            write(header + "\n" + record(#"{"o":"closed","n":\#(entries)"#))
+        try print("journal-\(Self.hex(1)).jsonl") { write in
+            try write(header + "\n" + record(#"{"o":"closed","n":\#(entries)"#))
         }
         let check = Self.hex(payload.withUnsafeBytes { XXH64.hash($0) })
-        try append("manifest.json") { write in
-            write("[" + header)
+        try print("manifest.json") { write in
+            try write("[" + header)
             for number in 1...entries {
                 let isExpired = number.isMultiple(of: 2) && number / 2 <= expired
                 let (stored, life) = isExpired ? (now - 60_000, 1_000) : (now, 86_400_000)
-                write(
+                try write(
                     "\n,"
                         + record(
                             #"{"k":"\#(Content.key(number))","n":\#(number),"s":\#(stored),"e":\#(stored + life),"t":\#(life),"z":\#(payload.count),"h":"\#(check)""#
                         ))
             }
-            write("\n]\n")
+            try write("\n]\n")
         }
     }
 
-    private func append(_ name: String, _ body: ((String) -> Void) throws -> Void) throws {
+    private func print(_ name: String, _ body: ((String) throws -> Void) throws -> Void) throws {
         let path = url.appendingPathComponent(name).path
         guard FileManager.default.createFile(atPath: path, contents: nil),
             let file = FileHandle(forWritingAtPath: path)
@@ -56,11 +56,11 @@ struct SyntheticDirectory {
         try body { line in
             text.append(contentsOf: line.utf8)
             if text.count > 1 << 20 {
-                file.write(text)
+                try file.write(contentsOf: text)
                 text.removeAll(keepingCapacity: true)
             }
         }
-        file.write(text)
+        try file.write(contentsOf: text)
         try file.close()
     }
 

@@ -28,7 +28,7 @@ extension Scenario {
             let cache = try folder.cache()
             let bytes = Content.bytes(size)
             let data = Data(bytes)
-            let floors = [try Floor(folder, size: size), try Floor(folder, size: size)].map(Unshared.init)
+            let floors = [try Floor(folder, size: size), try Floor(folder, size: size)].map(Unshared.init(value:))
             return Run(
                 round: { round in
                     var samples = (own: Samples(), floor: Samples())
@@ -86,9 +86,4 @@ extension Scenario {
                 }, close: { try cache.close() })
         }
     }
-}
-
-/// What each thread has for itself.
-struct Unshared<Value>: @unchecked Sendable {
-    let value: Value
 }
