@@ -71,6 +71,6 @@ final class Floor {
 
     /// A call that fails, mostly because the disk is full, ends everything.
     private func check(_ hasWorked: Bool) {
-        if !hasWorked { Folder.abandon("a system call failed: \(String(cString: strerror(errno)))") }
+        if !hasWorked { Folder.abandon("a system call failed, or wrote less than it should: is there room?") }
     }
 }

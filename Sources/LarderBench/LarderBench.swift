@@ -16,6 +16,8 @@ struct LarderBench {
                 return try operation.run(times, in: folder)
             }
             try await measure(options)
+        } catch let error as CocoaError {
+            Folder.abandon(error.localizedDescription)
         } catch {
             Folder.abandon("\(error)")
         }
