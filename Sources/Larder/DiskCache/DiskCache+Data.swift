@@ -6,7 +6,7 @@ extension DiskCache {
     ///
     /// A value that cannot be read is a miss too, counted and reported as an event.
     public func data(forKey key: String) -> Data? {
-        readableStore?.read(self.key(key), at: now)
+        isClosed ? nil : session.store.read(self.key(key), at: now)
     }
 
     /// Stores a value. O(size), whatever the number of entries.

@@ -49,7 +49,12 @@ final class Store: Sendable {
     /// The last sequence number taken.
     private let lastNumber: Lock<UInt64>
     /// Nil once closed. Read in a block of `disk`, replaced in a barrier of it: the queue makes it safe.
-    @exclusivity(unchecked) nonisolated(unsafe) var volume: Volume?
+    @exclusivity(unchecked) nonisolated(unsafe) var volume: Volume? {
+        didSet { lentVolume = volume.map(Unmanaged.passUnretained) }
+    }
+    /// The same, to be lent in a block of `disk`, where it cannot go: two threads that count references to one object wait for each
+    /// other.
+    @exclusivity(unchecked) nonisolated(unsafe) private var lentVolume: Unmanaged<Volume>?
     /// Used on `info` alone; replaced there inside a barrier of `disk`.
     @exclusivity(unchecked) nonisolated(unsafe) var journal: Journal
     /// Lets the next opener of the directory in when the store goes. Set before anybody else sees the store; after that like
@@ -72,6 +77,7 @@ final class Store: Sendable {
         sealed = Flag(loaded.journals.isSealed)
         tombstones = Lock(loaded.tombstones)
         volume = loaded.volume
+        lentVolume = Unmanaged.passUnretained(loaded.volume)
         journal = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
         tally.withLock { $0.damagedLines = loaded.damagedLines }
     }
@@ -103,8 +109,10 @@ final class Store: Sendable {
         _ body: (Volume) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
         try disk.run { () throws(CacheError) in
-            guard let volume else { throw CacheError.closed(path) }
-            return try body(volume)
+            guard let lentVolume else { throw CacheError.closed(path) }
+            return try lentVolume._withUnsafeGuaranteedRef { volume in
+                Swift.Result { () throws(CacheError) in try body(volume) }
+            }.get()
         }
     }
 
