@@ -6,7 +6,9 @@ extension DiskCache {
     ///
     /// A value that cannot be read is a miss too, counted and reported as an event.
     public func data(forKey key: String) -> Data? {
-        isClosed ? nil : session.store.read(self.key(key), at: now)
+        if isClosed { return nil }
+        let (key, now) = (self.key(key), now)
+        return session.lentStore.use { $0.read(key, at: now) }
     }
 
     /// Stores a value. O(size), whatever the number of entries.

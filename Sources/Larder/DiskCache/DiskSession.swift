@@ -3,6 +3,7 @@ import LarderFiles
 /// The use of a store by one handle, and by the handles of its namespaces.
 final class DiskSession: Sendable {
     let store: Store
+    let lentStore: Lent<Store>
     private let listener: Int?
     private let state = Lock(State())
     /// Set in the lock of `state`.
@@ -16,6 +17,7 @@ final class DiskSession: Sendable {
 
     init(_ store: Store, listener: Int?) {
         self.store = store
+        lentStore = Lent(store)
         self.listener = listener
     }
 

@@ -53,14 +53,16 @@ extension Store {
 
     /// Looks a row up for a read and counts it.
     private func use(_ key: Key, at now: Timestamp, _ staleToo: Bool) -> Row? {
-        index.withShard(of: key) { shard in
-            let sliding = settings.slidingExpiry
-            guard let row = shard.manifest.use(key, at: now, sliding: sliding, staleToo: staleToo) else {
-                shard.misses += 1
-                return nil
+        lentIndex.use { index in
+            index.withShard(of: key) { shard in
+                let sliding = settings.slidingExpiry
+                guard let row = shard.manifest.use(key, at: now, sliding: sliding, staleToo: staleToo) else {
+                    shard.misses += 1
+                    return nil
+                }
+                shard.hits += 1
+                return row
             }
-            shard.hits += 1
-            return row
         }
     }
 

@@ -22,6 +22,7 @@ final class Store: Sendable {
     let path: String
 
     let index: Index
+    let lentIndex: Lent<Index>
     let events = EventCenter()
     let lane = DiskLane()
     let flights = Flights()
@@ -50,11 +51,10 @@ final class Store: Sendable {
     private let lastNumber: Lock<UInt64>
     /// Nil once closed. Read in a block of `disk`, replaced in a barrier of it: the queue makes it safe.
     @exclusivity(unchecked) nonisolated(unsafe) var volume: Volume? {
-        didSet { lentVolume = volume.map(Unmanaged.passUnretained) }
+        didSet { lentVolume = volume.map { Lent($0) } }
     }
-    /// The same, to be lent in a block of `disk`, where it cannot go: two threads that count references to one object wait for each
-    /// other.
-    @exclusivity(unchecked) nonisolated(unsafe) private var lentVolume: Unmanaged<Volume>?
+    /// The same, for blocks of `disk`, during which it does not go.
+    @exclusivity(unchecked) nonisolated(unsafe) private var lentVolume: Lent<Volume>?
     /// Used on `info` alone; replaced there inside a barrier of `disk`.
     @exclusivity(unchecked) nonisolated(unsafe) var journal: Journal
     /// Lets the next opener of the directory in when the store goes. Set before anybody else sees the store; after that like
@@ -71,13 +71,14 @@ final class Store: Sendable {
         self.settings = settings
         self.path = path
         index = Index(loaded.shards, keepsOrder: !settings.limits.areNone)
+        lentIndex = Lent(index)
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
         reconciliation = Lock(loaded.reconciliation)
         lastNumber = Lock(loaded.lastNumber)
         sealed = Flag(loaded.journals.isSealed)
         tombstones = Lock(loaded.tombstones)
         volume = loaded.volume
-        lentVolume = Unmanaged.passUnretained(loaded.volume)
+        lentVolume = Lent(loaded.volume)
         journal = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
         tally.withLock { $0.damagedLines = loaded.damagedLines }
     }
@@ -110,9 +111,7 @@ final class Store: Sendable {
     ) throws(CacheError) -> Result {
         try disk.run { () throws(CacheError) in
             guard let lentVolume else { throw CacheError.closed(path) }
-            return try lentVolume._withUnsafeGuaranteedRef { volume in
-                Swift.Result { () throws(CacheError) in try body(volume) }
-            }.get()
+            return try lentVolume.use(body)
         }
     }
 

@@ -1,0 +1,23 @@
+/// A reference to an object that somebody else keeps alive for as long as it is used.
+///
+/// Using it counts no reference. Where many threads use one object all the time, they would spend their time on its count: it is
+/// written to by each of them.
+@usableFromInline
+@frozen
+package struct Lent<Object: AnyObject & Sendable>: Sendable {
+    @usableFromInline let reference: Unmanaged<Object>
+
+    @inlinable
+    package init(_ object: Object) {
+        reference = .passUnretained(object)
+    }
+
+    /// Runs `body` with the object.
+    @inlinable
+    @inline(__always)
+    package func use<Result, Failure: Error>(_ body: (Object) throws(Failure) -> Result) throws(Failure) -> Result {
+        try reference._withUnsafeGuaranteedRef { object in
+            Swift.Result { () throws(Failure) -> Result in try body(object) }
+        }.get()
+    }
+}
