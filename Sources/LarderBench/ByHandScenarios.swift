@@ -10,7 +10,7 @@ extension Scenario {
 
     private static func write(_ size: Int) -> Scenario {
         Scenario(
-            name: "Data.write(.atomic)", size: size, unit: .us, floor: "create, write, close, append 250 bytes"
+            name: "Data.write(.atomic)", size: size, unit: .us, floor: Floor.setting(size, hashing: false)
         ) { folder in
             let floor = try Floor(folder, size: size, hashing: false)
             try FileManager.default.createDirectory(at: folder.own, withIntermediateDirectories: true)
@@ -27,7 +27,8 @@ extension Scenario {
     }
 
     private static func read(_ size: Int) -> Scenario {
-        Scenario(name: "Data(contentsOf:)", size: size, unit: .us, floor: "open, fstat, read, close") { folder in
+        Scenario(name: "Data(contentsOf:)", size: size, unit: .us, floor: Floor.getting(size, hashing: false)) {
+            folder in
             let floor = try Floor(folder, size: size, hashing: false)
             try FileManager.default.createDirectory(at: folder.own, withIntermediateDirectories: true)
             let (bytes, count) = (Content.bytes(size), Content.operations(size))

@@ -15,7 +15,7 @@ enum Counted: String, CaseIterable {
         let cache = try DiskCache(directory: folder.own)
         let memory = MemoryCache<String, Data>()
         let value = Data(repeating: 7, count: Self.size)
-        let keys = (0..<Self.entries).map { "https://example.org/a/path/to/item/\(100_000 + $0)" }
+        let keys = (0..<Self.entries).map(Content.key)
         for key in keys {
             try cache.setData(value, forKey: key)
             memory.setValue(value, forKey: key)

@@ -6,7 +6,7 @@ extension Scenario {
     static let sizes = [100, 1 << 10, 20 << 10, 1 << 20]
 
     static var disk: [Scenario] {
-        sizes.map { set($0) } + sizes.map { get($0) } + [miss]
+        sizes.map { set($0) } + sizes.map { get($0) } + [miss(on: 1)]
     }
 
     static var replacing: [Scenario] {
@@ -68,24 +68,6 @@ extension Scenario {
         for number in 0..<count {
             try cache.setData(Data(bytes), forKey: Content.key(number))
             floor.set("\(number)", bytes)
-        }
-    }
-
-    private static var miss: Scenario {
-        Scenario(name: "miss", unit: .ns, floor: "", target: .most(350)) { folder in
-            let cache = try folder.cache()
-            for number in 0..<10_000 { try cache.setString("v", forKey: Content.key(number)) }
-            let keys = (0..<1_000).map { Content.key(50_000 + $0) }
-            return Run(
-                round: { _ in
-                    var samples = Samples()
-                    for _ in 0..<100 {
-                        timing(&samples, batch: keys.count) {
-                            for key in keys { precondition(cache.data(forKey: key) == nil) }
-                        }
-                    }
-                    return (samples, Samples())
-                }, close: { try cache.close() })
         }
     }
 

@@ -59,19 +59,3 @@ struct Folder: Sendable {
 
     private static let sources = Lock<[Unshared<any DispatchSourceSignal>]>([])
 }
-
-/// A time that stands still until it is moved.
-final class BenchClock: Sendable {
-    private let time = Lock(Date())
-
-    var now: Date { time.withLock { $0 } }
-
-    func advance(by seconds: TimeInterval) {
-        time.withLock { $0 += seconds }
-    }
-}
-
-/// What one thread at a time has for itself.
-struct Unshared<Value>: @unchecked Sendable {
-    let value: Value
-}

@@ -59,15 +59,8 @@ extension Scenario {
                 dictionary.withLock { $0[key] = value }
             }
             @Sendable func timeAll(_ samples: inout Samples, _ start: Int, _ body: @Sendable (String, Data) -> Void) {
-                if threads == 1 {
-                    timing(&samples, batch: batch) {
-                        for place in start..<start + batch { body(keys[place], values[place]) }
-                    }
-                } else {
-                    onTwo(&samples, batch) { thread, number in
-                        let place = start + thread * batch + number
-                        body(keys[place], values[place])
-                    }
+                timing(on: threads, &samples, threads * batch) { _, number in
+                    body(keys[start + number], values[start + number])
                 }
             }
             return Run { _ in

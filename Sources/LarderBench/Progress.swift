@@ -17,7 +17,7 @@ struct Progress {
     static func clear() { write("\r\u{1B}[K") }
 
     func show(_ title: String, round: Int) {
-        let filled = total == 0 ? 0 : Self.width * done / total
+        let filled = Self.width * done / total
         let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: Self.width - filled)
         Self.write("\r\u{1B}[K[\(bar)] \(done)/\(total) \(title)" + (round == 0 ? ", warming up" : ", round \(round)"))
     }

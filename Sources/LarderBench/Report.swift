@@ -44,28 +44,19 @@ struct Report {
             scenario.title, "\(Figure.number(outcome.value)) \(scenario.unit)",
             "\(Figure.number(outcome.spread.0)) - \(Figure.number(outcome.spread.1))", Figure.number(outcome.p50),
             Figure.number(outcome.p99), Figure.number(outcome.longest), outcome.floor.map(Figure.number) ?? "",
-            outcome.ratio.map { String(format: "%.2f", $0) } ?? "", target(of: scenario) + mark)
+            outcome.ratio.map { String(format: "%.2f", $0) } ?? "", target(of: scenario).text + mark)
     }
 
-    private func target(of scenario: Scenario) -> String {
-        func inUnit(_ value: Double) -> String { "\(Figure.number(value / scenario.unit.scale)) \(scenario.unit)" }
+    /// The target: its number, in the scenario's unit but for a ratio; what it is about; and both as a text.
+    private func target(of scenario: Scenario) -> (number: Double?, kind: String?, text: String) {
+        let scale = scenario.unit.scale
+        func text(_ value: Double) -> String { "\(Figure.number(value / scale)) \(scenario.unit)" }
         return switch scenario.target {
-        case .ratio(let most): String(format: "<= %.2fx", most)
-        case .above(let most): "<= floor + \(inUnit(most))"
-        case .most(let most): "<= \(inUnit(most))"
-        case .longest(let most): "max <= \(inUnit(most))"
-        case .none: ""
-        }
-    }
-
-    /// In the scenario's unit, but for a ratio; and what it is about.
-    private func targetNumber(of scenario: Scenario) -> (Double?, String?) {
-        switch scenario.target {
-        case .ratio(let most): (most, "ratio")
-        case .above(let most): (most / scenario.unit.scale, "above the floor")
-        case .most(let most): (most / scenario.unit.scale, "value")
-        case .longest(let most): (most / scenario.unit.scale, "max")
-        case .none: (nil, nil)
+        case .ratio(let most): (most, "ratio", String(format: "<= %.2fx", most))
+        case .above(let most): (most / scale, "above the floor", "<= floor + \(text(most))")
+        case .most(let most): (most / scale, "value", "<= \(text(most))")
+        case .longest(let most): (most / scale, "max", "max <= \(text(most))")
+        case .none: (nil, nil, "")
         }
     }
 
@@ -77,12 +68,13 @@ struct Report {
 
     private func json(_ outcome: Outcome) -> String {
         let scenario = outcome.scenario
-        let (target, kind) = targetNumber(of: scenario)
+        let target = target(of: scenario)
         let object: [String: Any?] = [
             "scenario": scenario.name, "size": scenario.size, "entries": scenario.entries,
             "value": outcome.value, "unit": scenario.unit.rawValue, "p50": outcome.p50, "p99": outcome.p99,
             "max": outcome.longest, "floor": outcome.floor, "against": scenario.floor.isEmpty ? nil : scenario.floor,
-            "ratio": outcome.ratio, "target": target, "targetKind": kind, "holds": outcome.holds, "directory": place,
+            "ratio": outcome.ratio, "target": target.number, "targetKind": target.kind, "holds": outcome.holds,
+            "directory": place,
         ]
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         let data = try? JSONSerialization.data(withJSONObject: object.mapValues { $0 ?? NSNull() }, options: options)

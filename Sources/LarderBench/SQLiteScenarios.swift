@@ -8,7 +8,7 @@
 
         private static func insert(_ size: Int) -> Scenario {
             Scenario(
-                name: "SQLite set", size: size, unit: .us, floor: "create, write, close, append 250 bytes"
+                name: "SQLite set", size: size, unit: .us, floor: Floor.setting(size, hashing: false)
             ) { folder in
                 let (database, floor) = (try Database(folder), try Floor(folder, size: size, hashing: false))
                 let (bytes, count) = (Content.bytes(size), Content.operations(size))
@@ -23,7 +23,7 @@
         }
 
         private static func select(_ size: Int) -> Scenario {
-            Scenario(name: "SQLite get", size: size, unit: .us, floor: "open, fstat, read, close") { folder in
+            Scenario(name: "SQLite get", size: size, unit: .us, floor: Floor.getting(size, hashing: false)) { folder in
                 let (database, floor) = (try Database(folder), try Floor(folder, size: size, hashing: false))
                 let (bytes, count) = (Content.bytes(size), Content.operations(size))
                 for number in 0..<count {

@@ -1,5 +1,6 @@
 import Foundation
 import Larder
+import LarderFiles
 
 /// Writes the directory of a cache that was closed with so many entries, by its documented format. Only the first few have a
 /// file: enough to be read, and nobody looks for the others.
@@ -24,14 +25,14 @@ struct SyntheticDirectory {
         let files = url.appendingPathComponent("entries", isDirectory: true)
         try FileManager.default.createDirectory(at: files, withIntermediateDirectories: true)
         for number in 1...Self.filed {
-            try Data(payload).write(to: files.appendingPathComponent(Self.hex(UInt64(number))))
+            try Data(payload).write(to: files.appendingPathComponent(FileName.number(UInt64(number)).description))
         }
         let now = Int(Date().timeIntervalSince1970 * 1000)
         let header = record(#"{"larder":1,"g":1,"n":\#(entries)"#)
-        try print("journal-\(Self.hex(1)).jsonl") { write in
+        try print("journal-\(FileName.number(1)).jsonl") { write in
             try write(header + "\n" + record(#"{"o":"closed","n":\#(entries)"#))
         }
-        let check = Self.hex(payload.withUnsafeBytes { XXH64.hash($0) })
+        let check = FileName.number(payload.withUnsafeBytes { XXH64.hash($0) })
         try print("manifest.json") { write in
             try write("[" + header)
             for number in 1...entries {
@@ -67,11 +68,6 @@ struct SyntheticDirectory {
     private func record(_ text: String) -> String {
         var text = text
         let check = text.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0)) }
-        return text + #","c":"\#(Self.hex(check))"}"#
-    }
-
-    private static func hex(_ number: UInt64) -> String {
-        let digits = String(number, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
+        return text + #","c":"\#(FileName.number(check))"}"#
     }
 }

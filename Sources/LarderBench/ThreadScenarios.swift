@@ -5,20 +5,11 @@ import LarderFiles
 
 /// Two threads on one cache; the times are those of the clock on the wall, for each operation of both.
 extension Scenario {
-    static var threads: [Scenario] { [setOnTwo, getOnTwo, missOnTwo] }
+    static var threads: [Scenario] { [setOnTwo, getOnTwo, miss(on: 2)] }
 
     private static let size = 1 << 10
-    /// Operations of each thread between two looks at the clock.
-    private static let turn = 250
-
-    /// Adds the time that each of `2 * count` operations took, of which two threads did half.
-    static func onTwo(_ samples: inout Samples, _ count: Int, _ operation: @Sendable (_ thread: Int, Int) -> Void) {
-        timing(&samples, batch: 2 * count) {
-            DispatchQueue.concurrentPerform(iterations: 2) { thread in
-                for number in 0..<count { operation(thread, number) }
-            }
-        }
-    }
+    /// Operations between two looks at the clock.
+    private static let turn = 500
 
     private static var setOnTwo: Scenario {
         Scenario(
@@ -34,12 +25,11 @@ extension Scenario {
                     var samples = (own: Samples(), floor: Samples())
                     for part in 0..<8 {
                         let first = (8 * round + part) * turn
-                        onTwo(&samples.own, turn) { thread, number in
-                            let key = Content.key(2 * (first + number) + thread)
-                            precondition((try? cache.setData(data, forKey: key)) != nil)
+                        timing(on: 2, &samples.own, turn) { _, number in
+                            precondition((try? cache.setData(data, forKey: Content.key(first + number))) != nil)
                         }
-                        onTwo(&samples.floor, turn) { thread, number in
-                            floors[thread].value.set("\(2 * (first + number) + thread)", bytes)
+                        timing(on: 2, &samples.floor, turn) { thread, number in
+                            floors[thread].value.set("\(first + number)", bytes)
                         }
                     }
                     return samples
@@ -58,32 +48,47 @@ extension Scenario {
                 round: { _ in
                     var samples = (own: Samples(), floor: Samples())
                     for part in 0..<8 {
-                        @Sendable func get(_ number: Int) {
+                        @Sendable func get(_ thread: Int, _ number: Int) {
                             precondition(cache.data(forKey: Content.key((part * turn + number) * 7919 % count)) != nil)
                         }
-                        onTwo(&samples.own, turn) { thread, number in get(2 * number + thread) }
-                        timing(&samples.floor, batch: 2 * turn) { for number in 0..<2 * turn { get(number) } }
+                        timing(on: 2, &samples.own, turn, get)
+                        timing(on: 1, &samples.floor, turn, get)
                     }
                     return samples
                 }, close: { try cache.close() })
         }
     }
 
-    private static var missOnTwo: Scenario {
-        Scenario(name: "miss, two threads", unit: .ns, floor: "", target: .most(500)) { folder in
+    static func miss(on threads: Int) -> Scenario {
+        Scenario(
+            name: threads == 1 ? "miss" : "miss, two threads", unit: .ns, floor: "",
+            target: .most(threads == 1 ? 350 : 500)
+        ) { folder in
             let cache = try folder.cache()
             for number in 0..<10_000 { try cache.setString("v", forKey: Content.key(number)) }
-            let keys = (0..<20_000).map { Content.key(50_000 + $0) }
+            let keys = (0..<(threads == 1 ? 1_000 : 20_000)).map { Content.key(50_000 + $0) }
             return Run(
                 round: { _ in
                     var samples = Samples()
-                    for _ in 0..<10 {
-                        onTwo(&samples, keys.count / 2) { thread, number in
-                            precondition(cache.data(forKey: keys[2 * number + thread]) == nil)
+                    for _ in 0..<(threads == 1 ? 100 : 10) {
+                        timing(on: threads, &samples, keys.count) { _, number in
+                            precondition(cache.data(forKey: keys[number]) == nil)
                         }
                     }
                     return (samples, Samples())
                 }, close: { try cache.close() })
+        }
+    }
+}
+
+/// Adds the time that each of `count` operations took, of which each thread did its part.
+func timing(
+    on threads: Int, _ samples: inout Samples, _ count: Int, _ operation: @Sendable (_ thread: Int, Int) -> Void
+) {
+    timing(&samples, batch: count) {
+        if threads == 1 { return (0..<count).forEach { operation(0, $0) } }
+        DispatchQueue.concurrentPerform(iterations: threads) { thread in
+            for number in stride(from: thread, to: count, by: threads) { operation(thread, number) }
         }
     }
 }

@@ -84,7 +84,9 @@ struct Fields {
             isAbsent: absent == 1, mustRevalidate: mustRevalidate == 1)
     }
 
-    private var life: Life {
+    private var life: Life { Self.life(expires: expires, ttl: ttl) }
+
+    static func life(expires: Int64?, ttl: Int64?) -> Life {
         Life(expires: Timestamp(milliseconds: expires ?? Life.unlimited), ttl: ttl ?? Life.unlimited)
     }
 
@@ -96,20 +98,20 @@ struct Fields {
 
     private var row: Row? {
         Self.row(
-            key: key, number: number, change: change, stored: stored, expires: expires, ttl: ttl, used: used,
-            size: size, checksum: checksum, attachments: attachments)
+            key: key, number: number, change: change, stored: stored, life: life, used: used, size: size,
+            checksum: checksum, attachments: attachments)
     }
 
     /// The row that the fields of a set make; nil when one is missing or out of bounds.
     static func row(
-        key: String?, number: UInt64?, change: UInt64?, stored: Int64?, expires: Int64?, ttl: Int64?, used: Int64?,
-        size: Int64?, checksum: UInt64?, attachments: @autoclosure () -> Attachments?
+        key: String?, number: UInt64?, change: UInt64?, stored: Int64?, life: Life, used: Int64?, size: Int64?,
+        checksum: UInt64?, attachments: @autoclosure () -> Attachments?
     ) -> Row? {
         guard let key, let number, number > 0, let stored, let size, let checksum, size >= 0, size <= Int64(largestSize)
         else { return nil }
         return Row(
             key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored),
-            life: Life(expires: Timestamp(milliseconds: expires ?? Life.unlimited), ttl: ttl ?? Life.unlimited),
+            life: life,
             used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
             attachments: attachments())
     }

@@ -30,7 +30,7 @@ struct RecordPrinter: ~Copyable {
             integer(#","g":"#, generation)
             integer(#","n":"#, last)
         case .set(let row):
-            set(row)
+            return append(row)
         case .remove(let key, let number):
             operation(.remove, key: key)
             integer(#","n":"#, number)
@@ -159,7 +159,8 @@ struct RecordPrinter: ~Copyable {
 
     private mutating func operation(_ operation: Record.Operation, key: Key? = nil) {
         append(#"{"o":""#)
-        append(Array(operation.rawValue.utf8))
+        var name = operation.rawValue
+        name.withUTF8 { text.append($0) }
         append(#"""#)
         guard let key else { return }
         append(#","k":"#)

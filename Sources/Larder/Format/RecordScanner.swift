@@ -40,8 +40,8 @@ struct RecordScanner {
             scanner.position == body.count
         else { return nil }
         return Fields.row(
-            key: key, number: number, change: nil, stored: stored, expires: expires, ttl: ttl, used: used, size: size,
-            checksum: checksum, attachments: nil)
+            key: key, number: number, change: nil, stored: stored, life: Fields.life(expires: expires, ttl: ttl),
+            used: used, size: size, checksum: checksum, attachments: nil)
     }
 
     private static func checkedBody(of line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {

@@ -69,20 +69,21 @@ extension Volume {
     /// is asked only when that fails; or before, for nothing and for more than a mebibyte.
     func payload(of row: Row) -> Reading<Data> {
         // Nothing can be read from anything; and a record may claim a tebibyte, for which there is no memory.
-        if row.size == 0 || row.size > Self.large { return open(row).then { _ in readPayload(of: row) } }
-        return readPayload(of: row)
+        if row.size == 0 || row.size > Self.large { return open(row).then { readPayload(of: row, in: $0) } }
+        return readPayload(of: row, in: nil)
     }
 
     /// Bytes.
     private static let large = 1 << 20
 
-    private func readPayload(of row: Row) -> Reading<Data> {
+    /// Opens the file, unless it is open.
+    private func readPayload(of row: Row, in opened: SharedDescriptor?) -> Reading<Data> {
         // Not `Data(count:)`, which would fill the memory with zeros first.
         guard let start = malloc(max(row.size, 1)) else {
             return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))
         }
         do {
-            if try read(row, into: UnsafeMutableRawBufferPointer(start: start, count: row.size)) {
+            if try read(row, in: opened, into: UnsafeMutableRawBufferPointer(start: start, count: row.size)) {
                 // Made last: `Data` copies few bytes into itself and frees the memory at once.
                 return .value(Data(bytesNoCopy: start, count: row.size, deallocator: .free))
             }
@@ -95,9 +96,16 @@ extension Volume {
     }
 
     /// False when the bytes are not those that were stored.
-    private func read(_ row: Row, into bytes: UnsafeMutableRawBufferPointer) throws(Errno) -> Bool {
-        let file = try fileSystem.open(.number(row.file), in: entries.file, for: .reading)
-        let count = try fileSystem.read(file, at: 0, into: bytes)
+    private func read(
+        _ row: Row, in opened: SharedDescriptor?, into bytes: UnsafeMutableRawBufferPointer
+    ) throws(Errno) -> Bool {
+        let count: Int
+        if let opened {
+            count = try fileSystem.read(opened.file, at: 0, into: bytes)
+        } else {
+            let file = try fileSystem.open(.number(row.file), in: entries.file, for: .reading)
+            count = try fileSystem.read(file, at: 0, into: bytes)
+        }
         return count == row.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum
     }
 

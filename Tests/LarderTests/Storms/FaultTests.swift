@@ -329,6 +329,28 @@ struct FaultTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test(
+        "a power-safe set whose sync fails is taken back: it is not counted, and what it had replaced is there",
+        arguments: 1...3)
+    func unsyncedSet(number: Int) throws {
+        var world = World { $0.durability = .powerSafe }
+        var cache = try world.open()
+        try cache.setString("old", forKey: "k")
+        cache.settle()
+        fail(.sync, number, with: .io, in: world)
+        #expect(code { try cache.setString("new", forKey: "k") } == .io)
+        world.files.inject(nil)
+        cache.settle()
+        #expect(cache.statistics.stores == 1 && cache.string(forKey: "k") == "old")
+        try cache.setString("newer", forKey: "k")
+        #expect(cache.statistics.stores == 2)
+        world.restart()
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == "newer")
+        cache.checkInvariants(world, settled: true)
+    }
+
     @Test("a power-safe clear or remove whose sync fails says so, and is done all the same", arguments: 1...6)
     func unsyncedRemoval(number: Int) throws {
         for clears in [true, false] {
