@@ -83,27 +83,29 @@ package enum FileAccess: Sendable {
 
 /// What a file is opened for. Always without following links, without blocking, closed on exec.
 package enum OpenUse: Sendable {
+    /// An existing regular file. Anything else is `.notRegular`, and is not opened: merely opening a FIFO wakes up whoever waits to write
+    /// into it.
     case reading
     case directory
     /// A new file for writing, mode 0600; EEXIST when the name is taken.
     case creating
-    /// An existing file for reading and writing.
+    /// The same as `reading`, for writing as well.
     case updating
 }
 
 extension FileSystem {
-    /// Opens a regular file for reading, and tells its size; nil when the name is something else.
+    /// Opens a regular file, and tells its size; nil when the name is something else, which is then not opened.
     package func openRegular(
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse = .reading
     ) throws(Errno) -> (file: SharedDescriptor, size: Int)? {
         let file: FileDescriptor
         do {
             file = try open(name, in: directory, for: use)
-        } catch .tooManySymbolicLinks {
+        } catch .notRegular {
             return nil
         }
-        let status = try status(of: file)
-        return status.kind == .regular ? (SharedDescriptor(file), status.size) : nil
+        let size = try status(of: file).size
+        return (SharedDescriptor(file), size)
     }
 
     /// Returns the numbers that are names of this kind in a directory, in no order.

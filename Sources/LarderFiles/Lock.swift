@@ -44,6 +44,23 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         #endif
     }
 
+    /// Runs `body` with the value, alone, unless somebody else has the lock; nil then.
+    package func withLockIfAvailable<Result, Failure: Error>(
+        _ body: (inout State) throws(Failure) -> Result
+    ) throws(Failure) -> Result? {
+        #if canImport(Darwin)
+            guard mutex.lockIfAvailable() else { return nil }
+            defer { mutex.unlock() }
+        #elseif LARDER_THREAD_SANITIZER
+            guard pthread_mutex_trylock(mutex) == 0 else { return nil }
+            defer { pthread_mutex_unlock(mutex) }
+        #else
+            guard mutex._unsafeTryLock() else { return nil }
+            defer { mutex._unsafeUnlock() }
+        #endif
+        return try body(&state.pointee)
+    }
+
     /// Runs `body` with the value, alone. Not recursive.
     @inlinable
     package func withLock<Result, Failure: Error>(

@@ -24,8 +24,8 @@ extension Errno {
     package static let notDirectory = Errno(rawValue: ENOTDIR)
     package static let isDirectory = Errno(rawValue: EISDIR)
     package static let directoryNotEmpty = Errno(rawValue: ENOTEMPTY)
-    /// What O_NOFOLLOW answers to a symbolic link.
-    package static let tooManySymbolicLinks = Errno(rawValue: ELOOP)
+    /// The name of something other than a regular file: the error that O_NOFOLLOW gives for a symbolic link.
+    package static let notRegular = Errno(rawValue: ELOOP)
     package static let nameTooLong = Errno(rawValue: ENAMETOOLONG)
     package static let badDescriptor = Errno(rawValue: EBADF)
     package static let invalid = Errno(rawValue: EINVAL)
@@ -66,6 +66,16 @@ enum Platform {
 
     static func open(_ path: UnsafePointer<CChar>, in directory: Int32, flags: Int32) throws(Errno) -> Int32 {
         Int32(try retrying { Int(openat(directory, path, flags, mode_t(0o600))) })
+    }
+
+    /// Opens a regular file, and nothing else.
+    static func openRegular(
+        _ name: UnsafePointer<CChar>, in directory: Int32, flags: Int32
+    ) throws(Errno) -> Int32 {
+        var status = stat()
+        _ = try retrying { Int(fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW)) }
+        guard status.st_mode & mode_t(S_IFMT) == mode_t(S_IFREG) else { throw .notRegular }
+        return try open(name, in: directory, flags: flags)
     }
 
     static func openDirectory(path: UnsafePointer<CChar>) throws(Errno) -> Int32 {

@@ -38,7 +38,13 @@ package struct PosixFileSystem: FileSystem {
     ) throws(Errno) -> FileDescriptor {
         let raw = directory.raw
         let opened = name.withCString { name in
-            Result { () throws(Errno) in try Platform.open(name, in: raw, flags: Platform.flags(use)) }
+            Result { () throws(Errno) in
+                let flags = Platform.flags(use)
+                return switch use {
+                case .reading, .updating: try Platform.openRegular(name, in: raw, flags: flags)
+                case .creating, .directory: try Platform.open(name, in: raw, flags: flags)
+                }
+            }
         }
         return FileDescriptor(raw: try opened.get(), of: self)
     }

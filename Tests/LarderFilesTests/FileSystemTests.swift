@@ -172,7 +172,7 @@ struct FileSystemTests {
         let root = try files.openDirectory(path: home.url.path, creation: .never)
         let link = home.appending("link").path
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "/etc/passwd")
-        #expect(errno { try files.open(.text("link"), in: root, for: .reading) } == .tooManySymbolicLinks)
+        #expect(errno { try files.open(.text("link"), in: root, for: .reading) } == .notRegular)
         #expect(try files.openRegular(.text("link"), in: root) == nil)
         try #require(mkfifo(home.appending("fifo").path, 0o600) == 0)
         #expect(try files.openRegular(.text("fifo"), in: root) == nil)

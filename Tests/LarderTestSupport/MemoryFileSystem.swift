@@ -207,8 +207,11 @@ extension MemoryFileSystem: FileSystem {
                 try call(.open) { state throws(Errno) in
                     let node = try state.child(name, directory)
                     let isDirectory = state.image.nodes[node]?.isDirectory == true
-                    if case .directory = use, !isDirectory { throw .notDirectory }
-                    if case .updating = use, isDirectory { throw .isDirectory }
+                    if case .directory = use {
+                        if !isDirectory { throw .notDirectory }
+                    } else if isDirectory {
+                        throw .notRegular
+                    }
                     return state.descriptor(node)
                 }
             }

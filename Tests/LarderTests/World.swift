@@ -56,6 +56,19 @@ struct World {
         return isReached
     }
 
+    /// Lets the n-th file that is read once the entries have been listed fail; the newest is read first.
+    func failRead(_ number: Int, with error: Errno = .io) {
+        let seen = Lock((lists: 0, reads: 0))
+        files.inject { _, operation in
+            seen.withLock { seen in
+                if operation == .list { seen = (seen.lists + 1, 0) }
+                guard operation == .read, seen.lists >= 2 else { return nil }
+                seen.reads += 1
+                return seen.reads == number ? .fail(error) : nil
+            }
+        }
+    }
+
     var names: [String] { files.image.names(at: "/cache") }
     var entryFiles: [String] { files.image.names(at: "/cache/entries") }
 

@@ -4,7 +4,7 @@ import LarderFiles
 /// What a fetch needs.
 extension DiskFront {
     func standing(of key: Key, at now: Timestamp) -> Standing {
-        guard let row = disk.readableStore?.index.withShard(of: key, { $0.manifest.row(key) }) else { return .missing }
+        guard let row = disk.readableStore?.row(key, at: now) else { return .missing }
         if row.isFresh(at: now) { return .fresh(MemoryLife(row)) }
         if row.isAbsent { return row.isInForce(at: now) ? .absent : .missing }
         guard row.isUsable(at: now) else { return .missing }

@@ -99,6 +99,8 @@ extension DiskCache {
     /// - Returns: The number of entries dropped.
     @discardableResult
     public func removeExpired() -> Int {
-        readableStore?.removeExpired(at: now) ?? 0
+        guard let store = readableStore else { return 0 }
+        store.awaitReconciliation()
+        return store.removeExpired(at: now)
     }
 }

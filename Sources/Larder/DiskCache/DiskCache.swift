@@ -52,16 +52,12 @@ public final class DiskCache: Sendable {
             throw CacheError(
                 code: .invalidName, message: "A cache needs the URL of a directory.", path: directory.absoluteString)
         }
-        var listener: Int?
-        let onEvent = configuration.onEvent
-        let store = try Store.open(
-            path: directory.path, settings: configuration.settings, fileSystem: fileSystem, clock: clock
-        ) { store throws(CacheError) in
-            listener = store.join(onEvent)
-        }
+        let (store, handle) = try Store.open(
+            path: directory.path, settings: configuration.settings, fileSystem: fileSystem, clock: clock,
+            onEvent: configuration.onEvent)
         self.directory = directory
         self.configuration = configuration
-        session = DiskSession(store, listener: listener)
+        session = DiskSession(store, handle)
         space = .none
         attachments = nil
     }

@@ -4,7 +4,7 @@ import LarderFiles
 final class DiskSession: Sendable {
     let store: Store
     let lentStore: Lent<Store>
-    private let listener: Int?
+    private let handle: Store.Handle
     private let state = Lock(State())
     /// Set in the lock of `state`.
     private let closed = Flag()
@@ -15,22 +15,22 @@ final class DiskSession: Sendable {
         var endings: [Int: @Sendable () -> Void] = [:]
     }
 
-    init(_ store: Store, listener: Int?) {
+    init(_ store: Store, _ handle: Store.Handle) {
         self.store = store
         lentStore = Lent(store)
-        self.listener = listener
+        self.handle = handle
     }
 
     deinit {
-        if end() { _ = store.leave(listener) }
+        if end() { _ = store.leave(handle) }
     }
 
     var isClosed: Bool { closed.isSet }
 
     func close() throws(CacheError) {
         guard end() else { return }
-        let (store, listener) = (store, listener)
-        try store.close { store.leave(listener) }
+        let (store, handle) = (store, handle)
+        try store.close { store.leave(handle) }
     }
 
     /// Runs `ending` once: when the session ends, or at once when it has, or when the answer is called.

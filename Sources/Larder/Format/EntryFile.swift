@@ -18,11 +18,14 @@ import LarderFiles
 ///
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
 ///
-/// A *tombstone* is such a file without payload whose record is the `clear` of a namespace or a tag. It is there for as long as
-/// files are that it speaks of: so they stay dead when the index is lost.
+/// A *tombstone* is such a file without payload. Its record is the `clear` of a namespace or a tag, or the `remove` of a key whose
+/// older files had not all been found yet. It stays until the files that it covers are gone, so they stay dead when the index is
+/// lost.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32
+    /// The expiry of an entry whose life slot is damaged.
+    static let damagedSlot = Timestamp(milliseconds: .min)
     static let magic = Array("larder entry 01\n".utf8)
     private static let versionlessMagic = magic.prefix(13)
 
@@ -46,17 +49,29 @@ enum EntryFile {
     }
 
     /// Prints the content of a tombstone.
-    static func tombstone(of scope: ClearScope, number: UInt64) -> [UInt8] {
+    static func tombstone(of removal: Removal, number: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
-        printer.append(.clear(scope, number: number))
+        printer.append(removal.record(number: number))
         appendTrailer(to: &printer, recordLength: printer.count, life: .forever, change: number)
         return printer.bytes
     }
 
-    /// What a tombstone says.
+    /// The entries that a tombstone covers: those with a lower number than its own.
+    enum Removal: Equatable {
+        case scope(ClearScope)
+        case key(Key)
+
+        func record(number: UInt64) -> Record {
+            switch self {
+            case .scope(let scope): .clear(scope, number: number)
+            case .key(let key): .remove(key: key, number: number)
+            }
+        }
+    }
+
+    /// The outcome of reading a tombstone.
     enum Tombstone: Equatable {
-        /// Everything in the scope with a lower number than its own is dead.
-        case valid(ClearScope)
+        case valid(Removal)
         /// Of a newer format: left alone.
         case newer
         case invalid
@@ -70,11 +85,13 @@ enum EntryFile {
             return isNewer(trailer) ? .newer : .invalid
         }
         guard word(trailer, at: 40) == UInt64(length),
-            XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == check,
-            case .clear(let scope, number)? = RecordScanner.record(on: bytes.part(0..<length)),
-            scope != .everything
+            XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == check
         else { return .invalid }
-        return .valid(scope)
+        switch RecordScanner.record(on: bytes.part(0..<length)) {
+        case .clear(let scope, number) where scope != .everything: return .valid(.scope(scope))
+        case .remove(let key, number): return .valid(.key(key))
+        default: return .invalid
+        }
     }
 
     /// Prints a life slot by itself, to overwrite one.
@@ -116,7 +133,7 @@ enum EntryFile {
             row.life = life
             row.change = max(row.change, change)
         } else {
-            row.life.expires = Timestamp(milliseconds: .min)
+            row.life.expires = damagedSlot
         }
         return .valid(row)
     }

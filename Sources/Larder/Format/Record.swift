@@ -10,11 +10,11 @@ import LarderFiles
 /// | -------- | ---------------------------------------------------------------------------------------- |
 /// | `larder` | in a header: the format's version, 1                                                     |
 /// | `g`      | in a header: the generation                                                              |
-/// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `closed`; absent in a header and a set |
+/// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `obsolete`, `closed`; absent in a header and a set |
 /// | `k`      | key                                                                                      |
 /// | `ns`     | the namespace that key and tags belong to, or that a `clear` is of; absent: none         |
 /// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
-/// | `f`      | of `life` and `used`: the file they speak of                                             |
+/// | `f`      | of `life`, `used` and `obsolete`: the file concerned                                     |
 /// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
 /// | `s`      | stored at, milliseconds since 1970, as all times                                         |
 /// | `e`      | expires at; absent: never                                                                |
@@ -40,6 +40,8 @@ enum Record: Sendable {
     case used(key: Key, file: UInt64, change: UInt64, at: Timestamp, expires: Timestamp)
     /// Everything in a scope is gone that has a lower number.
     case clear(ClearScope, number: UInt64)
+    /// A file is dead, whatever its footer says, and waits to be unlinked; with the key, the entry must not use it either.
+    case obsolete(file: UInt64, of: Key?)
     /// The last record of a session that ended in order: the rows and the files agree.
     case closed(number: UInt64)
     /// A valid record of an operation that this version does not know.
@@ -50,7 +52,7 @@ enum Record: Sendable {
     static let lastNumber: UInt64 = 1 << 53
 
     enum Operation: String {
-        case remove, life, used, clear, closed
+        case remove, life, used, clear, obsolete, closed
     }
 
     /// The highest sequence number that the record tells of.
@@ -61,6 +63,7 @@ enum Record: Sendable {
         case .remove(_, let number), .clear(_, let number), .closed(let number): number
         case .life(_, let file, let change, _, _): max(file, change)
         case .used(_, let file, let change, _, _): max(file, change)
+        case .obsolete(let file, _): file
         case .unknown: 0
         }
     }

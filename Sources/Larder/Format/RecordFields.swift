@@ -45,6 +45,8 @@ struct Fields {
             guard let number, let scope else { return nil }
             // What says more than this version knows may mean less than it seems to.
             return unknown.isEmpty ? .clear(scope, number: number) : .unknown
+        case .obsolete:
+            return file.flatMap { $0 > 0 ? .obsolete(file: $0, of: name) : nil }
         case .closed:
             return number.map { .closed(number: $0) }
         case nil:

@@ -59,6 +59,9 @@ struct RecordPrinter: ~Copyable {
                 tags([tag])
             }
             integer(#","n":"#, number)
+        case .obsolete(let file, let key):
+            operation(.obsolete, key: key)
+            integer(#","f":"#, file)
         case .closed(let number):
             operation(.closed)
             integer(#","n":"#, number)

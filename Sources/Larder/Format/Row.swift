@@ -56,6 +56,9 @@ struct Row: Sendable {
         file == other.file && checksum == other.checksum && stored == other.stored
     }
 
+    /// True for an entry that was read from a file with a damaged life slot.
+    var hasDamagedSlot: Bool { life.expires == EntryFile.damagedSlot }
+
     /// True when a read may return the value.
     func isFresh(at now: Timestamp) -> Bool {
         isInForce(at: now) && !isAbsent

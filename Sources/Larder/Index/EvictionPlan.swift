@@ -60,7 +60,7 @@ struct EvictionPlan {
                 case .bytes(let count, let most): bytes < count || offer.size > 0 && bytes + offer.size <= most
                 case .space(let count): space < count
                 case .unusedSince(let time, let now):
-                    offer.used < time || offer.used > now && offer.stamp <= lastUnused
+                    offer.used < time || offer.used > now && lastUnused > 0 && offer.stamp <= lastUnused
                 }
             if !isNeeded { break }
             entries += 1

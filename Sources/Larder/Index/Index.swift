@@ -29,10 +29,10 @@ final class Index: Sendable {
     }
 
     /// With `keepsOrder` the order of use is known from the beginning.
-    init(_ content: [Shard], keepsOrder: Bool) {
+    init(_ content: [Shard], keepsOrder: Bool, at now: Timestamp) {
         self.keepsOrder = Lock(keepsOrder)
         cells = content.map { _ in Lock(Cell()) }
-        replace(with: content)
+        replace(with: content, at: now)
     }
 
     func withShard<Result>(of key: Key, _ body: (inout Shard) -> Result) -> Result {
@@ -103,15 +103,15 @@ final class Index: Sendable {
     }
 
     /// Puts the content of another index in the place of this one's.
-    func replace(with fresh: [Shard]) {
-        for (position, content) in fresh.enumerated() { replace(position, with: content) }
+    func replace(with fresh: [Shard], at now: Timestamp) {
+        for (position, content) in fresh.enumerated() { replace(position, with: content, at: now) }
     }
 
     /// Empties every shard but for its counters.
-    func removeAll() {
+    func removeAll(at now: Timestamp) {
         var empty = Shard()
-        empty.forgetGraves()
-        for position in cells.indices { replace(position, with: empty) }
+        empty.forgetTombstones()
+        for position in cells.indices { replace(position, with: empty, at: now) }
     }
 
     /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a namespace were.
@@ -152,13 +152,13 @@ final class Index: Sendable {
         for cell in cells { cell.withLock { cell in cell.tiers.removeAll { $0 === tier } } }
     }
 
-    private func replace(_ position: Int, with content: Shard) {
+    private func replace(_ position: Int, with content: Shard, at now: Timestamp) {
         let old = withCell(at: position) { cell in
             for tier in cell.tiers { tier.invalidateAll() }
             let old = cell.shard
             cell.shard = content
             // Asked in here: who wants the order from now on says so first, and then comes to every shard.
-            if keepsOrder.withLock({ $0 }) { cell.shard.manifest.keepOrder(counting: uses) }
+            if keepsOrder.withLock({ $0 }) { cell.shard.manifest.keepOrder(counting: uses, at: now) }
             cell.shard.hits = old.hits
             cell.shard.misses = old.misses
             cell.shard.stores = old.stores
@@ -168,17 +168,25 @@ final class Index: Sendable {
     }
 
     /// From now on knows the order of use. O(n log n) the first time.
-    func keepOrder() {
+    func keepOrder(at now: Timestamp) {
         let isKept = keepsOrder.withLock { isKept in
             defer { isKept = true }
             return isKept
         }
-        if !isKept { forEachShard { $0.manifest.keepOrder(counting: uses) } }
+        if !isKept { forEachShard { $0.manifest.keepOrder(counting: uses, at: now) } }
     }
 
     /// Orders all entries by the times of their last use again, if their order is kept: rows have come that were used long ago.
-    func orderAnew() {
-        if keepsOrder.withLock({ $0 }) { forEachShard { $0.manifest.orderAnew(counting: uses) } }
+    /// O(n log n).
+    func orderAnew(at now: Timestamp) {
+        if keepsOrder.withLock({ $0 }) { forEachShard { $0.manifest.orderAnew(counting: uses, at: now) } }
+    }
+
+    /// The same when the clock has been set back, and entries of the wrong time would count as used last. O(1) otherwise.
+    func orderAnewIfSetBack(at now: Timestamp) {
+        guard keepsOrder.withLock({ $0 }), uses.isAhead(of: now) else { return }
+        uses.restart(at: now)
+        orderAnew(at: now)
     }
 
     var totals: Manifest.Totals { sums.withLock { $0 } }
@@ -191,6 +199,9 @@ final class Index: Sendable {
         }
         return totals
     }
+
+    /// Tombstones that are kept in mind. O(shards).
+    var tombstoneCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.tombstones.count } } }
 
     var doomedCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.doomed.count } } }
 }

@@ -5,12 +5,14 @@ struct IndexReplay {
     private(set) var shards: [Shard]
     private(set) var lastNumber: UInt64 = 0
     /// What was removed at once: older files of it are dead.
-    private(set) var cleared = Clearings()
+    private(set) var cleared = ClearMarks()
     /// What entries without metadata share.
     private var attachments: [Attachments.Traits: Attachments] = [:]
     /// Rows of a manifest that have expired. They are put in only when a later record might speak of them: mostly none does.
     private var overdue: [Row] = []
     private let now: Timestamp
+    /// Files that wait to be unlinked.
+    private(set) var obsolete: [UInt64] = []
     var damagedLines = 0
     var journals = LoadedJournals()
 
@@ -30,6 +32,9 @@ struct IndexReplay {
         case .set(let row): apply(.set(shared(row)), to: row.name)
         case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
         case .clear(let scope, let number): clear(scope, below: number)
+        case .obsolete(let file, let key):
+            obsolete.append(file)
+            if let key { apply(record, to: key) }
         case .header, .closed, .unknown: break
         }
     }
@@ -49,7 +54,7 @@ struct IndexReplay {
     mutating func applyOfJournal(_ record: Record) {
         switch record {
         case .header, .closed: break
-        case .set, .remove, .life, .used, .clear, .unknown: takeInOverdue()
+        case .set, .remove, .life, .used, .clear, .obsolete, .unknown: takeInOverdue()
         }
         apply(record)
     }
@@ -72,19 +77,24 @@ struct IndexReplay {
         shards[key.shard].replay(record, of: key)
     }
 
-    /// Does again what a record or a tombstone says was done.
-    mutating func clear(_ scope: ClearScope, below number: UInt64) {
+    /// Does again what a record or a tombstone says was done. The rows go at the end, all in one pass.
+    private mutating func clear(_ scope: ClearScope, below number: UInt64) {
         lastNumber = max(lastNumber, number)
         cleared.add(scope, below: number)
-        if scope != .everything { return }
-        for position in shards.indices { shards[position].manifest.remove(below: number) }
     }
 
-    /// Purges what has expired at `now`; its files go behind. Returns how many rows went.
-    mutating func finish(at now: Timestamp, keepingGraves: Bool) -> Int {
-        if !keepingGraves {
-            for position in shards.indices { shards[position].forgetGraves() }
+    /// Takes out what was cleared. Keeps what has expired: its file may tell of a longer life than an index that nobody trusts.
+    mutating func finish() {
+        takeInOverdue()
+        for position in shards.indices {
+            _ = shards[position].finishLoading(at: Timestamp(milliseconds: .min), cleared: cleared)
         }
+    }
+
+    /// Takes out what was cleared and purges what has expired at `now`; its files are unlinked in the background. Returns how many
+    /// rows expired.
+    mutating func finishPurging(at now: Timestamp) -> Int {
+        for position in shards.indices { shards[position].forgetTombstones() }
         var count = 0
         for row in overdue {
             let (key, isCleared) = (row.name, cleared.cover(row))
@@ -94,7 +104,9 @@ struct IndexReplay {
         overdue = []
         for position in shards.indices {
             count += shards[position].finishLoading(at: now, cleared: cleared).count
+            shards[position].forgetSuperseded()
         }
+        for file in obsolete { shards[0].doom(file) }
         return count
     }
 }

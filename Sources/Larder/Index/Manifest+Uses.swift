@@ -3,17 +3,21 @@ import LarderFiles
 /// The order of the last use, for who has to obey limits.
 extension Manifest {
     /// From now on keeps the rows in the order of their last use. O(n log n) the first time.
-    mutating func keepOrder(counting counter: UseCounter) {
-        if uses == nil { orderAnew(counting: counter) }
+    mutating func keepOrder(counting counter: UseCounter, at now: Timestamp) {
+        if uses == nil { orderAnew(counting: counter, at: now) }
     }
 
-    /// Orders the rows by the times of their last use. O(n log n).
-    mutating func orderAnew(counting counter: UseCounter) {
+    /// Orders the rows by the times of their last use. Those that come from the future go first: they are misses. O(n log n).
+    mutating func orderAnew(counting counter: UseCounter, at now: Timestamp) {
         var list = LRUList(counting: counter)
-        let slots = rows.indices.filter { rows[$0].file != 0 }.sorted {
-            (rows[$0].used, rows[$0].file) < (rows[$1].used, rows[$1].file)
+        let slots = rows.indices.filter { rows[$0].file != 0 }.map { slot in
+            let row = rows[slot]
+            let isFromFuture = row.life.isFromFuture(stored: row.stored, at: now)
+            return (slot: slot, used: isFromFuture ? Timestamp(milliseconds: 0) : min(row.used, now), file: row.file)
         }
-        for slot in slots { list.load(slot, usedAt: rows[slot].used) }
+        for (slot, used, _) in slots.sorted(by: { ($0.used, $0.file) < ($1.used, $1.file) }) {
+            list.load(slot, usedAt: used)
+        }
         uses = list
     }
 

@@ -7,8 +7,8 @@ struct Manifest: Sendable {
     private(set) var rows: [Row] = []
     /// The use that the disk knows of, slot by slot.
     private var savedUses: [Timestamp] = []
-    /// Slots whose use is more than a minute newer than the disk knows.
-    private var touched: [UInt32] = []
+    /// Slots whose use may be newer than the disk knows, each once.
+    private var touched = SlotNotes()
     private(set) var free: [UInt32] = []
     private var table = KeyTable()
     private(set) var expiries = ExpiryQueue()
@@ -22,7 +22,7 @@ struct Manifest: Sendable {
     private(set) var namespaces: [Namespace: Totals] = [:]
     /// What was cleared: rows of it are none any more, and wait in their slots to be taken out. Those of a namespace do not count
     /// in the totals any more; those of a tag do.
-    private var cleared = Clearings()
+    private var cleared = ClearMarks()
     /// How far the search for such rows has come.
     private var searched = 0
     /// Such rows that have lost their slot already.
@@ -30,8 +30,8 @@ struct Manifest: Sendable {
 
     var count: Int { totals.count }
 
-    /// Uses that are this much newer than the disk knows are saved by the next sweep. Milliseconds.
-    static let useTolerance: Int64 = 60_000
+    /// Slots in use, those of cleared rows included.
+    private var slotsInUse: Int { rows.count - free.count }
 
     /// Returns the row of a key, expired ones too. O(1).
     func row(_ key: Key) -> Row? {
@@ -46,11 +46,8 @@ struct Manifest: Sendable {
         if now > rows[slot].used { rows[slot].used = now }
         uses?.touch(slot, at: now)
         if sliding, isFresh { rows[slot].life = rows[slot].life.renewed(at: now) }
-        if now.millisecondsSince(savedUses[slot]) >= Self.useTolerance {
-            // Not again until it has been taken: one note for a slot.
-            savedUses[slot] = Timestamp(milliseconds: .max)
-            touched.append(UInt32(slot))
-        }
+        // A life that slid has to reach the disk in full at a clean close, so there each use counts.
+        if now.millisecondsSince(savedUses[slot]) >= (sliding ? 1 : UseNotes.tolerance) { touched.insert(slot) }
         return rows[slot]
     }
 
@@ -65,13 +62,16 @@ struct Manifest: Sendable {
         return nil
     }
 
-    /// The same while the index is read, unless there is a newer row. O(1) amortised.
-    mutating func load(_ row: Row, for key: Key) {
-        if let slot = slot(key) {
-            if rows[slot].file <= row.file { _ = replace(slot, with: row) }
-        } else {
+    /// The same while the index is read, unless there is a newer row. Returns the file that loses, if it is another.
+    /// O(1) amortised.
+    mutating func load(_ row: Row, for key: Key) -> UInt64? {
+        guard let slot = slot(key) else {
             insert(row, key)
+            return nil
         }
+        let known = rows[slot].file
+        if known <= row.file { _ = replace(slot, with: row) }
+        return known == row.file ? nil : min(known, row.file)
     }
 
     private mutating func replace(_ slot: Int, with row: Row) -> Row {
@@ -186,18 +186,13 @@ struct Manifest: Sendable {
         expiries.reminders.first.map { $0.at <= now } ?? false
     }
 
-    /// Takes out every row whose file number is below `number`. O(n).
-    mutating func remove(below number: UInt64) {
-        for slot in rows.indices where rows[slot].file != 0 && rows[slot].file < number { _ = vacate(slot) }
-    }
-
     mutating func beginLoading() {
         isLoading = true
     }
 
     /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns both. O(n), O(n log n) when
     /// lives end in no order.
-    mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> (expired: [Row], cleared: [Row]) {
+    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> (expired: [Row], cleared: [Row]) {
         isLoading = false
         defer { rebuildReminders() }
         guard rows.contains(where: { $0.file != 0 && ($0.isOver(at: now) || cleared.cover($0)) }) else {
@@ -221,11 +216,19 @@ struct Manifest: Sendable {
         return (expired, dead)
     }
 
-    /// Returns the rows whose use the disk does not know within a minute, and counts them as saved. O(their number).
-    mutating func takeTouched() -> [Row] {
-        defer { touched = [] }
-        for slot in touched { savedUses[Int(slot)] = rows[Int(slot)].used }
-        return touched.map { rows[Int($0)] }.filter { $0.file != 0 && !isCleared($0) }
+    /// Returns the uses that are due to be written down, and counts them as saved; the others stay noted. O(notes).
+    mutating func takeUses(_ due: UseNotes) -> [UseNotes.Use] {
+        var uses: [UseNotes.Use] = []
+        for slot in touched.takeAll() where rows[slot].file != 0 && !isCleared(rows[slot]) {
+            switch due.decision(on: rows[slot], saved: savedUses[slot]) {
+            case .write(let use):
+                savedUses[slot] = rows[slot].used
+                uses.append(use)
+            case .keep: touched.insert(slot)
+            case .drop: break
+            }
+        }
+        return uses
     }
 
     func slot(_ key: Key) -> Int? {
@@ -285,7 +288,8 @@ struct Manifest: Sendable {
     private mutating func remind(_ slot: Int) {
         if isLoading || rows[slot].life.isForever { return }
         expiries.insert(slot, at: rows[slot].keptUntil)
-        if expiries.reminders.count > 2 * count + 64 { rebuildReminders() }
+        // Slots, not entries: those of cleared rows keep their reminders until they are taken out.
+        if expiries.reminders.count > 2 * slotsInUse + 64 { rebuildReminders() }
     }
 
     private mutating func rebuildReminders() {

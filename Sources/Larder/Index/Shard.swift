@@ -10,10 +10,12 @@ struct Shard: Sendable {
 
     var manifest = Manifest()
     var doomed: [Doomed] = []
-    /// The last number of a key that is gone: while files and rows are not reconciled, older files of it must stay dead.
-    private(set) var graves: [Key: UInt64] = [:]
-    /// True until files and rows have been reconciled.
-    private var keepsGraves = true
+    /// The tombstones of keys that are gone: files of the key below the number are dead. Kept while there are files that nobody has
+    /// read, which may be such files.
+    private(set) var tombstones: [Key: UInt64] = [:]
+    private var keepsTombstones = true
+    /// Files that lines of the index mention and no row has any more. Only while the index is read.
+    private(set) var superseded: [UInt64] = []
     var hits = 0
     var misses = 0
     var stores = 0
@@ -25,10 +27,13 @@ struct Shard: Sendable {
     mutating func replay(_ record: Record, of key: Key) {
         switch record {
         case .set(let row):
-            manifest.load(row, for: key)
+            if let loser = manifest.load(row, for: key) { superseded.append(loser) }
         case .remove(_, let number):
-            bury(key, number)
-            if let row = manifest.row(key), row.file < number { manifest.remove(key) }
+            keepDead(key, below: number)
+            if let row = manifest.row(key), row.file < number { drop(row, key) }
+        case .obsolete(let file, _):
+            superseded.append(file)
+            if let row = manifest.row(key), row.file == file { manifest.remove(key) }
         case .life(_, let file, let change, let life, let update):
             guard let row = manifest.row(key), row.file == file, row.change < change else { return }
             manifest.setLife(life, change: change, update, for: key)
@@ -41,10 +46,15 @@ struct Shard: Sendable {
         }
     }
 
-    /// Takes a row out for good.
+    private mutating func drop(_ row: Row, _ key: Key) {
+        superseded.append(row.file)
+        manifest.remove(key)
+    }
+
+    /// Takes a row out for good; files of the key below `number` are dead.
     @discardableResult
-    mutating func remove(_ key: Key, number: UInt64) -> Row? {
-        bury(key, number)
+    mutating func remove(_ key: Key, below number: UInt64) -> Row? {
+        keepDead(key, below: number)
         return manifest.remove(key)
     }
 
@@ -55,16 +65,19 @@ struct Shard: Sendable {
 
     /// The same at the end of loading, for all rows. Those that were `cleared` are forgotten, and what they had replaced stays dead:
     /// it may have had other tags.
-    mutating func finishLoading(at now: Timestamp, cleared: Clearings) -> [Row] {
+    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> [Row] {
         let gone = manifest.finishLoading(at: now, cleared: cleared)
-        for row in gone.cleared { bury(row.name, row.file) }
+        for row in gone.cleared {
+            superseded.append(row.file)
+            keepDead(row.name, below: row.file + 1)
+        }
         return doomed(gone.expired)
     }
 
     /// The same for a row that had expired before it was put in.
     mutating func dismiss(_ row: Row, _ key: Key, isCleared: Bool) {
-        bury(key, row.file)
-        if !isCleared { doom(row.file, of: key) }
+        keepDead(key, below: row.file + 1)
+        if isCleared { superseded.append(row.file) } else { doom(row.file, of: key) }
     }
 
     /// Dooms the files of rows that a clearing has left, after looking at up to `limit` of all; false when there are
@@ -78,24 +91,53 @@ struct Shard: Sendable {
     private mutating func doomed(_ rows: [Row]) -> [Row] {
         for row in rows {
             let key = row.name
-            bury(key, row.file)
+            keepDead(key, below: row.file + 1)
             doom(row.file, of: key)
         }
         return rows
     }
 
-    /// Notes that every file of a key up to a number is dead.
-    mutating func bury(_ key: Key, _ number: UInt64) {
-        if keepsGraves { graves[key] = max(number, graves[key] ?? 0) }
+    private mutating func keepDead(_ key: Key, below number: UInt64) {
+        if keepsTombstones { tombstones[key] = max(number, tombstones[key] ?? 0) }
     }
 
-    /// Notes that rows and files agree.
-    mutating func forgetGraves() {
-        keepsGraves = false
-        graves = [:]
+    /// Notes that every file has been read.
+    mutating func forgetTombstones() {
+        keepsTombstones = false
+        tombstones = [:]
+    }
+
+    mutating func forgetSuperseded() {
+        superseded = []
     }
 
     mutating func doom(_ file: UInt64, of key: Key) {
         doomed.append(Doomed(file: file, hash: key.hash))
+    }
+
+    /// The same for a file whose key nobody knows.
+    mutating func doom(_ file: UInt64) {
+        doomed.append(Doomed(file: file, hash: 0))
+    }
+}
+
+extension Shard {
+    /// The judgement on an entry that was found by its file.
+    enum Verdict {
+        /// It is the one that the row tells of.
+        case known
+        /// A newer one of its key is known, or the key is gone.
+        case dead
+        /// It was cleared or has expired, and with it all older ones of its key.
+        case over
+        /// Nothing newer is known of its key.
+        case adopt
+    }
+
+    func verdict(on found: Row, _ key: Key, clearedBelow: UInt64, at now: Timestamp) -> Verdict {
+        let known = manifest.row(key)?.file ?? 0
+        if known == found.file { return .known }
+        if known > found.file || found.file < tombstones[key] ?? 0 { return .dead }
+        return clearedBelow > found.file || found.isOver(at: now) ? .over : .adopt
     }
 }

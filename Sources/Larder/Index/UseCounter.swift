@@ -24,6 +24,18 @@ final class UseCounter: Sendable {
         return base
     }
 
+    /// True when the clock has been set back since numbers were taken, by more than two boots may differ.
+    func isAhead(of now: Timestamp) -> Bool {
+        last.withLock { $0 } > Self.base(now.advanced(byMilliseconds: Life.clockTolerance)) | Self.counts
+    }
+
+    /// Begins anew at `now`, after the clock has been set back. Every place in an order needs a new number then.
+    func restart(at now: Timestamp) {
+        last.withLock { $0 = Self.base(now) }
+    }
+
+    private static let counts: UInt64 = 1 << countBits - 1
+
     private static func base(_ time: Timestamp) -> UInt64 {
         UInt64(min(max(time.milliseconds, 0), latest)) << countBits
     }

@@ -14,7 +14,7 @@ final class Chores: Sendable {
     private struct State {
         /// A bit for each kind.
         var waiting: UInt8 = 0
-        var running: [Int: DispatchGroup] = [:]
+        var running: [Int: (kind: Kind?, group: DispatchGroup)] = [:]
         var next = 0
     }
 
@@ -32,7 +32,7 @@ final class Chores: Sendable {
             state.next += 1
             let group = DispatchGroup()
             group.enter()
-            state.running[state.next] = group
+            state.running[state.next] = (kind, group)
             return (state.next, group)
         }
         guard let (id, group) = begun else { return }
@@ -58,8 +58,12 @@ final class Chores: Sendable {
 
     /// Returns when every chore begun before this call is done. Never call it from a chore.
     func wait() {
-        let groups = state.withLock { Array($0.running.values) }
-        for group in groups { group.wait() }
+        for (_, group) in state.withLock({ $0.running.values.map { $0 } }) { group.wait() }
+    }
+
+    /// The same for chores of one kind.
+    func wait(for kind: Kind) {
+        for (_, group) in state.withLock({ $0.running.values.filter { $0.kind == kind } }) { group.wait() }
     }
 
     /// Runs `body` between two slices, and waits for it.

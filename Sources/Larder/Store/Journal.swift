@@ -49,7 +49,7 @@ final class Journal {
         records = loaded.records
         manifests = loaded.manifests
         endsClosed = loaded.endsClosed
-        demands = loaded.isDamaged ? 1 : 0
+        demands = loaded.isDamaged || loaded.isIncomplete ? 1 : 0
     }
 
     /// True when the manifest has to be rewritten however little changed.
@@ -73,8 +73,16 @@ final class Journal {
         guard endsClosed else { return }
         if try resume(), let file {
             try fileSystem.truncate(file.file, to: length - closedLength)
-            if isPowerSafe { try fileSystem.sync(file.file) }
             length -= closedLength
+            endsClosed = false
+            // However durable the changes are to be: were one of them kept by a power cut and this not, the next opening would believe
+            // an index that does not know of it. Once in a session.
+            do {
+                try fileSystem.sync(file.file)
+            } catch {
+                isBroken = true
+                throw error
+            }
         } else {
             try begin(last: last)
         }
@@ -109,6 +117,7 @@ final class Journal {
 
     /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its generation.
     func beginSave(last: UInt64) throws(Errno) -> UInt64 {
+        if endsClosed { try unseal(last: last) }
         if !isBegunForSave || isBroken { try begin(last: last) }
         isBegunForSave = true
         return generation
@@ -226,6 +235,8 @@ struct LoadedJournals {
     var closedLength = 0
     /// Manifest or journals had lines that could not be read, or were missing.
     var isDamaged = false
+    /// There are entries that neither manifest nor journals tell of.
+    var isIncomplete = false
 
     /// True when the first change has to touch the journal before anything else.
     var isSealed: Bool { endsClosed || generations.isEmpty }

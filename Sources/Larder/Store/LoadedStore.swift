@@ -1,4 +1,4 @@
-/// What opening a directory brought to light.
+/// The outcome of reading a directory.
 struct LoadedStore {
     let volume: Volume
     var shards: [Shard]
@@ -6,11 +6,20 @@ struct LoadedStore {
     var journals: LoadedJournals
     var reconciliation: Reconciliation
     var damagedLines: Int
-    /// Entries that had expired before the directory was opened.
-    var expired: Int
-    var hasTrash: Bool
-    /// Files that a save that was killed has left.
-    var leftovers: [DirectoryLayout]
-    /// The numbers of those that still have something to tell of.
+    /// The numbers of those that may still cover files.
     var tombstones: Set<UInt64>
+    var found: Found
+
+    /// Findings that are reported, or dealt with in the background.
+    struct Found {
+        /// Entries that had expired before the directory was opened.
+        var expired = 0
+        /// Entries that were found by their files before the first answer.
+        var adopted: [Key] = []
+        /// Files that could not be read.
+        var failures: [CacheError] = []
+        var hasTrash = false
+        /// Files that a save that was killed has left.
+        var leftovers: [DirectoryLayout] = []
+    }
 }

@@ -29,44 +29,44 @@ struct Opener {
             path: path)
     }
 
-    private func finish(_ replay: consuming IndexReplay, _ listing: RootListing, _ volume: Volume) throws(CacheError)
-        -> LoadedStore
-    {
-        let isTrusted = replay.isClean || listing.isEmpty
-        let names = isTrusted ? [] : try numbers(in: volume)
-        // Before anybody reads: what they speak of is dead, whatever rows and files say.
-        let tombstoneNumbers = names.compactMap(DirectoryLayout.number(ofTombstone:))
-        let tombstones = try read(tombstoneNumbers, in: volume)
-        for (number, scope) in tombstones.valid { replay.clear(scope, below: number) }
-        let expired = replay.finish(at: now, keepingGraves: !isTrusted)
-        var loaded = LoadedStore(
-            volume: volume, shards: replay.shards, lastNumber: replay.lastNumber, journals: replay.journals,
-            reconciliation: Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
-            expired: expired, hasTrash: listing.hasTrash,
-            leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration),
-            tombstones: Set(tombstones.valid.map(\.number)))
-        if isTrusted { return loaded }
-        let files = names.filter { $0 > 0 && $0 <= Record.lastNumber }
-        // Above the tombstones that could not be read too: what is stored from here on is none of their business.
-        loaded.lastNumber = max(loaded.lastNumber, files.max() ?? 0, tombstoneNumbers.max() ?? 0)
-        let rows = loaded.shards.flatMap { shard in
-            shard.manifest.rows.lazy.filter { $0.file != 0 }.map { (key: $0.name, file: $0.file) }
+    private func finish(
+        _ replay: consuming IndexReplay, _ listing: RootListing, _ volume: Volume
+    ) throws(CacheError) -> LoadedStore {
+        var replay = replay
+        var expired = 0
+        var recovery: Recovery?
+        if replay.isClean || listing.isEmpty {
+            expired = replay.finishPurging(at: now)
+        } else {
+            let names = try numbers(in: volume)
+            // Before anybody reads: what they cover is dead, whatever entries and files say.
+            let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: volume)
+            for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
+            replay.finish()
+            recovery = Recovery(replay, names: names, tombstones)
         }
-        let doomed = Set(loaded.shards.flatMap { $0.doomed.lazy.map(\.file) })
-        loaded.reconciliation = Reconciliation(
-            rows: rows, files: files.filter { !doomed.contains($0) },
-            leftovers: names.filter(DirectoryLayout.isStaged) + tombstones.torn, cleared: replay.cleared,
-            tombstones: tombstones.valid, isDamaged: replay.journals.isDamaged)
-        if tombstones.areUnread { loaded.reconciliation.leaveResidue() }
+        let lookedAt = try recovery?.look(in: volume, at: now)
+        let found = LoadedStore.Found(
+            expired: expired, adopted: recovery?.adopted ?? [], failures: recovery?.failures ?? [],
+            hasTrash: listing.hasTrash,
+            leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
+        var loaded = LoadedStore(
+            volume: volume, shards: recovery?.shards ?? replay.shards,
+            lastNumber: recovery?.lastNumber ?? replay.lastNumber, journals: replay.journals,
+            reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
+            tombstones: recovery?.tombstones ?? [], found: found)
+        // No line tells of an entry that was found by its file.
+        loaded.journals.isIncomplete = !found.adopted.isEmpty
         return loaded
     }
 
-    /// Tombstones: what they say, and the names of those that say nothing, because they were not finished and their call has not
-    /// returned, or because the disk has spoilt them.
-    private struct Tombstones {
-        var valid: [(number: UInt64, scope: ClearScope)] = []
+    /// The tombstones of a directory.
+    struct Tombstones {
+        var valid: [(number: UInt64, removal: EntryFile.Removal)] = []
+        /// The names of those that were not finished, so their call has not returned, or that the disk has damaged.
         var torn: [UInt64] = []
-        var areUnread = false
+        /// The numbers of those that cannot be read, or are of a newer format.
+        var unread: [UInt64] = []
     }
 
     private func read(_ numbers: [UInt64], in volume: Volume) throws(CacheError) -> Tombstones {
@@ -81,14 +81,14 @@ struct Opener {
                 let count = try fileSystem.read(file.file, at: 0, into: &bytes)
                 let content = bytes.prefix(count)
                 switch Array(content).withBytes({ EntryFile.tombstone(number, $0) }) {
-                case .valid(let scope): tombstones.valid.append((number, scope))
-                case .newer: tombstones.areUnread = true
+                case .valid(let removal): tombstones.valid.append((number, removal))
+                case .newer: tombstones.unread.append(number)
                 case .invalid: tombstones.torn.append(name)
                 }
             } catch .noEntry {
                 continue
             } catch .io {
-                tombstones.areUnread = true
+                tombstones.unread.append(number)
             } catch {
                 throw CacheError(error, doing: "read a tombstone", path: volume.path(of: name))
             }

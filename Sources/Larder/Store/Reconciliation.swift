@@ -1,75 +1,147 @@
-/// What is still to be done after an unclean close, so that rows and files agree again.
+/// The work that makes entries and files agree after an unclean close.
 ///
-/// It touches only numbers below this session's first.
+/// Until it is finished the index is *provisional*: an entry of it is a hint, and the file decides. A file that no line of the index
+/// mentions is a *suspect*: it may hold a newer value than the index knows. Suspects are read newest first, so an entry can be
+/// believed once its number is above all those that nobody has read.
+///
+/// Only numbers below this session's first are concerned.
 struct Reconciliation: Sendable {
-    /// Files whose footers have to be read, the newest last: those that no row mentions, and after damage all.
-    private(set) var unread: [UInt64] = []
-    /// Files that are to be deleted, the newest first: were an older one of the same key left, it would be adopted next time.
-    private(set) var condemned: [(file: UInt64, key: Key?)] = []
-    /// Files that rows mention and the directory does not have, with their keys.
-    private(set) var missing: [(key: Key, file: UInt64)] = []
+    typealias Entry = (key: Key, file: UInt64)
+
+    /// Suspects that nobody has read, the newest last.
+    private var suspects: [UInt64] = []
+    /// The suspect that is being read.
+    private var current: UInt64?
+    /// Suspects up to this number are older than the journal's last line, and the journal is whole: they are leftovers.
+    private var floor: UInt64 = 0
+    /// Entries whose file decides about their life: after damage all, otherwise those that have expired.
+    private var unverified: [Entry] = []
+    /// Files that are dead, with their keys where those are known. Deleted when all suspects have been read, the oldest first: were
+    /// an older one of a key left, it would come back with the next loss of the index.
+    private var dead: [(file: UInt64, key: Key?)] = []
+    private var isDeadSorted = false
+    /// Entries whose files were not in the directory.
+    private var missing: [Entry] = []
     /// What was removed at once: older files of it are dead.
-    private(set) var cleared: Clearings
-    /// Clearings that the journal may not know of.
+    private(set) var cleared = ClearMarks()
+    /// Clears that the journal may not know of.
     private var unrecorded: [(number: UInt64, scope: ClearScope)] = []
-    /// Files that rows mentioned when the directory was opened.
-    private var mentioned: Set<UInt64> = []
-    /// Everything has been looked at.
+    /// Manifest or journals were damaged: any line may be missing.
+    private(set) var isDamaged = false
+
+    /// Suspects that could not be read. The sweep tries again.
+    private(set) var unreadable: Set<UInt64> = []
+    /// Tombstones that could not be read: entries below may be dead.
+    private var unreadTombstones: Set<UInt64> = []
+    /// Files of entries whose life could not be read.
+    private var unverifiable: [UInt64: Key] = [:]
+
+    /// Every file has been looked at once.
     private(set) var isFinished = true
-    /// Rows and files agree. Until then removes are kept in mind.
+
+    /// Rows and files agree.
     var isDone: Bool { isFinished && !hasResidue }
-    /// Something could not be read or deleted; the next opening tries again.
-    private(set) var hasResidue = false
+    /// Something could not be read.
+    private var hasResidue: Bool { hasUnread || !unreadTombstones.isEmpty || !unverifiable.isEmpty }
+    /// There are files that may hold an older or newer value of any key.
+    var hasUnread: Bool { !suspects.isEmpty || current != nil || !unreadable.isEmpty }
 
     /// Nothing to do.
-    init(cleared: Clearings = Clearings()) {
+    init(cleared: ClearMarks = ClearMarks()) {
         self.cleared = cleared
         self.cleared.keepOnly(.everything)
     }
 
-    /// Compares the rows of the index with the names in the directory. O(n log n).
-    ///
-    /// Where the index itself is `damaged`, a renewed life may be known to the files alone. `leftovers` are copies that were not
-    /// finished.
-    init(
-        rows: [(key: Key, file: UInt64)], files: [UInt64], leftovers: [UInt64], cleared: Clearings,
-        tombstones: [(number: UInt64, scope: ClearScope)], isDamaged: Bool
-    ) {
-        unrecorded = tombstones
-        condemned = leftovers.map { ($0, nil) }
+    /// The findings of an opening.
+    struct Findings {
+        var suspects: [UInt64] = []
+        var unreadable: [UInt64] = []
+        var floor: UInt64 = 0
+        var unverified: [Entry] = []
+        var dead: [(file: UInt64, key: Key?)] = []
+        var missing: [Entry] = []
+        var unrecorded: [(number: UInt64, scope: ClearScope)] = []
+        var unreadTombstones: [UInt64] = []
+        var isDamaged = false
+    }
+
+    init(_ findings: Findings, cleared: ClearMarks) {
+        suspects = findings.suspects
+        unreadable = Set(findings.unreadable)
+        floor = findings.floor
+        unverified = findings.unverified
+        dead = findings.dead
+        missing = findings.missing
+        unrecorded = findings.unrecorded
+        unreadTombstones = Set(findings.unreadTombstones)
+        isDamaged = findings.isDamaged
         self.cleared = cleared
-        mentioned = Set(rows.map(\.file))
-        let present = Set(files)
-        unread = files.filter { [mentioned] in isDamaged || !mentioned.contains($0) }.sorted()
-        missing = rows.filter { !present.contains($0.file) }
         isFinished = false
+    }
+
+    /// Entries up to this number are not answered: a file that nobody has read may hold what replaced or removed them.
+    var horizon: UInt64 {
+        var highest = max(suspects.last ?? 0, current ?? 0)
+        for file in unreadable { highest = max(highest, file) }
+        if highest <= floor { highest = 0 }
+        for number in unreadTombstones { highest = max(highest, number) }
+        return highest
+    }
+
+    /// True when the file has to be asked before an entry counts.
+    func mustLook(at file: UInt64, hasExpired: Bool) -> Bool {
+        if isFinished { return unverifiable[file] != nil }
+        return isDamaged || hasExpired
     }
 
     enum Step {
         case record(ClearScope, below: UInt64)
         case examine(file: UInt64)
+        case verify(Entry)
         case delete(file: UInt64, of: Key?)
-        case check(key: Key, file: UInt64)
+        case check(Entry)
         case finish
     }
 
-    /// The next thing to do: all files first, so that a row whose file is missing is forgotten only after adoption.
+    /// The next thing to do. All files are read before any is deleted, and before an entry whose file is missing is forgotten.
     mutating func next() -> Step {
         if let (number, scope) = unrecorded.popLast() { return .record(scope, below: number) }
-        if let file = unread.popLast() { return .examine(file: file) }
-        if let (file, key) = condemned.popLast() { return .delete(file: file, of: key) }
-        if let row = missing.popLast() { return .check(key: row.key, file: row.file) }
+        if let file = suspects.popLast() {
+            current = file
+            return .examine(file: file)
+        }
+        if let entry = unverified.popLast() { return .verify(entry) }
+        if !isDeadSorted {
+            dead.sort { $0.file > $1.file }
+            isDeadSorted = true
+        }
+        if let (file, key) = dead.popLast() { return .delete(file: file, of: key) }
+        if let entry = missing.popLast() { return .check(entry) }
         return .finish
     }
 
-    /// The same, unless a row mentions the file: its payload may be whole where its footer is not.
-    mutating func condemnUnmentioned(_ file: UInt64) {
-        if !mentioned.contains(file) { condemned.append((file, nil)) }
+    /// Notes that a suspect has been read, and what has come of it can be seen.
+    mutating func examined(_ file: UInt64) {
+        current = nil
     }
 
-    /// Has a file deleted once all have been read. Files come in falling order.
-    mutating func condemn(_ file: UInt64, of key: Key) {
-        condemned.append((file, key))
+    mutating func couldNotRead(_ file: UInt64) {
+        current = nil
+        unreadable.insert(file)
+    }
+
+    mutating func couldNotVerify(_ entry: Entry) {
+        unverifiable[entry.file] = entry.key
+    }
+
+    mutating func verified(_ entry: Entry) {
+        unverifiable[entry.file] = nil
+    }
+
+    /// Has a file deleted once all have been read.
+    mutating func condemn(_ file: UInt64, of key: Key?) {
+        dead.append((file, key))
+        isDeadSorted = false
     }
 
     /// Notes that older files of a namespace or a tag are dead.
@@ -77,12 +149,22 @@ struct Reconciliation: Sendable {
         cleared.add(scope, below: number)
     }
 
-    mutating func leaveResidue() {
-        hasResidue = true
+    /// Has another try at what could not be read; false when there is nothing to try, or the first try is not over.
+    mutating func retry() -> Bool {
+        guard isFinished, suspects.isEmpty, unverified.isEmpty, current == nil else { return false }
+        if unreadable.isEmpty, unverifiable.isEmpty { return false }
+        suspects = unreadable.sorted()
+        unreadable = []
+        unverified = unverifiable.map { ($0.value, $0.key) }
+        return true
+    }
+
+    /// Notes that a file that could not be read counts as obsolete.
+    mutating func giveUp(_ file: UInt64) {
+        unreadable.remove(file)
     }
 
     mutating func finish() {
-        mentioned = []
         isFinished = true
         if !hasResidue { cleared.keepOnly(.everything) }
     }

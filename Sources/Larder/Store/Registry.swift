@@ -6,6 +6,14 @@ final class Registry: Sendable {
 
     private let places = Lock<[FileIdentity: Place]>([:])
     private let lastTicket = Lock(0)
+    /// By ticket.
+    private let stores = Lock<[Int: WeakStore]>([:])
+
+    private struct WeakStore: Sendable {
+        weak var store: Store?
+        /// It may move to another directory, but never to another disk.
+        let device: UInt64
+    }
 
     /// The place of one directory. Its gate is held while a store is opened or closed there.
     final class Place: Sendable {
@@ -37,8 +45,7 @@ final class Registry: Sendable {
     /// `open` is called with the directory locked, under the gate of this directory alone.
     func store(
         of identity: FileIdentity, root: SharedDescriptor, in fileSystem: any FileSystem, path: String,
-        join: (Store) throws(CacheError) -> Void,
-        open: () throws(CacheError) -> Store
+        join: (Store) throws(CacheError) -> Void, open: () throws(CacheError) -> Store
     ) throws(CacheError) -> Store {
         let place = enter(identity)
         // Outlives the gate: were ours the last reference, its lease would ask for the gate again.
@@ -57,6 +64,7 @@ final class Registry: Sendable {
                 try join(store)
                 let lease = Lease(identity: identity, place: place, registry: self, ticket: takeTicket())
                 store.lease = lease
+                stores.withLock { $0[lease.ticket] = WeakStore(store: store, device: identity.device) }
                 occupant = Place.Occupant(store, lock: lock, ticket: lease.ticket)
                 return store
             }
@@ -66,18 +74,33 @@ final class Registry: Sendable {
         }
     }
 
+    /// The living stores on a disk that have a handle which was opened at a path.
+    func stores(at path: String, device: UInt64) -> [Store] {
+        // Asked for outside of the lock: ours may become the last reference to a store, and release what users gave it.
+        let known = stores.withLock { $0 }.filter { $0.value.device == device }
+        let living = known.values.compactMap(\.store)
+        let dead = known.filter { $0.value.store == nil }.keys
+        stores.withLock { stores in for ticket in dead { stores[ticket] = nil } }
+        return living.filter { store in store.handles.withLock { $0.paths.values.contains(path) } }
+    }
+
+    /// Takes the place of a directory for a store whose own was deleted. Nil when somebody has that place, or is just opening or closing
+    /// there: nobody is waited for, who might wait for the caller.
     fileprivate func take(_ identity: FileIdentity, root: SharedDescriptor, for store: Store) throws(CacheError)
-        -> Lease
+        -> Lease?
     {
         let place = enter(identity)
         do {
-            return try place.gate.withLock { occupant throws(CacheError) in
-                guard occupant.lock == nil else { throw .directoryInUse(store.path) }
+            let lease = try place.gate.withLockIfAvailable { occupant throws(CacheError) -> Lease? in
+                guard occupant.lock == nil else { return nil }
                 let lock = try lock(root, in: store.fileSystem, path: store.path)
                 let lease = Lease(identity: identity, place: place, registry: self, ticket: takeTicket())
                 occupant = Place.Occupant(store, lock: lock, ticket: lease.ticket)
                 return lease
             }
+            if let lease = lease ?? nil { return lease }
+            leave(identity, place)
+            return nil
         } catch {
             leave(identity, place)
             throw error
@@ -155,8 +178,9 @@ final class Lease: Sendable {
         self.registry = registry
     }
 
-    /// Takes the place of another directory for the same store, which had its own deleted or replaced.
-    func moved(to identity: FileIdentity, root: SharedDescriptor, of store: Store) throws(CacheError) -> Lease {
+    /// Takes the place of another directory for the same store, which had its own deleted.
+    /// Nil when it is not to be had now.
+    func moved(to identity: FileIdentity, root: SharedDescriptor, of store: Store) throws(CacheError) -> Lease? {
         try registry.take(identity, root: root, for: store)
     }
 

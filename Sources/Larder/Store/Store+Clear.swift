@@ -9,18 +9,13 @@ extension Store {
     /// A tombstone among the files says so until the last of them is gone: killed at any moment, with the index lost or not, the
     /// process leaves nothing that could bring one back. Like that of a remove, the record is only a help.
     func removeAll(of scope: ClearScope, progress: Progress?) throws(CacheError) {
-        if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
-        let removed: (count: Int, failure: CacheError?)
-        do {
-            removed = try disk.runAlone { () throws(CacheError) in
+        let removed = try retryingReopened(nil) { () throws(CacheError) in
+            try disk.runAlone { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
                 // Afterwards: what begins before may still be given a value that goes.
                 defer { divertFlights(to: scope) }
                 return try removeAll(of: scope, in: volume)
             }
-        } catch {
-            report(error)
-            throw error
         }
         report(CacheEvent(.cleared, of: scope, count: removed.count)) { $0.removals += removed.count }
         let total: Int? = if case .tag = scope { nil } else { removed.count }
@@ -70,8 +65,7 @@ extension Store {
         while true {
             let number = try takeNumber()
             do throws(Errno) {
-                try writeTombstone(number, of: scope, in: volume)
-                tombstones.withLock { _ = $0.insert(number) }
+                try writeTombstone(number, of: .scope(scope), in: volume)
                 return number
             } catch .exists {
                 continue
@@ -93,11 +87,29 @@ extension Store {
         }
     }
 
-    private func writeTombstone(_ number: UInt64, of scope: ClearScope, in volume: Volume) throws(Errno) {
+    /// Places the tombstone of a key, of which older files may not have been found yet; returns its number.
+    func placeTombstone(of key: Key, in volume: Volume) throws(CacheError) -> UInt64 {
+        while true {
+            let number = try takeNumber()
+            do throws(Errno) {
+                try writeTombstone(number, of: .key(key), in: volume)
+                return number
+            } catch .exists {
+                continue
+            } catch {
+                let name = DirectoryLayout.tombstoneNumber(number)
+                throw CacheError(error, doing: "remove an entry", path: volume.path(of: name))
+            }
+        }
+    }
+
+    private func writeTombstone(
+        _ number: UInt64, of removal: EntryFile.Removal, in volume: Volume
+    ) throws(Errno) {
         let name = DirectoryLayout.tombstoneNumber(number)
         let file = try fileSystem.open(.number(name), in: volume.entries.file, for: .creating)
-        do {
-            try fileSystem.write(EntryFile.tombstone(of: scope, number: number), to: file, at: 0)
+        do throws(Errno) {
+            try fileSystem.write(EntryFile.tombstone(of: removal, number: number), to: file, at: 0)
             if isPowerSafe {
                 try fileSystem.sync(file)
                 try volume.entriesSync.sync(through: volume.entriesSync.note())
@@ -108,6 +120,7 @@ extension Store {
             try? volume.unlink(name)
             throw error
         }
+        tombstones.withLock { _ = $0.insert(number) }
     }
 
     private func files(of scope: ClearScope) -> [UInt64] {

@@ -28,7 +28,8 @@ extension Store {
         let crossed = Lock<StoreSettings.Limits.Crossed?>(nil)
         chores.begin(.evict) { [weak self] in
             // Rows whose files have not been looked at may be wrong; the reconciling asks again when it is done.
-            guard let self, reconciliation.withLock({ $0.isFinished }) else { return false }
+            guard let self, !isReconciling else { return false }
+            boundTombstones()
             if clearSome() { return true }
             let known = crossed.withLock { $0 } ?? lookAtLimits()
             crossed.withLock { $0 = known }
@@ -38,6 +39,7 @@ extension Store {
 
     /// Drops what has expired, and finds out which limits are exceeded then.
     private func lookAtLimits() -> StoreSettings.Limits.Crossed {
+        index.orderAnewIfSetBack(at: clock.now)
         _ = removeExpired(at: clock.now)
         if let minimum = settings.limits.minimumFreeSpace, let free = measureFreeSpace() {
             freeSpace.withLock { $0.looked(free: free, minimum: minimum, space: index.totals.space) }
@@ -101,14 +103,15 @@ extension Store {
     }
 
     private func beginTrimming() {
-        if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
+        awaitReconciliation()
+        index.orderAnewIfSetBack(at: clock.now)
         while clearSome() {}
         if removeExpired(at: clock.now) > 0 { unlinkAllDoomed() }
     }
 
     /// Evicts a slice of what needs to go, and deletes its files. Returns what went: nothing, when nothing needs to.
     private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [Row] {
-        guard reconciliation.withLock({ $0.isFinished }) else { return [] }
+        if isReconciling { return [] }
         let rows = evicting.withLock { _ -> [Row] in
             // What is used between the choice and the eviction stays, and something else is chosen; but not for ever.
             for attempt in 1...3 {
@@ -127,7 +130,7 @@ extension Store {
 
     /// Returns nil when there is nothing that would have to go.
     private func evictSome(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [Row]? {
-        index.keepOrder()
+        index.keepOrder(at: clock.now)
         var offers: [[EvictionPlan.Offer]] = []
         var hasMore: [Bool] = []
         for shard in 0..<Index.shardCount {
@@ -151,14 +154,13 @@ extension Store {
                 }
                 if rows.isEmpty { return rows }
                 try unseal()
-                let number = try takeNumber()
                 var printer = RecordPrinter(reserving: rows.count * 96)
-                for row in rows { JournalFormat.append(.remove(key: row.name, number: number), to: &printer) }
+                for row in rows { JournalFormat.append(.remove(key: row.name, number: row.file + 1), to: &printer) }
                 _ = commitBestEffort(printer.bytes, count: rows.count, in: volume) { index in
                     _ = index.change(at: shard, .evictedOnDisk) { shard in
                         for row in rows {
                             let key = row.name
-                            shard.remove(key, number: number)
+                            shard.remove(key, below: row.file + 1)
                             shard.doom(row.file, of: key)
                         }
                         return rows

@@ -1,27 +1,46 @@
 import LarderFiles
 
 extension Store {
+    /// An open handle: where it was opened, and its listener.
+    struct Handle: Sendable {
+        fileprivate let number: Int
+        fileprivate let listener: Int?
+    }
+
+    struct Handles {
+        fileprivate var last = 0
+        /// By handle.
+        fileprivate(set) var paths: [Int: String] = [:]
+    }
+
     /// Counts a handle in, with its listener.
-    func join(_ onEvent: EventCenter.Handler?) -> Int? {
-        handles.withLock { $0 += 1 }
-        return onEvent.map { events.add($0) }
+    func join(at path: String, _ onEvent: EventCenter.Handler?) -> Handle {
+        let number = handles.withLock { handles in
+            handles.last += 1
+            handles.paths[handles.last] = path
+            return handles.last
+        }
+        return Handle(number: number, listener: onEvent.map { events.add($0) })
     }
 
     /// Counts a handle out; true for the last one.
-    func leave(_ listener: Int?) -> Bool {
-        if let listener { events.remove(listener) }
-        return handles.withLock { count in
-            count -= 1
-            return count == 0
+    func leave(_ handle: Handle) -> Bool {
+        if let listener = handle.listener { events.remove(listener) }
+        return handles.withLock { handles in
+            handles.paths[handle.number] = nil
+            return handles.paths.isEmpty
         }
     }
 
     /// Returns a part of every fresh row of a namespace. O(n).
     func freshRows<Part>(of namespace: Namespace, at now: Timestamp, _ part: (Row) -> Part) -> [Part] {
+        awaitReconciliation()
+        // What could not be read may have replaced or removed what is below.
+        let horizon = reconciliation.withLock { $0.horizon }
         var parts: [Part] = []
         for shard in 0..<Index.shardCount {
             for row in snapshot(shard)
-            where row.file != 0 && row.namespace == namespace && row.isFresh(at: now) {
+            where row.file > horizon && row.namespace == namespace && row.isFresh(at: now) {
                 parts.append(part(row))
             }
         }

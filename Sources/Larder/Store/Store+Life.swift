@@ -6,7 +6,7 @@ extension Store {
     /// The life slot of the file is written before the journal when the life gets shorter, and after it when it gets longer:
     /// wherever the process is killed, what a rebuild finds is never longer than what was asked for.
     func setLife(_ life: Life, of key: Key, at now: Timestamp) throws(CacheError) -> Bool {
-        try renew(key, life, nil) { $0.isFresh(at: now) }
+        try renew(key, life, nil, at: now) { $0.isFresh(at: now) }
     }
 
     /// Gives the entry that a flight was given a new life, and new metadata, fresh or not. Returns false when the key was set or
@@ -14,14 +14,17 @@ extension Store {
     func renew(
         _ known: Row, _ key: Key, _ life: Life, _ update: Attachments.Update, for flight: Flight
     ) throws(CacheError) -> Bool {
-        try renew(key, life, update) { flights.isFlying(flight, key) && $0.isSameValue(as: known) }
+        try renew(key, life, update, at: clock.now) { flights.isFlying(flight, key) && $0.isSameValue(as: known) }
     }
 
     private func renew(
-        _ key: Key, _ life: Life, _ update: Attachments.Update?, if isRight: (Row) -> Bool
+        _ key: Key, _ life: Life, _ update: Attachments.Update?, at now: Timestamp, if isRight: (Row) -> Bool
     ) throws(CacheError) -> Bool {
         do {
             return try changing(shard: key.shard) { volume throws(CacheError) in
+                if provisional.isSet, !settle(key, at: now, looking: true, in: volume, holdsStripe: true) {
+                    return false
+                }
                 guard let row = index.withShard(of: key, { $0.manifest.row(key) }), isRight(row) else { return false }
                 return try renew(row, key, life, update, in: volume)
             }
@@ -87,6 +90,22 @@ extension Store {
         return try commit(JournalFormat.lines(record), in: volume) { index in
             index.change(key, .replaced) { $0.manifest.setLife(life, change: number, update, for: key) }
         }.ticket
+    }
+
+    /// Writes a life that slid to the file, so that it survives the loss of the index; unless it was replaced or renewed since.
+    func writeSlidSlot(of row: Row, in volume: Volume) {
+        let key = row.name
+        stripes[key.shard].withLock { _ in
+            guard let current = index.withShard(of: key, { $0.manifest.row(key) }), current.isSameValue(as: row),
+                current.change == row.change
+            else { return }
+            do throws(Errno) {
+                _ = try overwriteSlot(current.life, current.change, of: current, in: volume)
+            } catch {
+                if error == .noEntry { return }
+                report(CacheError(error, doing: "renew a life", path: volume.path(of: row.file)), of: key)
+            }
+        }
     }
 
     /// Overwrites the life slot in the trailer of an entry file. Returns false when the file is gone. A damaged trailer is

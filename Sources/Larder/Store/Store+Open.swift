@@ -2,15 +2,32 @@ import Dispatch
 import LarderFiles
 
 extension Store {
-    /// Returns the store of a directory: the one that is open in this process, or a new one.
-    ///
-    /// `join` is called with it before anybody can close it.
+    /// Returns the store of a directory, the one that is open in this process or a new one, and a handle on it.
     static func open(
         path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock,
-        join: (Store) throws(CacheError) -> Void
+        onEvent: EventCenter.Handler?
+    ) throws(CacheError) -> (Store, Handle) {
+        let (root, identity) = try openRoot(path, in: fileSystem, settings.durability)
+        // A store whose directory was deleted moves to this one, and is then the one of this directory.
+        for store in Registry.shared.stores(at: path, device: identity.device) where store.identity != identity {
+            store.reopenIfDeleted()
+        }
+        var handle: Handle?
+        let store = try open(
+            path: path, settings: settings, fileSystem: fileSystem, clock: clock, root: root, identity: identity
+        ) { handle = $0.join(at: path, onEvent) }
+        return (store, handle!)
+    }
+
+    /// The directory that is open; nil once closed.
+    private var identity: FileIdentity? { disk.run { volume?.identity } }
+
+    /// `join` is called with the store before anybody can close it.
+    private static func open(
+        path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock, root: SharedDescriptor,
+        identity: FileIdentity, join: (Store) -> Void
     ) throws(CacheError) -> Store {
         let now = clock.now
-        let (root, identity) = try openRoot(path, in: fileSystem, settings.durability)
         var begin: ((Store) -> Void)?
         let store = try Registry.shared.store(of: identity, root: root, in: fileSystem, path: path) {
             store throws(CacheError) in
@@ -19,14 +36,14 @@ extension Store {
                     code: .differentConfiguration, message: "The directory is already open here with other settings.",
                     path: path)
             }
-            try join(store)
+            join(store)
         } open: { () throws(CacheError) in
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
                 isPowerSafe: settings.durability == .powerSafe
             ).load()
-            let (expired, hasTrash, leftovers) = (loaded.expired, loaded.hasTrash, loaded.leftovers)
-            begin = { $0.begin(expired: expired, hasTrash: hasTrash, leftovers: leftovers) }
+            let found = loaded.found
+            begin = { $0.begin(found) }
             return Store(loaded, path: path, clock: clock, settings: settings)
         }
         begin?(store)
@@ -43,22 +60,24 @@ extension Store {
             return (SharedDescriptor(root), identity)
         } catch .notDirectory {
             throw CacheError(
-                code: .notACache, message: "What is there is no directory.", path: path,
+                code: .notACache, message: "Not a directory.", path: path,
                 errno: Errno.notDirectory.rawValue)
         } catch {
             throw CacheError(error, doing: "open the directory", path: path)
         }
     }
 
-    /// Starts what goes on behind.
-    private func begin(expired: Int, hasTrash: Bool, leftovers: [DirectoryLayout]) {
-        if expired > 0 {
-            report(CacheEvent(.expired, count: expired)) { $0.expirations += expired }
+    /// Reports what the opening found, and starts the work in the background.
+    private func begin(_ found: LoadedStore.Found) {
+        if found.expired > 0 {
+            report(CacheEvent(.expired, count: found.expired)) { $0.expirations += found.expired }
         }
+        for key in found.adopted { events.post(CacheEvent(.adopted, of: key)) }
+        for failure in found.failures { report(failure) }
         unlinkAnyBehind()
         reconcileBehind()
-        if hasTrash { emptyTrash() }
-        deleteBehind(leftovers)
+        if found.hasTrash { emptyTrash() }
+        deleteBehind(found.leftovers)
         enforceBehind()
         scheduleSweep()
     }
@@ -66,6 +85,7 @@ extension Store {
     /// Returns when the manifest is saved and every chore begun before is done.
     func flush() throws(CacheError) {
         chores.wait()
+        reconcileAgain()
         unlinkAnyBehind()
         chores.wait()
         try chores.alone { () throws(CacheError) in try save(always: true) }
@@ -88,7 +108,7 @@ extension Store {
             chores.wait()
             unlinkAnyBehind()
             chores.wait()
-            saveUses()
+            saveUses(isClosing: true)
             let saving = Result { () throws(CacheError) in
                 try chores.alone { () throws(CacheError) in try save(always: false) }
             }
@@ -108,7 +128,8 @@ extension Store {
         try info.run { () throws(CacheError) in
             guard isSettled, !journal.mustSave else { return }
             try translating("close the journal", at: path) { () throws(Errno) in
-                if isPowerSafe, !journal.endsClosed { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
+                // `closed` promises that names and index agree, after a power cut too: it must not reach the disk before the names.
+                if !journal.endsClosed { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
                 try journal.close(last: lastTaken)
             }
         }

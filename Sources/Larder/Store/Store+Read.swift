@@ -11,6 +11,10 @@ extension Store {
     func read<Value>(
         _ key: Key, at now: Timestamp, staleToo: Bool = false, _ body: (Volume, Row) -> Volume.Reading<Value>
     ) -> Value? {
+        if provisional.isSet, !settle(key, at: now) {
+            index.withShard(of: key) { $0.misses += 1 }
+            return nil
+        }
         // A writer may replace the file between the look-up and the opening; each time it does, it has made progress.
         for _ in 0..<3 {
             guard let row = use(key, at: now, staleToo) else { return nil }
@@ -77,22 +81,17 @@ extension Store {
         index.withShard(of: key) { $0.manifest.row(key)?.isSameValue(as: row) ?? false }
     }
 
-    /// Returns the row of a fresh entry without counting a use. While files and rows are not yet reconciled, the file must be
-    /// there.
+    /// Returns the row of a fresh entry without counting a use. While the index is provisional, the file must be there.
     func freshRow(_ key: Key, at now: Timestamp) -> Row? {
-        guard let row = index.withShard(of: key, { $0.manifest.row(key) }), row.isFresh(at: now) else { return nil }
-        if reconciliation.withLock({ $0.isDone }) { return row }
-        let isThere = try? onDisk { volume throws(CacheError) in
-            try translating("look for an entry", at: volume.path(of: row.file)) { () throws(Errno) in
-                try fileSystem.status(of: .number(row.file), in: volume.entries.file).kind == .regular
-            }
-        }
-        return isThere == true ? row : nil
+        row(key, at: now, looking: true).flatMap { $0.isFresh(at: now) ? $0 : nil }
     }
 
     /// Forgets an entry whose file is gone or proven damaged, unless a newer value has come. Returns whether it did.
+    ///
+    /// Never while a damaged index is being reconciled with the files: the row may be the mistake.
     @discardableResult
     func forget(_ row: Row, _ key: Key, as cause: CacheEvent.Kind) -> Bool {
+        if provisional.isSet, reconciliation.withLock({ !$0.isFinished && $0.isDamaged }) { return false }
         let dropped = attempting { () throws(CacheError) in try drop(row, key, as: cause) }
         guard dropped == true else { return false }
         report(CacheEvent(cause, of: key)) { statistics in
@@ -105,10 +104,9 @@ extension Store {
         try changing(shard: key.shard) { volume throws(CacheError) in
             guard isCurrent(row, key) else { return false }
             try unseal()
-            let number = try takeNumber()
-            _ = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
+            _ = commitBestEffort(.remove(key: key, number: row.file + 1), in: volume) { index in
                 index.change(key, .evictedOnDisk) { shard in
-                    shard.remove(key, number: number)
+                    shard.remove(key, below: row.file + 1)
                     if cause != .lost { shard.doom(row.file, of: key) }
                 }
             }

@@ -1,9 +1,11 @@
 import LarderFiles
 
-/// The one repair there is. After an unclean close, or without an index, it makes rows and files agree:
-/// *adopt* a file that no row mentions, *forget* a row without a file, *delete* a file that is superseded or no entry.
+/// The one repair there is. After an unclean close, or without an index, it makes entries and files agree:
+/// *adopt* a file that no line of the index mentions, *forget* an entry without a file, *delete* a file that is superseded or no entry.
 extension Store {
     private static let slice = 64
+    /// Tombstones that are kept in mind for the sake of files that cannot be read.
+    static let mostTombstones = 10_000
 
     func reconcileBehind() {
         if reconciliation.withLock({ $0.isDone }) { return }
@@ -18,6 +20,11 @@ extension Store {
         }
     }
 
+    /// Has another try at what could not be read.
+    func reconcileAgain() {
+        if provisional.isSet, reconciliation.withLock({ $0.retry() }) { reconcileBehind() }
+    }
+
     /// Returns false when everything has been looked at.
     private func reconcileSome(in volume: Volume) -> Bool {
         for _ in 0..<Self.slice {
@@ -27,10 +34,12 @@ extension Store {
                 _ = attempting { () throws(CacheError) in try wait(for: ticket) }
             case .examine(let file):
                 examine(file, in: volume)
+            case .verify(let entry):
+                verify(entry, in: volume)
             case .delete(let file, let key):
                 delete(file, of: key, in: volume)
-            case .check(let key, let file):
-                check(key, file, in: volume)
+            case .check(let entry):
+                check(entry, in: volume)
             case .finish:
                 return false
             }
@@ -39,104 +48,94 @@ extension Store {
     }
 
     private func finishReconciling() {
+        let now = clock.now
         // What was adopted came in the order of its files, the newest first; nothing is evicted before.
-        if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew() }
-        let isDone = reconciliation.withLock { reconciliation in
+        if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew(at: now) }
+        let (isDone, hasUnread) = reconciliation.withLock { reconciliation in
             reconciliation.finish()
-            return reconciliation.isDone
+            return (reconciliation.isDone, reconciliation.hasUnread)
         }
+        if !hasUnread { index.forEachShard { $0.forgetTombstones() } }
+        if isDone { provisional.set(false) }
+        _ = removeExpired(at: now)
         unlinkAnyBehind()
         unlinkTombstones()
         enforceBehind()
-        if isDone { index.forEachShard { $0.forgetGraves() } }
         info.run {
             if journal.isDirty, journal.schedule.changed() { scheduleSave() }
         }
     }
 
-    /// Looks at a file that no row mentioned when the directory was opened, or at any after damage to the index.
+    /// Looks at a file that no line of the index mentions.
     private func examine(_ file: UInt64, in volume: Volume) {
-        let footer: EntryFile.Footer?
         do {
-            footer = try self.footer(of: file, in: volume)
-        } catch .noEntry {
-            return
-        } catch {
-            return leaveResidue(CacheError(error, doing: "look at an unknown file", path: volume.path(of: file)))
-        }
-        switch footer {
-        case .valid(let row): consider(row, in: volume)
-        case .invalid, .longer: reconciliation.withLock { $0.condemnUnmentioned(file) }
-        case .newer, nil: break
-        }
-    }
-
-    private func leaveResidue(_ error: CacheError) {
-        reconciliation.withLock { $0.leaveResidue() }
-        report(error)
-    }
-
-    /// Reads a footer; nil when the name is no regular file.
-    private func footer(of number: UInt64, in volume: Volume) throws(Errno) -> EntryFile.Footer? {
-        guard let (file, size) = try fileSystem.openRegular(.number(number), in: volume.entries.file) else {
-            return nil
-        }
-        var length = min(size, 1 << 10)
-        while true {
-            var tail = [UInt8](repeating: 0, count: length)
-            if try fileSystem.read(file.file, at: size - length, into: &tail) < length { return .invalid }
-            let footer = tail.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: size) }
-            guard case .longer(let needed) = footer, needed > length,
-                needed <= LineReader.longestRecord + EntryFile.trailerLength
-            else {
-                return footer
+            switch try volume.footer(of: file) {
+            case .valid(let found): consider(found, in: volume)
+            case .invalid, .longer: reconciliation.withLock { $0.condemn(file, of: nil) }
+            case .newer, nil: break
             }
-            length = needed
+        } catch .noEntry {
+        } catch {
+            reconciliation.withLock { $0.couldNotRead(file) }
+            return report(CacheError(error, doing: "look at an unknown file", path: volume.path(of: file)))
         }
+        reconciliation.withLock { $0.examined(file) }
     }
 
     /// Adopts an entry that was found by its file, unless more is known about its key.
-    private func consider(_ row: Row, in volume: Volume) {
-        let key = row.name
-        let cleared = reconciliation.withLock { $0.cleared.number(for: row) }
+    private func consider(_ found: Row, in volume: Volume) {
+        let key = found.name
+        let cleared = reconciliation.withLock { $0.cleared.number(for: found) }
         let now = clock.now
-        raiseNumbers(to: row.change)
+        raiseNumbers(to: max(found.file, found.change))
         let isWanted = stripes[key.shard].withLock { _ in
-            let known = index.withShard(of: key) { ($0.manifest.row(key)?.file ?? 0, $0.graves[key] ?? 0) }
-            if known.0 == row.file {
-                renew(row, key, in: volume)
+            switch index.withShard(of: key, { $0.verdict(on: found, key, clearedBelow: cleared, at: now) }) {
+            case .known:
+                takeOver(found, key, in: volume)
                 return true
-            }
-            guard max(known.0, known.1) < row.file else { return false }
-            if cleared > row.file || row.isOver(at: now) {
-                // It was removed with others or has expired, and what it once replaced is dead with it.
-                _ = commitBestEffort(.remove(key: key, number: row.file), in: volume) { index in
-                    index.change(key, cleared > row.file ? .cleared : .expired) { shard in
-                        if let old = shard.remove(key, number: row.file) { shard.doom(old.file, of: key) }
+            case .dead:
+                return false
+            case .over:
+                // What it once replaced is dead with it.
+                _ = commitBestEffort(.remove(key: key, number: found.file + 1), in: volume) { index in
+                    index.change(key, cleared > found.file ? .cleared : .expired) { shard in
+                        if let old = shard.remove(key, below: found.file + 1) { shard.doom(old.file, of: key) }
                     }
                 }
                 return false
-            }
-            _ = commitBestEffort(.set(row), in: volume) { index in
-                index.change(key, .replaced) { shard in
-                    if let old = shard.manifest.publish(row, for: key) { shard.doom(old.file, of: key) }
+            case .adopt:
+                _ = commitBestEffort(.set(found), in: volume) { index in
+                    index.change(key, .replaced) { shard in
+                        if let old = shard.manifest.publish(found, for: key) { shard.doom(old.file, of: key) }
+                    }
                 }
+                report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
+                return true
             }
-            report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
-            return true
         }
-        if !isWanted { reconciliation.withLock { $0.condemn(row.file, of: key) } }
+        if !isWanted { reconciliation.withLock { $0.condemn(found.file, of: key) } }
     }
 
-    /// Takes over a life that only the file knows.
-    private func renew(_ found: Row, _ key: Key, in volume: Volume) {
-        guard let known = index.withShard(of: key, { $0.manifest.row(key) }), known.change < found.change else {
-            return
+    /// Asks the file of an entry for its life. Where the footer is damaged the payload may be whole, and the index knows enough.
+    private func verify(_ entry: Reconciliation.Entry, in volume: Volume) {
+        let (key, file) = entry
+        do {
+            if case .valid(let found)? = try volume.footer(of: file) {
+                let row = index.withShard(of: key) { $0.manifest.row(key) }
+                if let row, row.file == file, !found.isEntry(row, of: key) {
+                    // The line is of another file that had the number: an index from elsewhere, or from long ago.
+                    drop(entry, in: volume)
+                    consider(found, in: volume)
+                } else {
+                    stripes[key.shard].withLock { _ in takeOver(found, key, in: volume) }
+                }
+            }
+        } catch .noEntry {
+        } catch {
+            reconciliation.withLock { $0.couldNotVerify(entry) }
+            return report(CacheError(error, doing: "look at an entry", path: volume.path(of: file)), of: key)
         }
-        let record = Record.life(key: key, file: found.file, change: found.change, found.life)
-        _ = commitBestEffort(record, in: volume) { index in
-            index.change(key, .replaced) { $0.manifest.setLife(found.life, change: found.change, for: key) }
-        }
+        reconciliation.withLock { $0.verified(entry) }
     }
 
     private func delete(_ file: UInt64, of key: Key?, in volume: Volume) {
@@ -145,27 +144,66 @@ extension Store {
             tally.withLock { $0.orphansDeleted += 1 }
         } catch {
             // No newer file of the key may go before this one: with the index lost, it would be adopted.
-            if let key { index.withShard(of: key) { $0.doom(file, of: key) } }
-            leaveResidue(CacheError(error, doing: "delete an orphan", path: volume.path(of: file)))
+            if let key = key ?? knownKey(of: file, in: volume) {
+                index.withShard(of: key) { $0.doom(file, of: key) }
+            } else {
+                index.withShard(at: 0) { $0.doom(file) }
+            }
+            report(CacheError(error, doing: "delete an orphan", path: volume.path(of: file)))
         }
     }
 
-    /// Forgets a row whose file was not in the directory, if it still is not.
-    private func check(_ key: Key, _ file: UInt64, in volume: Volume) {
+    private func knownKey(of file: UInt64, in volume: Volume) -> Key? {
+        if case .valid(let found)? = try? volume.footer(of: file) { found.name } else { nil }
+    }
+
+    /// Forgets an entry whose file was not in the directory, if it still is not.
+    private func check(_ entry: Reconciliation.Entry, in volume: Volume) {
         do {
-            _ = try fileSystem.status(of: .number(file), in: volume.entries.file)
+            _ = try fileSystem.status(of: .number(entry.file), in: volume.entries.file)
         } catch .noEntry {
-            let isForgotten = stripes[key.shard].withLock { _ in
-                guard index.withShard(of: key, { $0.manifest.row(key)?.file }) == file, let number = try? takeNumber()
-                else { return false }
-                _ = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
-                    index.change(key, .evictedOnDisk) { _ = $0.remove(key, number: number) }
-                }
-                return true
-            }
-            if isForgotten { report(CacheEvent(.lost, of: key)) { $0.losses += 1 } }
+            drop(entry, in: volume)
         } catch {
-            leaveResidue(CacheError(error, doing: "look for an entry", path: volume.path(of: file)))
+            // It stays; the next read finds out.
+            report(CacheError(error, doing: "look for an entry", path: volume.path(of: entry.file)), of: entry.key)
+        }
+    }
+
+    private func drop(_ entry: Reconciliation.Entry, in volume: Volume) {
+        let (key, file) = entry
+        let isForgotten = stripes[key.shard].withLock { _ in
+            guard index.withShard(of: key, { $0.manifest.row(key)?.file }) == file else { return false }
+            _ = commitBestEffort(.remove(key: key, number: file + 1), in: volume) { index in
+                index.change(key, .evictedOnDisk) { _ = $0.remove(key, below: file + 1) }
+            }
+            return true
+        }
+        if isForgotten { report(CacheEvent(.lost, of: key)) { $0.losses += 1 } }
+    }
+
+    /// Bounds the tombstones that are kept in mind while files cannot be read: beyond the bound, such a file counts as obsolete. On
+    /// the chores queue.
+    func boundTombstones() {
+        guard provisional.isSet, !isReconciling, index.tombstoneCount > Self.mostTombstones else { return }
+        _ = attempting { () throws(CacheError) in
+            try onDisk { volume throws(CacheError) in
+                for file in reconciliation.withLock({ $0.unreadable }) { giveUp(file, in: volume) }
+            }
+        }
+        reconcileAgain()
+    }
+
+    private func giveUp(_ file: UInt64, in volume: Volume) {
+        do {
+            // Were it readable by now, it would be examined.
+            _ = try volume.footer(of: file)
+        } catch .noEntry, .tooManyOpenFiles {
+        } catch {
+            let record = Record.obsolete(file: file, of: nil)
+            _ = commitBestEffort(record, in: volume) { index in index.withShard(at: 0) { $0.doom(file) } }
+            reconciliation.withLock { $0.giveUp(file) }
+            let what = "read a file while \(Self.mostTombstones) entries were removed; it counts as obsolete"
+            report(CacheError(error, doing: what, path: volume.path(of: file)))
         }
     }
 }

@@ -4,17 +4,17 @@ extension Store {
     /// Removes an entry: its files first, then the record. Returns whether there was a fresh one.
     ///
     /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: a row without a
-    /// file is forgotten. When the file cannot be unlinked the value stays. After an unclean close it waits until the files
-    /// have been reconciled: an older one of the key may still lie about.
+    /// file is forgotten. When the file cannot be unlinked the value stays. Where files have not been found yet, one of them may be
+    /// an older one of the key: a tombstone among the files keeps it dead.
     func remove(_ key: Key, at now: Timestamp, for flight: Flight? = nil) throws(CacheError) -> Bool {
-        if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
         let removed: Row?
         do {
-            removed = try changing(shard: key.shard) { volume throws(CacheError) in
-                if let flight, !flights.isFlying(flight, key) { return nil }
-                // Afterwards: what begins before may still be given the value that goes.
-                defer { flights.divert(key, but: flight) }
-                return try remove(key, in: volume)
+            do {
+                removed = try removeOnce(key, at: now, for: flight)
+            } catch  where error.code == .noSpace && isReconciling {
+                // There is no room for the tombstone: when every file has been found, none is needed.
+                awaitReconciliation()
+                removed = try removeOnce(key, at: now, for: flight)
             }
         } catch {
             report(error, of: key)
@@ -25,32 +25,38 @@ extension Store {
         return removed.isFresh(at: now)
     }
 
+    private func removeOnce(_ key: Key, at now: Timestamp, for flight: Flight?) throws(CacheError) -> Row? {
+        try changing(shard: key.shard) { volume throws(CacheError) in
+            if let flight, !flights.isFlying(flight, key) { return nil }
+            // Afterwards: what begins before may still be given the value that goes.
+            defer { flights.divert(key, but: flight) }
+            if !provisional.isSet { return try remove(key, in: volume) }
+            let isBelieved = settle(key, at: now, looking: true, in: volume, holdsStripe: true)
+            let row = try remove(key, in: volume)
+            return isBelieved ? row : nil
+        }
+    }
+
+    /// Returns the row that went.
     private func remove(_ key: Key, in volume: Volume) throws(CacheError) -> Row? {
-        let isReconciled = reconciliation.withLock { $0.isDone }
+        let mayBeUnfound = provisional.isSet && reconciliation.withLock { !$0.isFinished || $0.hasUnread }
         let (row, waiting) = index.withShard(of: key) { shard in
             (shard.manifest.row(key), shard.doomed.filter { $0.hash == key.hash })
         }
-        if row == nil, waiting.isEmpty, isReconciled { return nil }
+        if row == nil, waiting.isEmpty, !mayBeUnfound { return nil }
         try unseal()
+        let tombstone = mayBeUnfound ? try placeTombstone(of: key, in: volume) : nil
         for file in waiting.map(\.file) + (row.map { [$0.file] } ?? []) {
             try translating("remove an entry", at: volume.path(of: file)) { () throws(Errno) in
                 try volume.unlink(file)
             }
         }
-        let number = try takeNumber()
-        let record = Record.remove(key: key, number: number)
-        let publish = { (index: Index) in
+        let number = if let tombstone { tombstone } else { try takeNumber() }
+        let ticket = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
             index.change(key, .removed) { shard in
-                shard.remove(key, number: number)
+                shard.remove(key, below: number)
                 shard.doomed.removeAll { waiting.contains($0) }
             }
-        }
-        let ticket: Ticket?
-        if row == nil, !isReconciled {
-            // A file that has not been found yet may hold the key: only the record keeps it from being adopted.
-            ticket = try commit(JournalFormat.lines(record), in: volume, publish).ticket
-        } else {
-            ticket = commitBestEffort(record, in: volume, publish)
         }
         if isPowerSafe { try syncEntries(in: volume) }
         try wait(for: ticket)

@@ -10,17 +10,13 @@ extension Store {
     /// Killed between the two renamings, the next opening finds no `entries` and brings the old one back; killed after them,
     /// it finds the new one and forgets the rows. Like that of a remove, the record is only a help.
     func removeAll(progress: Progress?) throws(CacheError) {
-        let removed: (count: Int, failure: CacheError?)
-        do {
-            removed = try disk.runAlone { () throws(CacheError) in
+        let removed = try retryingReopened(nil) { () throws(CacheError) in
+            try disk.runAlone { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
                 try unseal()
                 defer { flights.divertAll() }
                 return try removeAll(in: volume)
             }
-        } catch {
-            report(error)
-            throw error
         }
         report(CacheEvent(.cleared, count: removed.count)) { $0.removals += removed.count }
         emptyTrash(progress: progress)
@@ -40,11 +36,12 @@ extension Store {
         let count = index.totals.count
         volume = fresh
         tombstones.withLock { $0 = [] }
-        var cleared = Clearings()
+        var cleared = ClearMarks()
         cleared.add(.everything, below: trashNumber)
         reconciliation.withLock { [cleared] in $0 = Reconciliation(cleared: cleared) }
+        provisional.set(false)
         let ticket = commitBestEffort(.clear(.everything, number: trashNumber), in: fresh) { index in
-            index.removeAll()
+            index.removeAll(at: clock.now)
         }
         do throws(CacheError) {
             if isPowerSafe { try syncDirectories(of: fresh) }

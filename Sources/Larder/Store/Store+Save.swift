@@ -8,6 +8,7 @@ extension Store {
             self?.chores.begin(.save) { [weak self] in
                 guard let self else { return false }
                 info.run { journal.schedule.due() }
+                boundTombstones()
                 unlinkAnyBehind()
                 _ = attempting { () throws(CacheError) in try save(always: false) }
                 return false
@@ -121,9 +122,9 @@ extension Store {
     /// Slots that are copied while the writers of a shard wait.
     private static let slice = 256
 
-    /// Calls `body` with all that a manifest tells: of each part of the index what there is at some time since the journal was begun
-    /// that goes with it. What is set, removed or cleared meanwhile stands in the journal too, and replaying it does no harm to who has
-    /// seen it. What expires does not: so graves come after the rows. Either a row was copied before it expired, or its grave after.
+    /// Calls `body` with each record of a manifest. The copy is fuzzy: concurrent changes are also in the journal that was begun
+    /// before, and replay is idempotent. Expirations are not journaled, so a shard's tombstones and obsolete files are copied after its
+    /// entries.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Void) throws(Errno) {
         for (scope, number) in reconciliation.withLock({ $0.cleared.numbers }) {
             try body(.clear(scope, number: number))
@@ -135,8 +136,11 @@ extension Store {
                 for row in rows { try body(.set(row)) }
                 start += Self.slice
             }
-            let graves = frozen.run { index.withShard(at: shard) { $0.graves } }
-            for (key, number) in graves { try body(.remove(key: key, number: number)) }
+            let (tombstones, obsolete) = frozen.run {
+                index.withShard(at: shard) { ($0.tombstones, $0.doomed) }
+            }
+            for (key, number) in tombstones { try body(.remove(key: key, number: number)) }
+            for file in obsolete { try body(.obsolete(file: file.file, of: nil)) }
         }
     }
 

@@ -77,7 +77,7 @@ extension Store {
         in volume: Volume
     ) throws(CacheError) -> Outcome {
         try stripes[key.shard].withLock { _ throws(CacheError) in
-            guard holds(condition, row, key) else { return .refused }
+            guard holds(condition, row, key, in: volume) else { return .refused }
             let isNew = try store(content, row, key, promotion, in: volume)
             if case .ifFlying(let flight) = condition {
                 flights.divert(key, but: flight)
@@ -88,10 +88,12 @@ extension Store {
         }
     }
 
-    private func holds(_ condition: Condition, _ row: Row, _ key: Key) -> Bool {
+    private func holds(_ condition: Condition, _ row: Row, _ key: Key, in volume: Volume) -> Bool {
         switch condition {
         case .none: true
-        case .ifNotFresh: index.withShard(of: key) { $0.manifest.row(key) }?.isFresh(at: row.stored) != true
+        case .ifNotFresh:
+            !((!provisional.isSet || settle(key, at: row.stored, looking: true, in: volume, holdsStripe: true))
+                && index.withShard(of: key) { $0.manifest.row(key) }?.isFresh(at: row.stored) == true)
         case .ifFlying(let flight): flights.isFlying(flight, key)
         }
     }
@@ -222,14 +224,13 @@ extension Store {
         } catch let failure {
             error = failure
         }
-        let number = try takeNumber()
         info.run {
             journal.abandon()
-            let lines =
-                old.map { JournalFormat.lines(.remove(key: key, number: number), .set($0)) }
-                ?? JournalFormat.lines(.remove(key: key, number: number))
+            // Not a remove: it would outlive the old value's record, and take that away as well.
+            let obsolete = Record.obsolete(file: row.file, of: key)
+            let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
             do {
-                try journal.append(lines, last: lastTaken)
+                try journal.append(lines, count: old == nil ? 1 : 2, last: lastTaken)
                 if let sync = journal.sync { try sync.sync(through: sync.note()) }
             } catch {
                 journal.demandSave()

@@ -3,8 +3,10 @@ import LarderFiles
 extension Store {
     private static let slice = 256
 
-    /// Drops every entry that has expired, at a cost that follows their number; the files go behind. Returns the number.
+    /// Drops every entry that has expired, at a cost that follows their number; the files are unlinked in the background. Returns the
+    /// number: none while files and index are being reconciled, as the file may tell of a longer life.
     func removeExpired(at now: Timestamp) -> Int {
+        if isReconciling { return 0 }
         var count = 0
         for shard in 0..<Index.shardCount {
             while case let victims = purge(shard, at: now), !victims.isEmpty {
@@ -42,23 +44,26 @@ extension Store {
     }
 
     private func sweep() {
-        if reopenIfReplaced() { return }
+        reconcileAgain()
+        boundTombstones()
         _ = removeExpired(at: clock.now)
-        saveUses()
+        saveUses(isClosing: false)
         unlinkAnyBehind()
         enforceBehind()
     }
 
-    /// Writes down the last uses, and the lives that slid with them, that are a minute newer than the disk knows.
-    func saveUses() {
-        for shard in 0..<Index.shardCount { saveUses(shard) }
+    /// Writes down the last uses, and the lives that slid with them, as far as they are due.
+    func saveUses(isClosing: Bool) {
+        let due = UseNotes(isSliding: settings.slidingExpiry, isClosing: isClosing)
+        for shard in 0..<Index.shardCount { saveUses(shard, due) }
     }
 
-    private func saveUses(_ shard: Int) {
-        let rows = index.withShard(at: shard) { $0.manifest.takeTouched() }
-        if rows.isEmpty { return }
-        var printer = RecordPrinter(reserving: rows.count * 128)
-        for row in rows {
+    private func saveUses(_ shard: Int, _ due: UseNotes) {
+        let uses = index.withShard(at: shard) { $0.manifest.takeUses(due) }
+        if uses.isEmpty { return }
+        var printer = RecordPrinter(reserving: uses.count * 128)
+        for use in uses {
+            let row = use.row
             let record = Record.used(
                 key: row.name, file: row.file, change: row.change, at: row.used, expires: row.life.expires)
             JournalFormat.append(record, to: &printer)
@@ -66,12 +71,15 @@ extension Store {
         do {
             _ = try onDisk { volume throws(CacheError) in
                 try unseal()
+                for use in uses where use.isSlotBehind { writeSlidSlot(of: use.row, in: volume) }
                 return try printer.withBytes { lines throws(CacheError) in
-                    try commit(lines, count: rows.count, in: volume) { _ in }
+                    try commit(lines, count: uses.count, in: volume) { _ in }
                 }
             }
         } catch {
             report(error)
+            // The manifest knows the uses all the same.
+            info.run { journal.demandSave() }
         }
     }
 }

@@ -51,7 +51,7 @@ extension Store {
     /// Never while files are being reconciled: a waiting file may be all that tells that an older one of its key is dead.
     @discardableResult
     func unlinkDoomed(in volume: Volume, shard: Int) -> Int {
-        guard reconciliation.withLock({ $0.isFinished }) else { return 0 }
+        if isReconciling { return 0 }
         let waiting = index.withShard(at: shard) { $0.doomed.prefix(Self.slice) }
         if waiting.isEmpty { return 0 }
         do {

@@ -7,8 +7,7 @@ extension Store {
 
     /// Reads every entry. What is proven damaged or gone is removed, as by a read. Changes go on meanwhile.
     func verify(progress: Progress?) throws(CacheError) -> VerificationReport {
-        if !reconciliation.withLock({ $0.isFinished }) { chores.wait() }
-        let last = lastTaken
+        awaitReconciliation()
         var report = VerificationReport()
         var done = 0
         let total = index.totals.count
@@ -19,7 +18,7 @@ extension Store {
                 if done.isMultiple(of: Self.slice) { progress?(min(done, total), total) }
             }
         }
-        report.orphans = try countOrphans(through: last)
+        report.orphans = try countOrphans()
         progress?(total, total)
         return report
     }
@@ -55,13 +54,13 @@ extension Store {
     }
 
     /// Counts the files that nothing mentions. Those of this moment's writers are waited for.
-    private func countOrphans(through last: UInt64) throws(CacheError) -> Int {
+    private func countOrphans() throws(CacheError) -> Int {
         let names = try onDisk { volume throws(CacheError) in
             try translating("list the entries", at: path) { () throws(Errno) in
                 try fileSystem.numbers(.regular, in: volume.entries.file)
             }
         }
-        var strangers = Set(names.lazy.filter { $0 <= last })
+        var strangers = Set(names.lazy.filter { $0 <= Record.lastNumber })
         // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted, if it is synced first.
         for _ in 1...2 where !strangers.isEmpty {
             disk.runAlone {}

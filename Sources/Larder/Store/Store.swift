@@ -34,6 +34,8 @@ final class Store: Sendable {
     let stripes: [Lock<Void>]
     let tally = Lock(CacheStatistics())
     let reconciliation: Lock<Reconciliation>
+    /// True while entries of the index are hints, because files and index have not been reconciled after an unclean close.
+    let provisional: Flag
     /// Held while entries are chosen and evicted, so that two that do so do not evict twice as many. Outermost: taken before
     /// `disk`.
     let evicting = Lock(())
@@ -43,7 +45,7 @@ final class Store: Sendable {
     /// Large files that are being copied in outside of `disk`.
     let copies = DispatchGroup()
     /// Open handles.
-    let handles = Lock(0)
+    let handles = Lock(Handles())
 
     /// True while the journal still says that the last session ended in order, or is not there.
     private let sealed: Flag
@@ -70,9 +72,10 @@ final class Store: Sendable {
         self.clock = clock
         self.settings = settings
         self.path = path
-        index = Index(loaded.shards, keepsOrder: !settings.limits.areNone)
+        index = Index(loaded.shards, keepsOrder: !settings.limits.areNone, at: clock.now)
         lentIndex = Lent(index)
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
+        provisional = Flag(!loaded.reconciliation.isDone)
         reconciliation = Lock(loaded.reconciliation)
         lastNumber = Lock(loaded.lastNumber)
         sealed = Flag(loaded.journals.isSealed)
@@ -80,7 +83,10 @@ final class Store: Sendable {
         volume = loaded.volume
         lentVolume = Lent(loaded.volume)
         journal = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
-        tally.withLock { $0.damagedLines = loaded.damagedLines }
+        tally.withLock {
+            $0.damagedLines = loaded.damagedLines
+            $0.adoptions = loaded.found.adopted.count
+        }
     }
 
     var isPowerSafe: Bool { settings.durability == .powerSafe }

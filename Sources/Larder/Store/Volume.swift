@@ -65,8 +65,7 @@ extension Volume {
         }
     }
 
-    /// Reads the payload of a row and verifies it against the row: three system calls. What the file is otherwise, and how long,
-    /// is asked only when that fails; or before, for nothing and for more than a mebibyte.
+    /// Reads the payload of a row and verifies it against the row. The length of the file is asked for large payloads alone.
     func payload(of row: Row) -> Reading<Data> {
         // Nothing can be read from anything; and a record may claim a tebibyte, for which there is no memory.
         if row.size == 0 || row.size > Self.large { return open(row).then { readPayload(of: row, in: $0) } }
@@ -89,10 +88,10 @@ extension Volume {
             }
         } catch {
             free(start)
-            return isForeign(row.file) ? .failed(notOurs(row.file)) : reading(error, of: row.file)
+            return reading(error, of: row.file)
         }
         free(start)
-        return isForeign(row.file) ? .failed(notOurs(row.file)) : .damaged
+        return .damaged
     }
 
     /// False when the bytes are not those that were stored.
@@ -109,13 +108,29 @@ extension Volume {
         return count == row.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum
     }
 
-    private func isForeign(_ file: UInt64) -> Bool {
-        guard let status = try? fileSystem.status(of: .number(file), in: entries.file) else { return false }
-        return status.kind != .regular
+    /// Reads a footer; nil when the name is no regular file. O(length of the record).
+    func footer(of number: UInt64) throws(Errno) -> EntryFile.Footer? {
+        guard let (file, size) = try fileSystem.openRegular(.number(number), in: entries.file) else { return nil }
+        var length = min(size, 1 << 10)
+        while true {
+            var tail = [UInt8](repeating: 0, count: length)
+            if try fileSystem.read(file.file, at: size - length, into: &tail) < length { return .invalid }
+            let footer = tail.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: size) }
+            guard case .longer(let needed) = footer, needed > length,
+                needed <= LineReader.longestRecord + EntryFile.trailerLength
+            else {
+                return footer
+            }
+            length = needed
+        }
     }
 
     private func reading<Value>(_ error: Errno, of file: UInt64) -> Reading<Value> {
-        error == .noEntry ? .gone : .failed(CacheError(error, doing: "read an entry", path: path(of: file)))
+        switch error {
+        case .noEntry: .gone
+        case .notRegular: .failed(notOurs(file))
+        default: .failed(CacheError(error, doing: "read an entry", path: path(of: file)))
+        }
     }
 
     func notOurs(_ file: UInt64) -> CacheError {
@@ -124,18 +139,18 @@ extension Volume {
             path: path(of: file))
     }
 
-    /// Unlinks an entry file; one that is not there is no error.
+    /// Unlinks an entry file. One that is not there is no error; what has the name and is no regular file is left alone.
     func unlink(_ file: UInt64) throws(Errno) {
         do {
-            try fileSystem.remove(.number(file), in: entries.file, directory: false)
+            if try fileSystem.status(of: .number(file), in: entries.file).kind == .regular {
+                try fileSystem.remove(.number(file), in: entries.file, directory: false)
+            }
         } catch .noEntry {}
     }
 
-    /// True when the directory's path still leads to this directory, and its entries are where they belong.
-    var isInPlace: Bool {
-        guard let found = try? fileSystem.openDirectory(path: path, creation: .never),
-            let status = try? fileSystem.status(of: found), status.identity == identity,
-            let inside = try? fileSystem.status(of: DirectoryLayout.entries.name, in: found),
+    /// True when the directory still has its entries where they belong, under whatever path it is found by now.
+    var isWhole: Bool {
+        guard let inside = try? fileSystem.status(of: DirectoryLayout.entries.name, in: root.file),
             let open = try? fileSystem.status(of: entries.file)
         else { return false }
         return inside.identity == open.identity

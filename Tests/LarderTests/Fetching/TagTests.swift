@@ -266,16 +266,16 @@ struct TagTests {
     @Test("a tombstone of a tag says what it was written for, or nothing")
     func tombstone() {
         let scope = ClearScope.tag(Key("red", in: Namespace("users")))
-        let bytes = EntryFile.tombstone(of: scope, number: 17)
+        let bytes = EntryFile.tombstone(of: .scope(scope), number: 17)
         func read(_ bytes: [UInt8], number: UInt64 = 17) -> EntryFile.Tombstone {
             bytes.withBytes { EntryFile.tombstone(number, $0) }
         }
-        #expect(read(bytes) == .valid(scope))
+        #expect(read(bytes) == .valid(.scope(scope)))
         #expect(read(bytes, number: 18) == .invalid)
         for position in bytes.indices where !(bytes.count - 64..<bytes.count - 32).contains(position) {
             var flipped = bytes
             flipped[position] ^= 1
-            #expect(read(flipped) != .valid(scope), "byte \(position)")
+            #expect(read(flipped) != .valid(.scope(scope)), "byte \(position)")
             #expect(read(Array(bytes.prefix(position))) == .invalid)
         }
         // An empty list is damage, and what this version does not know is no clear of everything.
@@ -294,7 +294,7 @@ struct TagTests {
     func model(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var manifest = Manifest()
-        manifest.keepOrder(counting: UseCounter())
+        manifest.keepOrder(counting: UseCounter(), at: Timestamp(milliseconds: 0))
         var model: [Key: (file: UInt64, tags: [Key])] = [:]
         var dead: Set<UInt64> = []
         var taken: Set<UInt64> = []

@@ -226,18 +226,18 @@ struct NamespaceTests {
 
     @Test("a tombstone says what it was written for, or nothing")
     func forged() throws {
-        let bytes = EntryFile.tombstone(of: .namespace(Namespace("users")), number: 17)
+        let bytes = EntryFile.tombstone(of: .scope(.namespace(Namespace("users"))), number: 17)
         func read(_ bytes: [UInt8], number: UInt64 = 17) -> EntryFile.Tombstone {
             bytes.withBytes { EntryFile.tombstone(number, $0) }
         }
-        #expect(read(bytes) == .valid(.namespace(Namespace("users"))))
+        #expect(read(bytes) == .valid(.scope(.namespace(Namespace("users")))))
         #expect(read(bytes, number: 18) == .invalid && read([]) == .invalid)
         #expect(read(Array("payload".utf8) + bytes) == .invalid)
         #expect(read(bytes.dropLast(2) + Array("2\n".utf8)) == .newer)
         for position in bytes.indices where !(bytes.count - 64..<bytes.count - 32).contains(position) {
             var flipped = bytes
             flipped[position] ^= 1
-            #expect(read(flipped) != .valid(.namespace(Namespace("users"))), "byte \(position)")
+            #expect(read(flipped) != .valid(.scope(.namespace(Namespace("users")))), "byte \(position)")
             #expect(read(Array(bytes.prefix(position))) == .invalid)
         }
         let line = #"{"o":"clear","ns":"","n":17"#
@@ -252,7 +252,8 @@ struct NamespaceTests {
         var image = world.files.image
         image.add(bytes, at: "/cache/entries/0000000000000011")
         image.add(
-            EntryFile.tombstone(of: .namespace(Namespace("users")), number: 18), at: "/cache/entries/4000000000000011")
+            EntryFile.tombstone(of: .scope(.namespace(Namespace("users"))), number: 18),
+            at: "/cache/entries/4000000000000011")
         world.restart(with: image)
         let reopened = try world.open()
         try reopened.flush()
@@ -420,7 +421,7 @@ struct NamespaceTests {
     func manifest(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var manifest = Manifest()
-        manifest.keepOrder(counting: UseCounter())
+        manifest.keepOrder(counting: UseCounter(), at: Timestamp(milliseconds: 0))
         var model: [Key: UInt64] = [:]
         var taken: Set<UInt64> = []
         var dead: Set<UInt64> = []

@@ -72,19 +72,13 @@ struct OldOrNewTests {
         var cache = try world.open()
         try cache.setString("old", forKey: "k")
         try cache.setString("new", forKey: "k")
-        world.restart()
-        // The replaced file is still there, and the disk will not give it up.
-        let lists = Lock(0)
-        world.files.inject { _, operation in
-            if case .list = operation { lists.withLock { $0 += 1 } }
-            // The directory and its entries have been listed: what is opened now is opened by the reconciling.
-            if case .open = operation, lists.withLock({ $0 }) >= 2 { return .fail(.io) }
-            return nil
-        }
+        world.remove(try world.journal)
+        // The replaced file is still there, and the disk cannot read it.
+        world.failRead(2)
         cache = try world.open()
         cache.settle()
         world.files.inject(nil)
-        #expect(cache.statistics.failures == 1 && !cache.store.reconciliation.withLock { $0.isDone })
+        #expect(cache.statistics.failures == 1 && cache.store.reconciliation.withLock { $0.unreadable == [1] })
         try cache.removeValue(forKey: "k")
         for number in 0..<20 { try cache.setString("v", forKey: "\(number)") }
         try cache.flush()

@@ -18,7 +18,7 @@ enum ClearScope: Hashable, Sendable {
 }
 
 /// Parts of the cache that were cleared, each with a number: entries in it whose files have lower numbers are none any more.
-struct Clearings: Sendable {
+struct ClearMarks: Sendable {
     private(set) var numbers: [ClearScope: UInt64] = [:]
 
     var isEmpty: Bool { numbers.isEmpty }

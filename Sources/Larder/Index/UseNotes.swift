@@ -1,0 +1,67 @@
+import LarderFiles
+
+/// Decides which uses are written down, so that the order of use and the lives that slid outlive the process.
+struct UseNotes {
+    let isSliding: Bool
+    /// The session ends: a life that slid is written down in full, however little it slid.
+    let isClosing: Bool
+
+    /// Without sliding lives, uses this much newer than the disk knows are written down. Milliseconds.
+    static let tolerance: Int64 = 60_000
+
+    /// An entry whose last use is to be written down.
+    struct Use {
+        let row: Row
+        /// Whether the life slot of the file is to follow: it may be a tenth of the TTL behind.
+        let isSlotBehind: Bool
+    }
+
+    enum Decision {
+        case write(Use)
+        /// Not yet.
+        case keep
+        /// The disk knows it.
+        case drop
+    }
+
+    /// `saved` is the use that the disk knows.
+    func decision(on row: Row, saved: Timestamp) -> Decision {
+        let newer = row.used.millisecondsSince(saved)
+        if newer <= 0 { return .drop }
+        let slides = isSliding && row.life.ttl != Life.unlimited && !row.life.isForever
+        let isSlotBehind = slides && tenth(row.used, of: row) != tenth(saved, of: row)
+        let isDue = newer >= Self.tolerance || isSlotBehind || (isClosing && slides)
+        return isDue ? .write(Use(row: row, isSlotBehind: isSlotBehind)) : .keep
+    }
+
+    /// The tenth of a TTL that a time falls into, counted from when the value was stored. A life slot is written when a use falls into
+    /// another one than the use before, so nobody has to remember what the slot says.
+    private func tenth(_ time: Timestamp, of row: Row) -> Int64 {
+        time.millisecondsSince(row.stored) / max(1, row.life.ttl / 10)
+    }
+}
+
+/// A set of slots that remembers what was put in; a bit for each slot.
+struct SlotNotes: Sendable {
+    private var bits: [UInt64] = []
+    private var slots: [UInt32] = []
+
+    /// O(1) amortised.
+    mutating func insert(_ slot: Int) {
+        while bits.count <= slot / 64 { bits.append(0) }
+        let bit: UInt64 = 1 << UInt64(slot % 64)
+        if bits[slot / 64] & bit != 0 { return }
+        bits[slot / 64] |= bit
+        slots.append(UInt32(slot))
+    }
+
+    /// Empties the set. O(its size).
+    mutating func takeAll() -> [Int] {
+        let all = slots.map(Int.init)
+        for slot in all { bits[slot / 64] = 0 }
+        slots = []
+        return all
+    }
+
+    var count: Int { slots.count }
+}

@@ -1,0 +1,135 @@
+import LarderFiles
+
+/// The first look at a directory whose index cannot be trusted, before anybody is given an answer.
+///
+/// It sorts the names of the directory by what the index says of them, and reads the newest suspects: after a kill that is all of them,
+/// and mostly none; after the loss of the index the rest is left to the reconciling.
+struct Recovery {
+    /// Suspects that are read before the first answer; they take some 5 us each.
+    static let mostAtOnce = 1_000
+    /// A number that nothing proves counts when it is this much above the proven ones at most: a stray file with a name like
+    /// `0020000000000000` must not use all numbers up.
+    static let plausible: UInt64 = 1 << 20
+    /// Threads take numbers and write lines in no order: a suspect this far below the last line is no change of the session that was
+    /// killed.
+    static let concurrency: UInt64 = 1 << 10
+
+    private(set) var shards: [Shard]
+    /// The highest number that a line or a footer proves, and what is plausible above it.
+    private(set) var lastNumber: UInt64
+    /// The numbers of the valid tombstones.
+    let tombstones: Set<UInt64>
+    /// Keys of entries that no line mentions.
+    private(set) var adopted: [Key] = []
+    private(set) var failures: [CacheError] = []
+
+    private let cleared: ClearMarks
+    private let files: [UInt64]
+    private var torn: [UInt64] = []
+    private var findings = Reconciliation.Findings()
+
+    init(_ replay: borrowing IndexReplay, names: [UInt64], _ found: Opener.Tombstones) {
+        shards = replay.shards
+        lastNumber = replay.lastNumber
+        cleared = replay.cleared
+        tombstones = Set(found.valid.map(\.number))
+        files = names.filter { $0 > 0 && $0 <= Record.lastNumber }
+        findings.isDamaged = replay.journals.isDamaged
+        if !findings.isDamaged, lastNumber > Self.concurrency { findings.floor = lastNumber - Self.concurrency }
+        findings.unrecorded = found.valid.compactMap { number, removal in
+            if case .scope(let scope) = removal { (number, scope) } else { nil }
+        }
+        findings.unreadTombstones = found.unread
+        findings.dead = (names.filter(DirectoryLayout.isStaged) + found.torn).map { ($0, nil) }
+        sortFiles(obsolete: replay.obsolete)
+    }
+
+    private mutating func sortFiles(obsolete: [UInt64]) {
+        var live: Set<UInt64> = []
+        var dead = Set(obsolete)
+        for position in shards.indices {
+            for row in shards[position].manifest.rows where row.file != 0 { live.insert(row.file) }
+            dead.formUnion(shards[position].superseded)
+            shards[position].forgetSuperseded()
+        }
+        for file in files where !live.contains(file) {
+            if dead.contains(file) { findings.dead.append((file, nil)) } else { findings.suspects.append(file) }
+        }
+        findings.suspects.sort()
+    }
+
+    /// Reads the newest suspects, and returns what is left to do.
+    mutating func look(in volume: Volume, at now: Timestamp) throws(CacheError) -> Reconciliation {
+        var read = 0
+        // On until a valid one is found, or the index is known to reach further: what is left must be below the next number.
+        while let file = findings.suspects.last, file > lastNumber || (read < Self.mostAtOnce && file > findings.floor)
+        {
+            findings.suspects.removeLast()
+            read += 1
+            try look(at: file, in: volume, now)
+        }
+        let limit = lastNumber.addingReportingOverflow(Self.plausible).partialValue
+        findings.unreadable.removeAll { $0 > limit }
+        findings.unreadTombstones.removeAll { $0 > limit }
+        let unproven = findings.unreadable + findings.unreadTombstones + torn.filter { $0 <= limit }
+        lastNumber = max(lastNumber, unproven.max() ?? 0)
+        sortRows(at: now)
+        return Reconciliation(findings, cleared: cleared)
+    }
+
+    private mutating func look(at file: UInt64, in volume: Volume, _ now: Timestamp) throws(CacheError) {
+        let footer: EntryFile.Footer?
+        do {
+            footer = try volume.footer(of: file)
+        } catch .noEntry {
+            return
+        } catch {
+            let failure = CacheError(error, doing: "look at an unknown file", path: volume.path(of: file))
+            // The next opening may have a descriptor.
+            if error == .tooManyOpenFiles { throw failure }
+            findings.unreadable.append(file)
+            return failures.append(failure)
+        }
+        switch footer {
+        case .valid(let found):
+            lastNumber = max(lastNumber, found.file, found.change)
+            judge(found, at: now)
+        case .invalid, .longer:
+            torn.append(file)
+            findings.dead.append((file, nil))
+        case .newer, nil: break
+        }
+    }
+
+    private mutating func judge(_ found: Row, at now: Timestamp) {
+        let key = found.name
+        let position = key.shard
+        switch shards[position].verdict(on: found, key, clearedBelow: cleared.number(for: found), at: now) {
+        case .known:
+            return
+        case .dead:
+            findings.dead.append((found.file, key))
+        case .over:
+            findings.dead.append((found.file, key))
+            if let old = shards[position].remove(key, below: found.file + 1) { findings.dead.append((old.file, key)) }
+        case .adopt:
+            adopted.append(key)
+            if let old = shards[position].manifest.publish(found, for: key) { findings.dead.append((old.file, key)) }
+        }
+    }
+
+    /// Notes the entries whose file is missing, and those whose file has to be asked for their life.
+    private mutating func sortRows(at now: Timestamp) {
+        let present = Set(files)
+        for shard in shards {
+            for row in shard.manifest.rows where row.file != 0 {
+                let entry = (key: row.name, file: row.file)
+                if !present.contains(row.file) {
+                    findings.missing.append(entry)
+                } else if findings.isDamaged || row.isOver(at: now) {
+                    findings.unverified.append(entry)
+                }
+            }
+        }
+    }
+}
