@@ -9,19 +9,27 @@ package struct PosixFileSystem: FileSystem {
         do {
             return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
         } catch .noEntry where creation != .never {
-            try makeDirectories(path: path, durably: creation == .durable)
-            return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
+            let failure = try makeDirectories(path: path, durably: creation == .durable)
+            do {
+                return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
+            } catch .noEntry {
+                // What kept it from being made says more than that it is not there.
+                throw failure ?? .noEntry
+            }
         }
     }
 
-    private func makeDirectories(path: String, durably: Bool) throws(Errno) {
+    /// Returns the last error of making a directory. One that cannot be made may be there all the same (EEXIST; EROFS or EACCES above a
+    /// mount point).
+    private func makeDirectories(path: String, durably: Bool) throws(Errno) -> Errno? {
+        var failure: Errno?
         var parent = path.hasPrefix("/") ? "/" : "."
         for component in path.split(separator: "/") {
             let directory = parent + "/" + component
             do {
                 try Platform.makeDirectory(directory, in: Platform.workingDirectory)
             } catch {
-                // One that cannot be made may be there all the same (EEXIST, EROFS or EACCES above a mount point): opening tells.
+                if error != .exists, error != .noEntry { failure = error }
                 parent = directory
                 continue
             }
@@ -31,6 +39,7 @@ package struct PosixFileSystem: FileSystem {
             }
             parent = directory
         }
+        return failure
     }
 
     package func open(

@@ -176,6 +176,9 @@ struct FileSystemTests {
         #expect(try files.openRegular(.text("link"), in: root) == nil)
         try #require(mkfifo(home.appending("fifo").path, 0o600) == 0)
         #expect(try files.openRegular(.text("fifo"), in: root) == nil)
+        for use in [OpenUse.reading, .updating] {
+            #expect(errno { try files.open(.text("fifo"), in: root, for: use) } == .notRegular, "not even opened")
+        }
         #expect(try files.status(of: .text("link"), in: root).kind == .other)
         #expect(try files.openRegular(.text("no such"), in: root, orNil: .noEntry) == nil)
     }

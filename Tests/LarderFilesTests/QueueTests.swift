@@ -36,7 +36,11 @@ struct QueueTests {
                 if step % 3 == 0 {
                     queue.runAlone {
                         if inside.withLock({ $0 }) != 0 { wrong.withLock { $0 += 1 } }
-                        shared.value += 1
+                        let next = shared.value + 1
+                        // Whoever runs beside a barrier may see this.
+                        shared.value = -1
+                        if inside.withLock({ $0 }) != 0 { wrong.withLock { $0 += 1 } }
+                        shared.value = next
                     }
                 } else {
                     queue.run {

@@ -1,3 +1,4 @@
+import Foundation
 package import LarderFiles
 
 /// A file system in memory whose calls can fail, tear, stop for ever, or lose what was not synced.
@@ -27,12 +28,23 @@ package final class MemoryFileSystem: Sendable {
         var capacity = Int.max
         /// The killed write has left its part.
         var hasTorn = false
+        /// Directories that are known to have a name.
+        var linked: Set<UInt64> = []
+        /// Files that the disk cannot read.
+        var unreadable: Set<UInt64> = []
+        /// Descriptors that may be open at a time, and that were.
+        var mostOpen = Int.max
+        var peakOpen = 0
     }
 
     private static let devices = Lock(UInt64(1) << 40)
 
     private let state: Lock<State>
     private let device: UInt64
+    /// Taken by a reader while other threads' reads are held.
+    private let turnstile = DispatchSemaphore(value: 1)
+    private let isHolding = Flag()
+    private let holder = Lock<ObjectIdentifier?>(nil)
 
     package init(_ image: MemoryImage = MemoryImage()) {
         device = Self.devices.withLock { device in
@@ -56,6 +68,43 @@ package final class MemoryFileSystem: Sendable {
 
     /// Open descriptors: none may be left when a cache has gone.
     package var openCount: Int { state.withLock { $0.open.count } }
+
+    /// The most descriptors that were open at a time.
+    package var peakOpenCount: Int { state.withLock { $0.peakOpen } }
+
+    /// From now on opening fails with EMFILE when so many descriptors are open.
+    package func limitDescriptors(to most: Int) {
+        state.withLock { state in
+            state.mostOpen = most
+            state.peakOpen = state.open.count
+        }
+    }
+
+    /// From now on reading a file fails with EIO, or works again.
+    package func setUnreadable(_ isUnreadable: Bool, at path: String) {
+        state.withLock { state in
+            guard let node = state.image.node(at: path) else { return }
+            if isUnreadable { state.unreadable.insert(node) } else { state.unreadable.remove(node) }
+        }
+    }
+
+    /// Runs `body` while reads of other threads wait: what is done in the background gets no further than its next read.
+    package func holdingOtherReaders<Result>(_ body: () throws -> Result) rethrows -> Result {
+        turnstile.wait()
+        holder.withLock { $0 = ObjectIdentifier(Thread.current) }
+        isHolding.set()
+        defer {
+            isHolding.set(false)
+            turnstile.signal()
+        }
+        return try body()
+    }
+
+    private func awaitTurn() {
+        guard isHolding.isSet, holder.withLock({ $0 }) != ObjectIdentifier(Thread.current) else { return }
+        turnstile.wait()
+        turnstile.signal()
+    }
 
     /// From now on asks `fault` before each call; calls are counted from 1 again.
     package func inject(_ fault: (@Sendable (_ call: Int, Operation) -> Fault?)?) {
@@ -109,6 +158,10 @@ package final class MemoryFileSystem: Sendable {
 
 extension MemoryFileSystem.State {
     mutating func change(_ change: MemoryImage.Change) {
+        switch change {
+        case .write, .truncate, .link: break
+        case .unlink, .rename: linked = []
+        }
         image.apply(change)
         unsynced.append(change)
     }
@@ -129,9 +182,11 @@ extension MemoryFileSystem.State {
         return node
     }
 
-    mutating func descriptor(_ node: UInt64) -> Int32 {
+    mutating func descriptor(_ node: UInt64) throws(Errno) -> Int32 {
+        if open.count >= mostOpen { throw .tooManyOpenFiles }
         defer { nextDescriptor += 1 }
         open[nextDescriptor] = node
+        peakOpen = max(peakOpen, open.count)
         return nextDescriptor
     }
 
@@ -144,8 +199,11 @@ extension MemoryFileSystem.State {
         return nextNode
     }
 
-    private func isLinked(_ directory: UInt64) -> Bool {
-        directory == MemoryImage.root || image.nodes.values.contains { $0.children.values.contains(directory) }
+    private mutating func isLinked(_ directory: UInt64) -> Bool {
+        if directory == MemoryImage.root || linked.contains(directory) { return true }
+        let isLinked = image.nodes.values.contains { $0.children.values.contains(directory) }
+        if isLinked { linked.insert(directory) }
+        return isLinked
     }
 }
 
@@ -165,7 +223,7 @@ extension MemoryFileSystem: FileSystem {
                 }
             }
             guard state.image.nodes[node]?.isDirectory == true else { throw .notDirectory }
-            return state.descriptor(node)
+            return try state.descriptor(node)
         }
         return FileDescriptor(raw: raw, of: self)
     }
@@ -173,7 +231,7 @@ extension MemoryFileSystem: FileSystem {
     package func openFile(path: String) throws(Errno) -> FileDescriptor {
         let raw = try call(.open) { state throws(Errno) in
             guard let node = state.image.node(at: path) else { throw .noEntry }
-            return state.descriptor(node)
+            return try state.descriptor(node)
         }
         return FileDescriptor(raw: raw, of: self)
     }
@@ -201,7 +259,8 @@ extension MemoryFileSystem: FileSystem {
             switch use {
             case .creating:
                 try call(.create) { state throws(Errno) in
-                    state.descriptor(try state.make(name, in: try state.node(directory), isDirectory: false))
+                    if state.open.count >= state.mostOpen { throw .tooManyOpenFiles }
+                    return try state.descriptor(try state.make(name, in: try state.node(directory), isDirectory: false))
                 }
             case .reading, .updating, .directory:
                 try call(.open) { state throws(Errno) in
@@ -212,7 +271,7 @@ extension MemoryFileSystem: FileSystem {
                     } else if isDirectory {
                         throw .notRegular
                     }
-                    return state.descriptor(node)
+                    return try state.descriptor(node)
                 }
             }
         return FileDescriptor(raw: raw, of: self)
@@ -242,8 +301,11 @@ extension MemoryFileSystem: FileSystem {
     package func read(
         _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Int {
-        try call(.read) { state throws(Errno) in
-            let content = state.image.nodes[try state.node(file)]?.content ?? []
+        awaitTurn()
+        return try call(.read) { state throws(Errno) in
+            let node = try state.node(file)
+            if state.unreadable.contains(node) { throw .io }
+            let content = state.image.nodes[node]?.content ?? []
             let part = content.dropFirst(offset).prefix(buffer.count)
             buffer.copyBytes(from: part)
             return part.count

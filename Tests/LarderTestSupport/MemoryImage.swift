@@ -97,6 +97,14 @@ package struct MemoryImage: Sendable {
         nodes[node]?.content = content
     }
 
+    /// Makes a directory in one that is there.
+    package mutating func addDirectory(at path: String) {
+        let parts = path.split(separator: "/")
+        guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }
+        let node = (nodes.keys.max() ?? Self.root) + 1
+        apply(.link(directory: parent, name: String(name), node: node, isDirectory: true))
+    }
+
     /// Copies a file.
     package mutating func copy(_ path: String, to target: String) {
         add(content(at: path) ?? [], at: target)

@@ -1,15 +1,16 @@
 import Foundation
-import Larder
 import LarderTestSupport
 import Testing
+
+@testable import Larder
 
 #if canImport(CryptoKit)
     import CryptoKit
 #endif
 
 /// Every Swift snippet of README and articles stands here too, where it is compiled and run.
-// One after the other: some use the same names in the user's caches directory.
-@Suite("The documentation is true", .serialized)
+// One after the other: there is one shared cache.
+@Suite("The documentation is true", .serialized, .ownCaches)
 struct DocumentationTests {
     private struct User: Codable, Equatable {
         var id = "42"
@@ -42,6 +43,20 @@ struct DocumentationTests {
         var status: Int
         var body: Data
         var etag: String
+    }
+
+    @Test("the shared cache is one, opened again once closed")
+    func sharedCache() throws {
+        let cache = try DiskCache.shared
+        #expect(try cache === DiskCache.shared)
+        #expect(cache.directory.lastPathComponent == "Larder")
+        let key = "test \(UUID().uuidString)"
+        try cache.setString("v", forKey: key)
+        try cache.close()
+        let again = try DiskCache.shared
+        #expect(again !== cache && again.string(forKey: key) == "v")
+        try again.removeValue(forKey: key)
+        try again.close()
     }
 
     @Test("the first lines of the README do what they say, in two tiers")

@@ -152,3 +152,22 @@ func code<Result>(_ body: () async throws -> Result) async -> CacheError.Code? {
 extension Key: ExpressibleByStringLiteral {
     public init(stringLiteral text: String) { self.init(text) }
 }
+
+/// Gives each test a caches directory of its own, instead of that of whoever runs it.
+struct OwnCaches: TestTrait, SuiteTrait, TestScoping {
+    var isRecursive: Bool { true }
+
+    @concurrent
+    func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+    ) async throws {
+        guard testCase != nil else { return try await function() }
+        let home = try TemporaryDirectory()
+        try await CachesDirectory.$root.withValue(home.url) { try await function() }
+        _ = home
+    }
+}
+
+extension Trait where Self == OwnCaches {
+    static var ownCaches: Self { OwnCaches() }
+}

@@ -2,6 +2,9 @@ import Foundation
 
 /// Where the platform wants caches to be.
 enum CachesDirectory {
+    /// Takes the place of the platform's, for the tests of one task.
+    @TaskLocal static var root: URL?
+
     /// Returns the URL of one name in it.
     static func url(for name: String) throws(CacheError) -> URL {
         guard !name.isEmpty, name != ".", name != "..",
@@ -10,7 +13,8 @@ enum CachesDirectory {
             throw CacheError(
                 code: .invalidName, message: "A cache's name is one path component; \"\(name)\" is none.", path: name)
         }
-        guard let caches = FileManager.default.urls(for: .cachesDirectory, in: .userDomainMask).first else {
+        let platform = FileManager.default.urls(for: .cachesDirectory, in: .userDomainMask).first
+        guard let caches = root ?? platform else {
             throw CacheError(
                 code: .invalidName, message: "There is no caches directory on this system; name one.", path: name)
         }

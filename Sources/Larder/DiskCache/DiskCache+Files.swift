@@ -59,6 +59,14 @@ extension DiskCache {
         return try store.export(self.key(key), to: target, at: now)
     }
 
+    /// Finds out how long a file is that claims to be empty, as those of Linux's `/proc` do.
+    private func unknownSize(of file: SharedDescriptor) throws(Errno) -> Int {
+        var bytes = [UInt8](repeating: 0, count: Store.smallFile + 1)
+        let count = try store.fileSystem.read(file.file, at: 0, into: &bytes)
+        if count > Store.smallFile { throw .invalid }
+        return count
+    }
+
     private func openSource(_ url: URL) throws(CacheError) -> (file: SharedDescriptor, size: Int) {
         guard url.isFileURL, !url.path.utf8.contains(0) else {
             throw CacheError(code: .invalidName, message: "A value is copied from a file.", path: url.absoluteString)
@@ -66,7 +74,9 @@ extension DiskCache {
         do {
             let file = SharedDescriptor(try store.fileSystem.openFile(path: url.path))
             let status = try store.fileSystem.status(of: file.file)
-            if status.kind == .regular { return (file, status.size) }
+            if status.kind == .regular {
+                return (file, status.size > 0 ? status.size : try unknownSize(of: file))
+            }
         } catch .noEntry {
             throw CacheError(
                 code: .notFound, message: "There is no such file.", path: url.path, errno: Errno.noEntry.rawValue)

@@ -67,7 +67,8 @@ public final class DiskCache: Sendable {
         configuration = cache.configuration
         session = cache.session
         self.space = space
-        attachments = Attachments(.init(namespace: space))
+        // Shared by all handles on the namespace, so that its entries have one object in common.
+        attachments = cache.store.pool.attachments(.init(namespace: space), metadata: [:])
     }
 
     /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two entries.

@@ -10,11 +10,11 @@ struct LineReader {
 
     let fileSystem: any FileSystem
 
-    /// Calls `body` with each line, without its line feed; a line longer than `longestLine` comes in pieces, which are no
-    /// records. Returns the bytes read.
-    func forEachLine(
-        of file: borrowing FileDescriptor, _ body: (UnsafeRawBufferPointer) throws(CacheError) -> Void
-    ) throws(LineReaderError) -> Int {
+    /// Calls `body` with each line, without its line feed, until it answers false; a line longer than `longestLine` comes in pieces,
+    /// which are no records. Returns the bytes read; nil when `body` had enough.
+    func forEachLine<Failure: Error>(
+        of file: borrowing FileDescriptor, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
+    ) throws(LineReaderError<Failure>) -> Int? {
         var buffer = [UInt8](repeating: 0, count: Self.chunk)
         var filled = 0
         var offset = 0
@@ -30,32 +30,35 @@ struct LineReader {
             offset += count
             filled += count
             let isLast = count < space
-            let rest = try consume(&buffer, filled, isLast: isLast, body)
+            guard let rest = try consume(&buffer, filled, isLast: isLast, body) else { return nil }
             filled = rest
             if isLast { return offset }
         }
     }
 
-    /// Hands out the whole lines among the first `filled` bytes; moves the rest to the front and returns its length.
-    private func consume(
+    /// Hands out the whole lines among the first `filled` bytes; moves the rest to the front and returns its length. Nil when `body`
+    /// had enough.
+    private func consume<Failure: Error>(
         _ buffer: inout [UInt8], _ filled: Int, isLast: Bool,
-        _ body: (UnsafeRawBufferPointer) throws(CacheError) -> Void
-    ) throws(LineReaderError) -> Int {
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
+    ) throws(LineReaderError<Failure>) -> Int? {
         var start = 0
+        var wantsMore = true
         do {
-            try buffer.withBytes { bytes throws(CacheError) in
-                while let end = Self.lineFeed(in: bytes, start..<filled) {
-                    try body(bytes.part(start..<end))
+            try buffer.withBytes { bytes throws(Failure) in
+                while wantsMore, let end = Self.lineFeed(in: bytes, start..<filled) {
+                    wantsMore = try body(bytes.part(start..<end))
                     start = end + 1
                 }
-                if (isLast && start < filled) || filled - start >= Self.longestLine {
-                    try body(bytes.part(start..<filled))
+                if wantsMore, (isLast && start < filled) || filled - start >= Self.longestLine {
+                    wantsMore = try body(bytes.part(start..<filled))
                     start = filled
                 }
             }
         } catch {
             throw .stopped(error)
         }
+        if !wantsMore { return nil }
         buffer.replaceSubrange(0..<filled - start, with: Array(buffer[start..<filled]))
         return filled - start
     }
@@ -71,7 +74,7 @@ extension LineReader {
 }
 
 /// Why reading lines ended early: the file could not be read, or the reader's body refused.
-enum LineReaderError: Error {
+enum LineReaderError<Failure: Error>: Error {
     case reading(Errno)
-    case stopped(CacheError)
+    case stopped(Failure)
 }

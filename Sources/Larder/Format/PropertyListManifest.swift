@@ -20,41 +20,54 @@ import LarderFiles
 /// What is read are the records, each with its own check; all else is for people. `check` is the sum of the XXH64 of all records:
 /// a list whose parts have been mixed up is damaged. `removed` has the `remove` and `clear` records that reconciling still needs.
 struct PropertyListManifest {
-    /// Bytes; what is longer is read as damaged.
-    static let longest = 1 << 30
+    /// Bytes: some 80,000 entries. A longer list is read as damaged, and written as JSON instead: lists are read and written as a whole,
+    /// and take many times their length of memory meanwhile.
+    static let longest = 32 << 20
 
     private var entries: [String: Any] = [:]
     private var removed: [Any] = []
     private var header: Any = ""
     private var sum: UInt64 = 0
+    /// About what the list will take so far; bytes.
+    private var length = 0
 
     init(generation: UInt64, last: UInt64) {
         header = text(.header(version: Record.version, generation: generation, last: last))
     }
 
-    mutating func append(_ record: Record) {
+    /// Adds a record; false when there is no room for it.
+    @discardableResult
+    mutating func append(_ record: Record) -> Bool {
+        add(record)
+        return length <= Self.longest
+    }
+
+    private mutating func add(_ record: Record) {
         guard case .set(let row) = record else { return removed.append(text(record)) }
         var entry: [String: Any] = ["record": text(record), "size": row.size, "stored": row.stored.date]
         if !row.life.isForever { entry["expires"] = row.life.expires.date }
         if let metadata = row.attachments?.metadata, !metadata.isEmpty { entry["metadata"] = metadata }
+        length += row.key.utf8.count + 64
         // Swift calls two spellings of a key equal; here they are two.
         var label = row.key
         while entries[label] != nil { label += " (file \(row.file))" }
         entries[label] = entry
     }
 
-    /// Returns the bytes of the list. O(n).
-    func encoded() throws -> Data {
+    /// Returns the bytes of the list; nil when there are too many. O(n).
+    func encoded() throws -> Data? {
         let list: [String: Any] = [
             "header": header, "check": FileName.number(sum).description, "entries": entries, "removed": removed,
         ]
-        return try PropertyListSerialization.data(fromPropertyList: list, format: .binary, options: 0)
+        let data = try PropertyListSerialization.data(fromPropertyList: list, format: .binary, options: 0)
+        return data.count <= Self.longest ? data : nil
     }
 
     private mutating func text(_ record: Record) -> Any {
         var printer = RecordPrinter()
         printer.append(record)
         sum &+= printer.hashOfLast(printer.count, seed: 0)
+        length += printer.count
         // Fields of another version are kept as they are, and need not be text.
         return printer.withBytes { bytes -> Any in String(bytes: bytes, encoding: .utf8) ?? Data(bytes) }
     }
@@ -70,10 +83,21 @@ extension PropertyListManifest {
         let damagedRecords: Int
     }
 
-    /// Reads a file; nil when it is no manifest, or a part of it is missing. O(n).
+    /// Reads the bytes of a file; nil when there are too many, or fewer than there should be.
+    static func bytes(
+        of file: borrowing FileDescriptor, size: Int, in fileSystem: any FileSystem
+    ) throws(Errno) -> Data? {
+        if size > longest { return nil }
+        var bytes = [UInt8](repeating: 0, count: size)
+        return try fileSystem.read(file, at: 0, into: &bytes) == size ? Data(bytes) : nil
+    }
+
+    /// Reads a list; nil when it is no manifest, or a part of it is missing. O(n).
     static func content(of data: Data) -> Content? {
         var sum: UInt64 = 0
-        guard let list = PropertyList(data), let header = record(list["header"], &sum),
+        // An entry takes some 350 bytes and is made of a dozen objects; one that is mentioned in a byte takes 34 in memory.
+        guard let list = PropertyList(data, mostObjects: data.count / 8 + 64),
+            let header = record(list["header"], &sum),
             case .header(let version, let generation, _) = header
         else { return nil }
         if version > Record.version {

@@ -12,6 +12,8 @@ struct ExpiryQueue: Sendable {
     }
 
     private(set) var reminders: [Reminder] = []
+    /// For tests.
+    private(set) var rebuilds = 0
 
     /// O(log n); O(1) where lives end in the order in which they were given.
     mutating func insert(_ slot: Int, at time: Timestamp) {
@@ -34,6 +36,7 @@ struct ExpiryQueue: Sendable {
     /// Replaces all reminders. O(n log n).
     mutating func rebuild(_ fresh: [Reminder]) {
         reminders = fresh.sorted { $0.at < $1.at }
+        rebuilds += 1
     }
 
     /// Puts `reminder` in at the top and lets it sink.

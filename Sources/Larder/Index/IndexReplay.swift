@@ -15,6 +15,8 @@ struct IndexReplay {
     private(set) var obsolete: [UInt64] = []
     var damagedLines = 0
     var journals = LoadedJournals()
+    /// Bytes of memory that the records have asked for, nearly.
+    private(set) var claimed = 0
 
     init(at now: Timestamp) {
         self.now = now
@@ -25,6 +27,21 @@ struct IndexReplay {
 
     /// True when rows and files are known to agree: nothing is damaged and the last session ended in order.
     var isClean: Bool { journals.endsClosed && !journals.isDamaged }
+
+    /// Notes that a record asks for memory: its text, and what an entry takes besides.
+    mutating func claim(_ length: Int) {
+        claimed += length + 200
+    }
+
+    /// What there is so far: entries, and other things that are kept in mind.
+    var kept: (entries: Int, others: Int) {
+        var kept = (entries: overdue.count, others: obsolete.count + cleared.numbers.count)
+        for shard in shards {
+            kept.entries += shard.manifest.count
+            kept.others += shard.tombstones.count + shard.superseded.count
+        }
+        return kept
+    }
 
     mutating func apply(_ record: Record) {
         lastNumber = max(lastNumber, record.highestNumber)

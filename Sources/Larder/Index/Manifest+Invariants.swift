@@ -3,6 +3,8 @@ import LarderFiles
 /// For tests.
 extension Manifest {
     var reminderCount: Int { expiries.reminders.count }
+    var noteCount: Int { touched.count }
+    var rebuildCount: Int { expiries.rebuilds }
 
     /// Returns what is wrong with the value; nothing, unless there is a bug. O(n log n).
     func violations() -> [String] {

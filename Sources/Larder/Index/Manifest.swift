@@ -8,7 +8,7 @@ struct Manifest: Sendable {
     /// The use that the disk knows of, slot by slot.
     private var savedUses: [Timestamp] = []
     /// Slots whose use may be newer than the disk knows, each once.
-    private var touched = SlotNotes()
+    private(set) var touched = SlotNotes()
     private(set) var free: [UInt32] = []
     private var table = KeyTable()
     private(set) var expiries = ExpiryQueue()

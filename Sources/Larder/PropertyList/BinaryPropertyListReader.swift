@@ -17,10 +17,12 @@ struct BinaryPropertyListReader {
     private let count: Int
     /// What may still be read: objects, mentions of objects, and bytes of text. An honest list has no more of each than bytes.
     private var budget: Int
+    /// Mentions of objects that may still be read: each takes memory.
+    private var objects: Int
     /// Texts by their offsets: each is read once, however often it is mentioned.
     private var texts: [Int: PropertyList] = [:]
 
-    static func read(_ bytes: UnsafeRawBufferPointer) -> PropertyList? {
+    static func read(_ bytes: UnsafeRawBufferPointer, mostObjects: Int) -> PropertyList? {
         guard bytes.count >= headerLength + trailerLength else { return nil }
         let trailer = bytes.count - trailerLength
         guard let count = integer(bytes, at: trailer + 8, width: 8),
@@ -32,12 +34,13 @@ struct BinaryPropertyListReader {
             count <= (trailer - table) / offsetWidth
         else { return nil }
         var reader = BinaryPropertyListReader(
-            bytes: bytes, table: table, offsetWidth: offsetWidth, referenceWidth: referenceWidth, count: count)
+            bytes: bytes, table: table, offsetWidth: offsetWidth, referenceWidth: referenceWidth, count: count,
+            mostObjects: mostObjects)
         return reader.object(top, depth: 0)
     }
 
     private init(
-        bytes: UnsafeRawBufferPointer, table: Int, offsetWidth: Int, referenceWidth: Int, count: Int
+        bytes: UnsafeRawBufferPointer, table: Int, offsetWidth: Int, referenceWidth: Int, count: Int, mostObjects: Int
     ) {
         self.bytes = bytes
         self.table = table
@@ -45,6 +48,7 @@ struct BinaryPropertyListReader {
         self.referenceWidth = referenceWidth
         self.count = count
         budget = 3 * bytes.count
+        objects = mostObjects
     }
 
     /// Takes from the budget; false when it is used up.
@@ -54,7 +58,8 @@ struct BinaryPropertyListReader {
     }
 
     private mutating func object(_ number: Int, depth: Int) -> PropertyList? {
-        guard number < count, depth < PropertyList.deepest, spend(1),
+        objects -= 1
+        guard objects >= 0, number < count, depth < PropertyList.deepest, spend(1),
             let offset = Self.integer(bytes, at: table + number * offsetWidth, width: offsetWidth),
             offset >= Self.headerLength, offset < table
         else { return nil }
@@ -151,7 +156,9 @@ struct BinaryPropertyListReader {
     }
 
     private mutating func references(_ count: Int, at start: Int) -> [Int]? {
-        guard start <= table, count <= (table - start) / referenceWidth, spend(count) else { return nil }
+        guard count <= objects, start <= table, count <= (table - start) / referenceWidth, spend(count) else {
+            return nil
+        }
         var references: [Int] = []
         references.reserveCapacity(count)
         for position in 0..<count {

@@ -2,12 +2,45 @@ import Foundation
 import LarderFiles
 
 /// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.
+///
+/// Memory is bounded by what is in the directory: an index that tells of many more entries than there are files is a fake, and counts as
+/// lost.
 struct IndexReader {
     let fileSystem: any FileSystem
     let root: SharedDescriptor
+    let entries: SharedDescriptor?
     let path: String
 
-    func read(_ listing: RootListing, into replay: inout IndexReplay) throws(CacheError) {
+    /// Bytes of memory that records may ask for before anybody counts the files.
+    var freely = 256 << 20
+    /// Entries that may be missing their files, as after a power cut; and what may be kept in mind besides.
+    var missing = 1 << 16
+    /// Bytes of damage in one file, after which the rest is not read: a file with holes may claim any length.
+    private static let mostDamage = 64 << 20
+
+    private enum Refusal: Error {
+        case fake
+        case error(CacheError)
+    }
+
+    /// Returns the index that the records make, with what has been found out about the journals.
+    func read(_ listing: RootListing, at now: Timestamp) throws(CacheError) -> IndexReplay {
+        var replay = IndexReplay(at: now)
+        do {
+            try read(listing, into: &replay)
+        } catch {
+            if case .error(let error) = error { throw error }
+            replay = IndexReplay(at: now)
+            replay.damagedLines = 1
+            replay.journals.generations = listing.journals
+            replay.journals.manifests = listing.manifests
+            replay.journals.isBroken = true
+            replay.journals.isDamaged = true
+        }
+        return replay
+    }
+
+    private func read(_ listing: RootListing, into replay: inout IndexReplay) throws(Refusal) {
         let manifest = try readManifests(listing, into: &replay)
         var journals = listing.journals
         replay.journals.generations = journals
@@ -38,7 +71,7 @@ struct IndexReader {
     /// Reads the manifest. Where there are two, the format has been changed: the higher generation wins.
     private func readManifests(
         _ listing: RootListing, into replay: inout IndexReplay
-    ) throws(CacheError) -> Manifest {
+    ) throws(Refusal) -> Manifest {
         replay.journals.manifests = listing.manifests
         guard listing.manifests.contains(.propertyList) else {
             return listing.manifests.isEmpty ? .absent : try readManifest(into: &replay)
@@ -61,22 +94,19 @@ struct IndexReader {
     }
 
     /// Nil when it is damaged.
-    private func readPropertyList() throws(CacheError) -> PropertyListManifest.Content? {
+    private func readPropertyList() throws(Refusal) -> PropertyListManifest.Content? {
         let name = DirectoryLayout.manifest(.propertyList).name
-        var bytes: [UInt8] = []
+        var bytes: Data?
         do {
-            guard let (file, size) = try fileSystem.openRegular(name, in: root.file),
-                size <= PropertyListManifest.longest
-            else { return nil }
-            bytes = [UInt8](repeating: 0, count: size)
-            guard try fileSystem.read(file.file, at: 0, into: &bytes) == size else { return nil }
+            guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return nil }
+            bytes = try PropertyListManifest.bytes(of: file.file, size: size, in: fileSystem)
         } catch .io {
             return nil
         } catch {
-            throw CacheError(error, doing: "read \(name)", path: path)
+            throw .error(CacheError(error, doing: "read \(name)", path: path))
         }
-        let content = PropertyListManifest.content(of: Data(bytes))
-        if let content, content.version > Record.version { throw newer(content.version) }
+        let content = bytes.flatMap { PropertyListManifest.content(of: $0) }
+        if let content, content.version > Record.version { throw .error(newer(content.version)) }
         return content
     }
 
@@ -91,7 +121,7 @@ struct IndexReader {
         return first > 0 && journals == Array(first..<first + UInt64(journals.count)) && !journals.isEmpty
     }
 
-    private func readManifest(into replay: inout IndexReplay) throws(CacheError) -> Manifest {
+    private func readManifest(into replay: inout IndexReplay) throws(Refusal) -> Manifest {
         var generation: UInt64?
         var hasEnd = false
         let damagedBefore = replay.damagedLines
@@ -107,7 +137,7 @@ struct IndexReader {
         return .intact(generation: generation)
     }
 
-    private func readJournal(_ generation: UInt64, isLast: Bool, into replay: inout IndexReplay) throws(CacheError) {
+    private func readJournal(_ generation: UInt64, isLast: Bool, into replay: inout IndexReplay) throws(Refusal) {
         var records = 0
         var endsClosed = false
         var hasHeader = false
@@ -139,7 +169,7 @@ struct IndexReader {
     private func readLines(
         of name: FileName, isManifest: Bool = false, into replay: inout IndexReplay,
         _ look: (Line, _ length: Int) -> Void
-    ) throws(CacheError) -> (length: Int, isWhole: Bool) {
+    ) throws(Refusal) -> (length: Int, isWhole: Bool) {
         let what = "read \(name)"
         let opened: (file: SharedDescriptor, size: Int)?
         do {
@@ -147,28 +177,55 @@ struct IndexReader {
         } catch .io {
             return (0, false)
         } catch {
-            throw CacheError(error, doing: what, path: path)
+            throw .error(CacheError(error, doing: what, path: path))
         }
         guard let (file, _) = opened else { return (0, false) }
+        var damage = 0
+        var allowed = max(freely, 2 * replay.claimed)
         do {
-            let length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file) { bytes throws(CacheError) in
+            let length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file) { bytes throws(Refusal) in
                 let line = Line(bytes)
                 look(line, bytes.count)
                 switch line {
-                case .damaged: replay.damagedLines += 1
-                case .record(.header(let version, _, _)) where version > Record.version: throw newer(version)
-                case .record(let record): isManifest ? replay.applyOfManifest(record) : replay.applyOfJournal(record)
+                case .damaged:
+                    replay.damagedLines += 1
+                    damage += bytes.count
+                    return damage <= Self.mostDamage
+                case .record(.header(let version, _, _)) where version > Record.version: throw .error(newer(version))
+                case .record(let record):
+                    isManifest ? replay.applyOfManifest(record) : replay.applyOfJournal(record)
+                    replay.claim(bytes.count)
+                    if replay.claimed > allowed {
+                        guard try isPlausible(replay.kept) else { throw .fake }
+                        allowed = 2 * replay.claimed
+                    }
                 case .end, .blank: break
                 }
+                return true
             }
-            return (length, true)
+            return (length ?? 0, length != nil)
         } catch {
             switch error {
-            case .stopped(let error): throw error
+            case .stopped(let refusal): throw refusal
             case .reading(.io): return (0, false)
-            case .reading(let error): throw CacheError(error, doing: what, path: path)
+            case .reading(let error): throw .error(CacheError(error, doing: what, path: path))
             }
         }
+    }
+
+    /// True when there are about as many files as an index says that there are entries. O(files).
+    private func isPlausible(_ kept: (entries: Int, others: Int)) throws(Refusal) -> Bool {
+        var files = 0
+        do throws(Errno) {
+            guard let entries else { return false }
+            try fileSystem.list(entries.file) { name, kind in
+                if case .number = name, kind == .regular { files += 1 }
+                return true
+            }
+        } catch {
+            throw .error(CacheError(error, doing: "list the entries", path: path))
+        }
+        return kept.entries <= files + missing && kept.others <= 4 * (files + 4 * missing)
     }
 
     private func newer(_ version: UInt64) -> CacheError {

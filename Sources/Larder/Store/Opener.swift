@@ -14,10 +14,8 @@ struct Opener {
         let listing = try RootListing(of: root, in: fileSystem, path: path)
         let entries = try openEntries(listing)
         if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
-        var replay = IndexReplay(at: now)
-        if !listing.isEmpty {
-            try IndexReader(fileSystem: fileSystem, root: root, path: path).read(listing, into: &replay)
-        }
+        let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
+        let replay = listing.isEmpty ? IndexReplay(at: now) : try reader.read(listing, at: now)
         let opened = if let entries { entries } else { try make(listing) }
         let volume = Volume(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
         return try finish(replay, listing, volume)

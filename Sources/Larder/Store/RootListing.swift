@@ -40,44 +40,72 @@ struct RootListing {
         }
     }
 
-    /// True when the directory is ours: by a record in a journal or manifest, or by the footer of an entry file; or because it
-    /// holds nothing but our own names with nothing in them yet.
+    /// True when the directory is ours. The proof is a record in a journal or manifest, or the footer of an entry file.
+    ///
+    /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is ours too when it holds nothing but our
+    /// own names, the index files are blank, and so are the entries, unless a file has the name of a journal, which nobody else gives.
     func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
         try translating("look at the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
             for index in journals.map(DirectoryLayout.journal) + manifests.map(DirectoryLayout.manifest) {
-                if try isIndex(index.name, fileSystem) { return true }
-                isBare = false
+                switch try evidence(in: index.name, fileSystem) {
+                case .proof: return true
+                case .blank: break
+                case .foreign: isBare = false
+                }
             }
             var directories = entries.map { [$0] } ?? []
             if hasTrash { directories += try trashed(fileSystem) }
             for directory in directories {
-                let files = try files(in: directory, fileSystem)
-                for name in files where try isEntry(name, in: directory, fileSystem) { return true }
-                if !files.isEmpty { isBare = false }
+                for name in try files(in: directory, fileSystem) {
+                    if try isEntry(name, in: directory, fileSystem) { return true }
+                    guard isBare, case .number = name else {
+                        isBare = false
+                        continue
+                    }
+                    if journals.isEmpty { isBare = try isBlank(name, in: directory, fileSystem) }
+                }
             }
             return isBare
         }
     }
 
-    /// Looks for a record among the first lines of what has the name of a journal or manifest. One that is empty, cut within
-    /// its first words or all zeros is what a kill or a power cut leaves of a new one.
-    private func isIndex(_ name: FileName, _ fileSystem: any FileSystem) throws(Errno) -> Bool {
-        guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return false }
+    private enum Evidence {
+        case proof
+        /// Empty, cut within the first words, or all zeros: a kill or a power cut leaves that of a new file.
+        case blank
+        case foreign
+    }
+
+    /// Looks for a record among the first lines of a file with the name of a journal or manifest.
+    private func evidence(in name: FileName, _ fileSystem: any FileSystem) throws(Errno) -> Evidence {
+        guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return .foreign }
         var bytes = [UInt8](repeating: 0, count: min(size, 64 << 10))
-        let count = try fileSystem.read(file.file, at: 0, into: &bytes)
-        for line in bytes.prefix(count).split(separator: UInt8(ascii: "\n"), maxSplits: 16) {
-            if case .record = Array(line).withBytes({ Line($0) }) { return true }
+        bytes.removeLast(bytes.count - (try fileSystem.read(file.file, at: 0, into: &bytes)))
+        for line in bytes.split(separator: UInt8(ascii: "\n"), maxSplits: 16) {
+            if case .record = Array(line).withBytes({ Line($0) }) { return .proof }
         }
-        if name == DirectoryLayout.manifest(.propertyList).name, size <= PropertyListManifest.longest {
-            bytes = [UInt8](repeating: 0, count: size)
-            let count = try fileSystem.read(file.file, at: 0, into: &bytes)
-            if PropertyListManifest.content(of: Data(bytes.prefix(count))) != nil { return true }
+        if name == DirectoryLayout.manifest(.propertyList).name,
+            let list = try PropertyListManifest.bytes(of: file.file, size: size, in: fileSystem),
+            PropertyListManifest.content(of: list) != nil
+        {
+            return .proof
         }
-        let header = Array(#"[{"larder":"#.utf8)
-        let isManifest = zip(bytes, header).allSatisfy(==)
-        let isJournal = zip(bytes, header.dropFirst()).allSatisfy(==)
-        return isManifest || isJournal || bytes.prefix(header.count).allSatisfy { $0 == 0 }
+        for header in [#"[{"larder":"#, #"{"larder":"#].map({ Array($0.utf8) }) {
+            // The check of the header is damaged; its beginning is that of nothing else.
+            if bytes.starts(with: header) { return .proof }
+            if header.starts(with: bytes) { return .blank }
+        }
+        return bytes.allSatisfy { $0 == 0 } ? .blank : .foreign
+    }
+
+    private func isBlank(
+        _ name: FileName, in directory: SharedDescriptor, _ fileSystem: any FileSystem
+    ) throws(Errno) -> Bool {
+        guard let (file, size) = try fileSystem.openRegular(name, in: directory.file) else { return false }
+        var bytes = [UInt8](repeating: 0, count: min(size, 64 << 10))
+        _ = try fileSystem.read(file.file, at: 0, into: &bytes)
+        return bytes.allSatisfy { $0 == 0 }
     }
 
     private func trashed(_ fileSystem: any FileSystem) throws(Errno) -> [SharedDescriptor] {

@@ -5,7 +5,7 @@ import LarderFiles
 /// behind it everybody else.
 extension Store {
     /// Up to here a file is read and stored like any value; bytes. Beyond, it is cloned or copied by the system.
-    private static let smallFile = 256 << 10
+    static let smallFile = 256 << 10
 
     /// Stores a copy of an open file. False when the condition does not hold.
     func setCopy(

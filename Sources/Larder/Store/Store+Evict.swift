@@ -16,10 +16,15 @@ extension Store {
         guard mayLackSpace || limits.crossed(by: totals).isAny else { return }
         enforceBehind()
         // One that writes faster than the chore deletes helps, so that no limit is overrun by more than a little.
-        if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice), !index.hasCleared {
-            _ = removeExpired(at: clock.now)
-            _ = evictDown(limits.crossed(by: index.totals))
-        }
+        if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice) { helpEnforcing() }
+    }
+
+    private func helpEnforcing() {
+        // Entries of cleared tags still count: with them, too many others would be evicted.
+        for _ in 0..<Index.shardCount { guard clearSome() else { break } }
+        if index.hasCleared { return }
+        _ = removeExpired(at: clock.now)
+        _ = evictDown(settings.limits.crossed(by: index.totals))
     }
 
     /// Has the limits enforced behind.

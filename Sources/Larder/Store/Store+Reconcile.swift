@@ -20,9 +20,12 @@ extension Store {
         }
     }
 
-    /// Has another try at what could not be read.
-    func reconcileAgain() {
-        if provisional.isSet, reconciliation.withLock({ $0.retry() }) { reconcileBehind() }
+    /// Has another try at what could not be read; false when there is nothing to try.
+    @discardableResult
+    func reconcileAgain() -> Bool {
+        guard provisional.isSet, reconciliation.withLock({ $0.retry() }) else { return false }
+        reconcileBehind()
+        return true
     }
 
     /// Returns false when everything has been looked at.
@@ -190,7 +193,7 @@ extension Store {
                 for file in reconciliation.withLock({ $0.unreadable }) { giveUp(file, in: volume) }
             }
         }
-        reconcileAgain()
+        if !reconcileAgain() { finishReconciling() }
     }
 
     private func giveUp(_ file: UInt64, in volume: Volume) {

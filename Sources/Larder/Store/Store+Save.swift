@@ -1,4 +1,5 @@
 import Dispatch
+import Foundation
 import LarderFiles
 
 extension Store {
@@ -38,11 +39,11 @@ extension Store {
             }
         }
         guard let begun else { return }
-        try translating("save the manifest", at: path) { () throws(Errno) in
+        let format = try translating("save the manifest", at: path) { () throws(Errno) in
             try writeManifest(begun.generation, in: begun.root)
         }
         try translating("delete an old journal", at: path) { () throws(Errno) in
-            try deleteOlder(than: begun)
+            try deleteOlder(than: begun, format)
         }
         unlinkTombstones()
     }
@@ -56,13 +57,20 @@ extension Store {
         let journal: ObjectIdentifier
     }
 
-    private func writeManifest(_ generation: UInt64, in root: SharedDescriptor) throws(Errno) {
+    /// Returns the format: that of the settings, unless the manifest is too long for it.
+    private func writeManifest(_ generation: UInt64, in root: SharedDescriptor) throws(Errno) -> ManifestFormat {
         let temporary = DirectoryLayout.temporaryManifest(generation).name
-        let manifest = DirectoryLayout.manifest(settings.manifestFormat).name
+        let list = settings.manifestFormat == .propertyList ? try propertyList(generation) : nil
+        let format = list == nil ? ManifestFormat.json : .propertyList
+        let manifest = DirectoryLayout.manifest(format).name
         guard try isReplaceable(manifest, in: root) else { throw .exists }
         let file = try createAnew(temporary, in: root)
         do throws(Errno) {
-            try writeRecords(generation, to: file)
+            if let list {
+                try fileSystem.write(Array(list), to: file.file, at: 0)
+            } else {
+                try writeRecords(generation, to: file)
+            }
             if isPowerSafe { try fileSystem.sync(file.file) }
             try fileSystem.rename(temporary, in: root.file, to: manifest, in: root.file)
             if isPowerSafe { try fileSystem.sync(root.file) }
@@ -70,6 +78,7 @@ extension Store {
             try? fileSystem.remove(temporary, in: root.file, directory: false)
             throw error
         }
+        return format
     }
 
     /// Creates a file; one that a killed session left under the name goes first.
@@ -93,7 +102,6 @@ extension Store {
     }
 
     private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
-        if settings.manifestFormat == .propertyList { return try writePropertyList(generation, to: file) }
         var printer = RecordPrinter(reserving: 64 << 10)
         var offset = 0
         func flush() throws(Errno) {
@@ -107,40 +115,50 @@ extension Store {
         try forEachRecord { record throws(Errno) in
             JSONManifest.append(record, to: &printer)
             if printer.count >= 60 << 10 { try flush() }
+            return true
         }
         JSONManifest.end(&printer)
         try flush()
     }
 
-    private func writePropertyList(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
+    /// Returns the manifest as a property list; nil when there is too much for one.
+    private func propertyList(_ generation: UInt64) throws(Errno) -> Data? {
         var manifest = PropertyListManifest(generation: generation, last: lastTaken)
-        try forEachRecord { record throws(Errno) in manifest.append(record) }
-        guard let data = try? manifest.encoded(), data.count <= PropertyListManifest.longest else { throw .invalid }
-        try fileSystem.write(Array(data), to: file.file, at: 0)
+        var hasRoom = true
+        try forEachRecord { record throws(Errno) in
+            hasRoom = manifest.append(record)
+            return hasRoom
+        }
+        if !hasRoom { return nil }
+        do {
+            return try manifest.encoded()
+        } catch {
+            throw .invalid
+        }
     }
 
     /// Slots that are copied while the writers of a shard wait.
     private static let slice = 256
 
-    /// Calls `body` with each record of a manifest. The copy is fuzzy: concurrent changes are also in the journal that was begun
+    /// Calls `body` with each record of a manifest, until it answers false. The copy is fuzzy: concurrent changes are also in the journal that was begun
     /// before, and replay is idempotent. Expirations are not journaled, so a shard's tombstones and obsolete files are copied after its
     /// entries.
-    private func forEachRecord(_ body: (Record) throws(Errno) -> Void) throws(Errno) {
+    private func forEachRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {
         for (scope, number) in reconciliation.withLock({ $0.cleared.numbers }) {
-            try body(.clear(scope, number: number))
+            guard try body(.clear(scope, number: number)) else { return }
         }
         for shard in 0..<Index.shardCount {
             var start = 0
             // Not in one piece: the first change of the shard after that would have to copy all of it.
             while let rows = frozen.run({ index.withShard(at: shard) { $0.manifest.slice(from: start, Self.slice) } }) {
-                for row in rows { try body(.set(row)) }
+                for row in rows { guard try body(.set(row)) else { return } }
                 start += Self.slice
             }
             let (tombstones, obsolete) = frozen.run {
                 index.withShard(at: shard) { ($0.tombstones, $0.doomed) }
             }
-            for (key, number) in tombstones { try body(.remove(key: key, number: number)) }
-            for file in obsolete { try body(.obsolete(file: file.file, of: nil)) }
+            for (key, number) in tombstones { guard try body(.remove(key: key, number: number)) else { return } }
+            for file in obsolete { guard try body(.obsolete(file: file.file, of: nil)) else { return } }
         }
     }
 
@@ -169,13 +187,13 @@ extension Store {
     }
 
     /// Deletes what the new manifest has made superfluous.
-    private func deleteOlder(than begun: Begun) throws(Errno) {
+    private func deleteOlder(than begun: Begun, _ format: ManifestFormat) throws(Errno) {
         let old = info.run { () -> (journals: [UInt64], manifests: [ManifestFormat]) in
             // The directory may have been replaced meanwhile, and the journal with it.
             guard ObjectIdentifier(journal) == begun.journal else { return ([], []) }
             journal.saved(begun.generation, recordsSaved: begun.records, demandsMet: begun.demands)
             let journals = journal.generations.filter { $0 < begun.generation }
-            return (journals, journal.wrote(settings.manifestFormat))
+            return (journals, journal.wrote(format))
         }
         for format in old.manifests {
             do {

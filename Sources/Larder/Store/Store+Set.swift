@@ -152,12 +152,27 @@ extension Store {
         }
     }
 
+    /// Bytes. A longer payload is written under a name that is no entry's, and renamed when it is whole. Systems write some thousand
+    /// megabytes at a time at most: a payload might be made so that, cut there by a kill, it ends in the footer of another entry.
+    private static let longestInPlace = 16 << 20
+
     private func write(
         _ content: Content, _ new: borrowing NewEntry, _ key: Key, in volume: Volume
     ) throws(Errno) {
         let file = new.row.file
         let name = FileName.number(file)
         switch content {
+        case .bytes(let payload) where payload.count > Self.longestInPlace:
+            let staged = DirectoryLayout.stagedNumber(file)
+            let opened = try fileSystem.open(.number(staged), in: volume.entries.file, for: .creating)
+            do throws(Errno) {
+                try fileSystem.write(payload, .none, to: opened, at: 0)
+                let copy = StagedFile(number: staged, file: SharedDescriptor(opened), volume: volume)
+                try write(.staged(copy), new, key, in: volume)
+            } catch {
+                discard(staged, of: key, in: volume)
+                throw error
+            }
         case .bytes(let payload):
             let opened = try fileSystem.open(name, in: volume.entries.file, for: .creating)
             do {

@@ -1,18 +1,26 @@
 import LarderFiles
 
 /// Deletes what `removeAll` renamed into the trash, a slice at a time. What is not ours in there stays.
+///
+/// One directory of the trash is open at a time, and a slice of its names is in memory, however much there is.
 struct Trash: Sendable {
     private static let slice = 256
+    /// Names that are listed at a time: after each, a directory is read from its beginning.
+    private static let batch = 4096
 
-    private var isListed = false
-    /// The files still to delete, and the directories that are then empty.
-    private var files: [(directory: SharedDescriptor, name: FileName)] = []
-    private var directories: [FileName] = []
+    /// The directories still to be emptied; nil before the first slice.
+    private var directories: [UInt64]?
+    /// Names of the last directory that are still to be deleted.
+    private var names: [UInt64] = []
+    /// Names of it that could not be deleted.
+    private var stuck: Set<UInt64> = []
     private var failure: Errno?
+    /// Files that are gone; and those that were there at first.
     private(set) var removed = 0
     private(set) var total = 0
+    private var remaining = 0
 
-    /// Deletes one slice; false when nothing is left to do.
+    /// Deletes one slice; false when nothing is left to do. An error is told at the end: one file that stays must not keep the others.
     mutating func deleteSome(of volume: Volume) throws(Errno) -> Bool {
         let fileSystem = volume.fileSystem
         let trash: FileDescriptor
@@ -21,42 +29,73 @@ struct Trash: Sendable {
         } catch .noEntry {
             return false
         }
-        if !isListed {
+        guard let last = directories?.last else {
+            if directories != nil {
+                if let failure { throw failure }
+                return false
+            }
             try listAll(in: trash, fileSystem)
-            isListed = true
             return true
         }
-        for _ in 0..<min(Self.slice, files.count) {
-            let file = files.removeLast()
-            do {
-                try fileSystem.remove(file.name, in: file.directory.file, directory: false)
-                removed += 1
-            } catch .noEntry {
-                removed += 1
-            } catch {
-                // One file that stays must not keep the others.
-                failure = error
-            }
+        do {
+            let directory = try fileSystem.open(.number(last), in: trash, for: .directory)
+            if names.isEmpty { try listNames(of: directory, fileSystem) }
+            for name in names.suffix(Self.slice) { delete(name, in: directory, fileSystem) }
+            names.removeLast(min(Self.slice, names.count))
+            if !names.isEmpty { return true }
+            try listNames(of: directory, fileSystem)
+            if !names.isEmpty { return true }
+            try fileSystem.remove(.number(last), in: trash, directory: true)
+        } catch .noEntry, .directoryNotEmpty {
+            // It is gone, or what is not ours stays in it.
+        } catch {
+            failure = error
         }
-        if !files.isEmpty { return true }
-        for name in directories {
-            do {
-                try fileSystem.remove(name, in: trash, directory: true)
-            } catch .directoryNotEmpty {
-                // What is not ours stays.
-                continue
-            } catch .noEntry {}
+        directories?.removeLast()
+        remaining += stuck.count
+        // Some may have been deleted by another chore.
+        if directories?.isEmpty == true { removed = max(removed, total - remaining) }
+        names = []
+        stuck = []
+        return true
+    }
+
+    private mutating func delete(
+        _ name: UInt64, in directory: borrowing FileDescriptor, _ fileSystem: any FileSystem
+    ) {
+        do {
+            try fileSystem.remove(.number(name), in: directory, directory: false)
+            removed += 1
+        } catch .noEntry {
+            removed += 1
+        } catch {
+            stuck.insert(name)
+            failure = error
         }
-        if let failure { throw failure }
-        return false
     }
 
     private mutating func listAll(in trash: borrowing FileDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
-        directories = try fileSystem.numbers(.directory, in: trash).map(FileName.number)
-        for name in directories {
-            let directory = SharedDescriptor(try fileSystem.open(name, in: trash, for: .directory))
-            files += try fileSystem.numbers(.regular, in: directory.file).map { (directory, .number($0)) }
+        let found = try fileSystem.numbers(.directory, in: trash)
+        for name in found {
+            do throws(Errno) {
+                let directory = try fileSystem.open(.number(name), in: trash, for: .directory)
+                try fileSystem.list(directory) { name, kind in
+                    if case .number = name, kind == .regular { total += 1 }
+                    return true
+                }
+            } catch {
+                // The slice of that directory reports it.
+            }
         }
-        total = files.count
+        directories = found
+    }
+
+    private mutating func listNames(
+        of directory: borrowing FileDescriptor, _ fileSystem: any FileSystem
+    ) throws(Errno) {
+        try fileSystem.list(directory) { name, kind in
+            if case .number(let number) = name, kind == .regular, !stuck.contains(number) { names.append(number) }
+            return names.count < Self.batch
+        }
     }
 }

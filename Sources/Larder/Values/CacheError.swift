@@ -1,3 +1,5 @@
+public import Foundation
+
 /// Why the cache could not do what it was asked: what, where and why.
 ///
 /// Reads do not throw; a write that throws has left the old value in place.
@@ -63,7 +65,10 @@ extension CacheError {
     static func directoryInUse(_ path: String) -> CacheError {
         CacheError(
             code: .directoryInUse,
-            message: "Another process has the cache open; one process at a time can use a directory.",
+            message: """
+                Another process has the cache open; one process at a time can use a directory. To see which: lsof '\(path)'. Close the \
+                cache there, or use another directory.
+                """,
             path: path)
     }
 
@@ -82,6 +87,11 @@ extension CacheError {
     static func closed(_ path: String) -> CacheError {
         CacheError(code: .closed, message: "The cache has been closed.", path: path)
     }
+}
+
+extension CacheError: LocalizedError {
+    /// The message: the text that `localizedDescription` gives a user interface.
+    public var errorDescription: String? { message }
 }
 
 extension CacheError: CustomStringConvertible {

@@ -12,7 +12,10 @@ struct LineReaderTests {
         let file = try files.open(.text("f"), in: root, for: .creating)
         try files.write(content, to: file, at: 0)
         var lengths: [Int] = []
-        _ = try LineReader(fileSystem: files).forEachLine(of: file) { lengths.append($0.count) }
+        _ = try LineReader(fileSystem: files).forEachLine(of: file) { line in
+            lengths.append(line.count)
+            return true
+        }
         return lengths
     }
 

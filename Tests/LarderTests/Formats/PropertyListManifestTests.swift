@@ -149,7 +149,7 @@ struct PropertyListManifestTests {
             row.change = number
             manifest.append(.set(row))
         }
-        let bytes = try manifest.encoded()
+        let bytes = try #require(try manifest.encoded())
         #expect(PropertyListManifest.content(of: bytes)?.damagedRecords == 0)
         var list = try #require(
             try PropertyListSerialization.propertyList(from: bytes, format: nil) as? [String: Any])
@@ -203,7 +203,8 @@ struct PropertyListManifestTests {
         manifest.append(.set(row))
         manifest.append(.remove(key: "gone", number: 4))
         manifest.append(.clear(.everything, number: 2))
-        let content = try #require(PropertyListManifest.content(of: try manifest.encoded()))
+        let bytes = try #require(try manifest.encoded())
+        let content = try #require(PropertyListManifest.content(of: bytes))
         #expect(content.generation == 3 && content.damagedRecords == 0 && content.records.count == 4)
         guard case .set(let read) = content.records[3] else {
             Issue.record("the row is missing")

@@ -165,18 +165,4 @@ struct HandlesTests {
         #expect(last?.0 == 600 && last?.1 == 600)
         #expect(told.withLock { $0.map(\.0) == $0.map(\.0).sorted() && $0.count >= 3 })
     }
-
-    @Test("the shared cache is one, opened again once closed")
-    func sharedCache() throws {
-        let cache = try DiskCache.shared
-        #expect(try cache === DiskCache.shared)
-        #expect(cache.directory.lastPathComponent == "Larder")
-        let key = "test \(UUID().uuidString)"
-        try cache.setString("v", forKey: key)
-        try cache.close()
-        let again = try DiskCache.shared
-        #expect(again !== cache && again.string(forKey: key) == "v")
-        try again.removeValue(forKey: key)
-        try again.close()
-    }
 }

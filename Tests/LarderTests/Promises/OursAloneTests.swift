@@ -78,6 +78,30 @@ struct OursAloneTests {
         #expect(Set(all) == Set(paths))
     }
 
+    @Test(
+        "an index file that is empty or cut is no proof that a directory is a cache",
+        arguments: ["", "[", #"[{"lar"#, "\u{0}\u{0}"],
+        ["manifest.json", "manifest.plist", "journal-0000000000000001.jsonl"])
+    func blankIndex(content: String, index: String) throws {
+        try manager.createDirectory(
+            at: directory.appendingPathComponent("entries"), withIntermediateDirectories: true)
+        try Data(content.utf8).write(to: directory.appendingPathComponent(index))
+        let entry = directory.appendingPathComponent("entries/0000c0ffee000000")
+        try Data("precious".utf8).write(to: entry)
+        let photo = directory.appendingPathComponent("photo.jpg")
+        try Data("precious".utf8).write(to: photo)
+        #expect(code { try DiskCache(directory: directory) } == .notACache)
+        try manager.removeItem(at: photo)
+        if !index.hasPrefix("journal") { #expect(code { try DiskCache(directory: directory) } == .notACache) }
+        #expect(try String(contentsOf: entry, encoding: .utf8) == "precious")
+        // With nothing that could be lost it is what a power cut leaves of a new cache.
+        try Data([0, 0]).write(to: entry)
+        let cache = try DiskCache(directory: directory)
+        try cache.setString("v", forKey: "k")
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == "v" && cache.count == 1)
+    }
+
     @Test("the marks of file managers do not make a directory foreign")
     func ignoredNames() throws {
         try manager.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -145,6 +169,11 @@ struct OursAloneTests {
             #expect(throws: CacheError.self) { try cache.setTimeToLive(.days(2), forKey: key) }
         }
         #expect(cache.statistics.failures == 4)
+        for key in ["link", "fifo"] {
+            try cache.removeValue(forKey: key)
+            #expect(!cache.hasValue(forKey: key))
+        }
+        #expect(home.names(in: "cache/entries").count == 2, "removing an entry does not delete what is not ours")
         #expect(home.names(in: "cache/entries").count == 2)
         try cache.setString("new", forKey: "link")
         #expect(cache.string(forKey: "link") == "new")

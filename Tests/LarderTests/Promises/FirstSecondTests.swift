@@ -1,0 +1,354 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// Every test here acts first, while files and index have not been reconciled, and flushes afterwards.
+@Suite("All promises hold from the first call after opening")
+struct FirstSecondTests {
+    /// More entries than are read before the first answer.
+    private static let many = Recovery.mostAtOnce + 700
+
+    enum Loss: CaseIterable {
+        case journalBits, journal, manifest, both, manifestBits
+
+        func apply(to world: inout World, sparing spared: Set<Int> = []) throws {
+            switch self {
+            case .journal: world.remove(try world.journal)
+            case .manifest: world.remove("manifest.json")
+            case .both:
+                world.remove(try world.journal)
+                world.remove("manifest.json")
+            case .journalBits: try world.damage(try world.journal) { Self.flipLines(&$0) }
+            case .manifestBits: try world.damage("manifest.json") { Self.flipLines(&$0) }
+            }
+        }
+
+        /// Flips one bit in each line but the first.
+        private static func flipLines(_ bytes: inout [UInt8]) {
+            for position in bytes.indices.dropLast(9) where bytes[position] == UInt8(ascii: "\n") {
+                bytes[position + 8] ^= 4
+            }
+        }
+    }
+
+    /// A saved cache in which every other key was overwritten since, and which was killed then.
+    private func overwritten(_ count: Int) throws -> World {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        for number in 0..<count { try cache.setString("old", forKey: "\(number)") }
+        try cache.flush()
+        for number in stride(from: 0, to: count, by: 2) { try cache.setString("new", forKey: "\(number)") }
+        return world
+    }
+
+    private func expectNewest(_ cache: DiskCache, _ count: Int, _ context: Comment) {
+        for number in 0..<count {
+            let value = cache.string(forKey: "\(number)")
+            #expect(value == (number.isMultiple(of: 2) ? "new" : "old"), "\(number), \(context)")
+        }
+    }
+
+    @Test("reads at once after damage lose nothing and answer nothing old", arguments: Loss.allCases, [300, many])
+    func readAtOnce(loss: Loss, count: Int) throws {
+        var world = try overwritten(count)
+        try loss.apply(to: &world)
+        let cache = try world.open()
+        var misses = 0
+        world.files.holdingOtherReaders {
+            for number in 0..<count {
+                let value = cache.string(forKey: "\(number)")
+                if value == nil { misses += 1 }
+                #expect(value == nil || value == (number.isMultiple(of: 2) ? "new" : "old"), "\(number), \(loss)")
+            }
+        }
+        if count < Recovery.mostAtOnce { #expect(misses == 0, "few enough are read before the first answer") }
+        try cache.flush()
+        expectNewest(cache, count, "\(loss)")
+        #expect(cache.statistics.losses == 0 && cache.statistics.corruptions == 0)
+        cache.checkInvariants(world, settled: true)
+        world.restart()
+        expectNewest(try world.open(), count, "\(loss), a session later")
+    }
+
+    @Test("what is stored, removed and renewed at once after damage counts", arguments: Loss.allCases)
+    func writeAtOnce(loss: Loss) throws {
+        let count = Self.many
+        var world = try overwritten(count)
+        try loss.apply(to: &world)
+        let cache = try world.open()
+        try world.files.holdingOtherReaders {
+            for number in 0..<40 { try cache.setString("newest", forKey: "\(number)") }
+            for number in 40..<80 { try cache.removeValue(forKey: "\(number)") }
+            for number in 80..<120 { _ = try cache.setTimeToLive(.days(2), forKey: "\(number)") }
+            for number in 0..<40 { #expect(cache.string(forKey: "\(number)") == "newest") }
+            for number in 40..<80 { #expect(!cache.hasValue(forKey: "\(number)")) }
+        }
+        // Killed at once, and the index lost again: the removals hold.
+        world.restart()
+        world.remove(try world.journal)
+        world.remove("manifest.json")
+        for context in ["at once", "after the flush", "a session later"] as [Comment] {
+            let cache = try world.open()
+            if context == "after the flush" { try cache.flush() }
+            for number in 0..<80 {
+                let value = cache.string(forKey: "\(number)")
+                let isMiss = value == nil
+                #expect(
+                    number < 40 ? value == "newest" || (isMiss && context == "at once") : isMiss,
+                    "\(number), \(context)")
+            }
+            try cache.flush()
+            cache.checkInvariants(world, settled: true)
+            for number in 80..<count { #expect(cache.hasValue(forKey: "\(number)"), "\(number), \(context)") }
+            world.restart()
+        }
+    }
+
+    @Test("clears, sweeps, trims and imports at once after damage wait or look", arguments: Loss.allCases)
+    func manyAtOnce(loss: Loss) throws {
+        let count = Self.many
+        let original = World {
+            $0.sweepInterval = nil
+            $0.countLimit = 10_000
+        }
+        let filler = try original.open()
+        for number in 0..<count {
+            try filler.namespace(number % 3 == 0 ? "gone" : "kept").setString(
+                "old", forKey: "\(number)", ttl: .seconds(100), tags: number % 3 == 1 ? ["tag"] : [])
+        }
+        try filler.flush()
+        // Every second of the kept ones lives longer than the manifest says.
+        for number in 0..<count where number % 3 == 2 && number % 2 == 0 {
+            try filler.namespace("kept").setTimeToLive(.forever, forKey: "\(number)")
+        }
+        original.clock.advance(by: .seconds(101))
+        var world = original
+        try loss.apply(to: &world)
+        let cache = try world.open()
+        try cache.namespace("gone").removeAll()
+        try cache.namespace("kept").removeAll(tagged: "tag")
+        _ = cache.removeExpired()
+        cache.trim(toCount: 9_000)
+        try cache.flush()
+        for number in 0..<count {
+            let isKept = number % 3 == 2 && number % 2 == 0
+            let space = number % 3 == 0 ? "gone" : "kept"
+            #expect(cache.namespace(space).hasValue(forKey: "\(number)") == isKept, "\(number), \(loss)")
+        }
+        #expect(cache.statistics.evictions.total == 0)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test(
+        "a renewed entry is not deleted because a line that was not renewed says it has expired",
+        arguments: Loss.allCases)
+    func renewed(loss: Loss) throws {
+        var world = World { $0.sweepInterval = .seconds(60) }
+        var cache = try world.open()
+        for number in 0..<20 { try cache.setString("v", forKey: "\(number)", ttl: .seconds(30)) }
+        try cache.flush()
+        for number in 0..<20 { try cache.setTimeToLive(.forever, forKey: "\(number)") }
+        try loss.apply(to: &world)
+        world.clock.advance(by: .seconds(100))
+        cache = try world.open()
+        world.files.holdingOtherReaders {
+            for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v") }
+            // A sweep that fires before anything is reconciled.
+            world.clock.advance(by: .seconds(61))
+        }
+        try cache.flush()
+        for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v") }
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("a life that was made shorter is over at its end, though its line is damaged", arguments: Loss.allCases)
+    func shortened(loss: Loss) throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        for number in 0..<50 { try cache.setString("v", forKey: "\(number)") }
+        try cache.flush()
+        for number in 0..<50 { try cache.setTimeToLive(.seconds(1), forKey: "\(number)") }
+        try loss.apply(to: &world)
+        world.clock.advance(by: .seconds(2))
+        cache = try world.open()
+        world.files.holdingOtherReaders {
+            for number in 0..<50 {
+                #expect(cache.string(forKey: "\(number)") == nil && !cache.hasValue(forKey: "\(number)"))
+            }
+        }
+        #expect(cache.keys() == [])
+        try cache.flush()
+        #expect(cache.count == 0)
+    }
+
+    @Test("memory does not serve a value longer than its file says", arguments: Loss.allCases)
+    func promoted(loss: Loss) async throws {
+        var world = World { $0.sweepInterval = nil }
+        let disk = try world.open().namespace("n")
+        try disk.setValue("v", forKey: "k")
+        try disk.flush()
+        try disk.setTimeToLive(.seconds(10), forKey: "k")
+        try loss.apply(to: &world)
+        let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: .json)
+        #expect(await cache.value(forKey: "k") == "v")
+        world.clock.advance(by: .seconds(11))
+        #expect(await cache.value(forKey: "k") == nil)
+    }
+
+    @Test("a set that fits only where there is none does not replace what has not been found yet, if it was read")
+    func ifNotFresh() throws {
+        var world = try overwritten(200)
+        world.remove(try world.journal)
+        let cache = try world.open()
+        let store = cache.store
+        try world.files.holdingOtherReaders {
+            for number in 0..<200 {
+                var row = RecordTests.row
+                row.key = "\(number)"
+                row.stored = world.clock.now
+                let isStored = try Array("import".utf8).withBytes { try store.set($0, row, Key(row.key), .ifNotFresh) }
+                #expect(!isStored, "\(number)")
+            }
+        }
+        try cache.flush()
+        expectNewest(cache, 200, "")
+    }
+
+    @Test("a removal waits for no chore, and its tombstone goes when every file has been found")
+    func removedAtOnce() throws {
+        var world = try overwritten(Self.many)
+        world.remove(try world.journal)
+        world.remove("manifest.json")
+        let cache = try world.open()
+        try world.files.holdingOtherReaders {
+            let calls = world.files.calls
+            try cache.removeValue(forKey: "7")
+            #expect(world.files.calls - calls < 12, "whatever the number of files")
+        }
+        #expect(world.entryFiles.contains { $0.hasPrefix("40") })
+        try cache.flush()
+        #expect(!world.entryFiles.contains { $0.hasPrefix("40") })
+        #expect(!cache.hasValue(forKey: "7") && cache.count == Self.many - 1)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("on a full disk a removal that has no room for a tombstone waits until none is needed")
+    func removedOnFullDisk() throws {
+        var world = try overwritten(Self.many)
+        world.remove("manifest.json")
+        world.remove(try world.journal)
+        let cache = try world.open()
+        world.files.inject { _, operation in operation == .create ? .fail(.noSpace) : nil }
+        try cache.removeValue(forKey: "7")
+        world.files.inject(nil)
+        try cache.flush()
+        #expect(!cache.hasValue(forKey: "7") && cache.count == Self.many - 1)
+    }
+
+    @Test("an entry below a file that cannot be read is a miss until the file can be read")
+    func unreadable() throws {
+        var world = try overwritten(20)
+        world.remove(try world.journal)
+        // The newest file: the new value of "18".
+        let newest = try #require(world.entryFiles.last)
+        world.files.setUnreadable(true, at: "/cache/entries/" + newest)
+        let cache = try world.open()
+        for _ in 0..<2 {
+            for number in 0..<20 {
+                #expect(cache.string(forKey: "\(number)") == nil, "any of them may have been replaced")
+            }
+            #expect(cache.keys() == [])
+            try cache.flush()
+        }
+        try cache.setString("fresh", forKey: "3")
+        #expect(cache.string(forKey: "3") == "fresh" && cache.keys() == ["3"])
+        #expect(cache.statistics.failures > 0)
+        world.files.setUnreadable(false, at: "/cache/entries/" + newest)
+        try cache.removeValue(forKey: "3")
+        try cache.setString("old", forKey: "3")
+        try cache.flush()
+        expectNewest(cache, 20, "readable again")
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("an opening for which there are no descriptors fails clearly, and the next has everything")
+    func noDescriptors() throws {
+        var world = try overwritten(20)
+        world.remove(try world.journal)
+        world.failRead(1, with: .tooManyOpenFiles)
+        #expect(code { try world.open() } == .io)
+        world.files.inject(nil)
+        expectNewest(try world.open(), 20, "")
+    }
+
+    @Test(
+        "a stray file with a large number does not use the numbers up",
+        arguments: ["0020000000000000", "001fffffffffffff"])
+    func strayNumber(name: String) throws {
+        var world = try overwritten(4)
+        world.remove(try world.journal)
+        var image = world.files.image
+        image.add([], at: "/cache/entries/" + name)
+        world.restart(with: image)
+        var cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        try cache.removeAll()
+        try cache.setString("w", forKey: "k")
+        #expect(cache.store.lastTaken < 1 << 30)
+        // Beside one that can be neither read nor be proven: nothing is a miss for it.
+        image = world.files.image
+        image.add([1], at: "/cache/entries/" + name)
+        image.remove(at: "/cache/" + (try world.journal))
+        world.restart(with: image)
+        world.files.setUnreadable(true, at: "/cache/entries/" + name)
+        cache = try world.open()
+        #expect(cache.string(forKey: "k") == "w")
+        try cache.setString("x", forKey: "k")
+        #expect(cache.string(forKey: "k") == "x" && cache.store.lastTaken < 1 << 30)
+    }
+
+    @Test(
+        "a value that a failed power-safe set has given back stays, through every kill and save after it",
+        arguments: 1...3)
+    func takenBack(number: Int) throws {
+        var original = World { $0.durability = .powerSafe }
+        let first = try original.open()
+        for other in 0..<150 { try first.setString("v", forKey: "\(other)") }
+        try first.setString("old", forKey: "k")
+        first.settle()
+        let syncs = Lock(0)
+        original.files.inject { _, operation in
+            guard operation == .sync else { return nil }
+            return syncs.withLock { count in
+                count += 1
+                return count == number ? .fail(.io) : nil
+            }
+        }
+        #expect(code { try first.setString("new", forKey: "k") } == .io)
+        original.files.inject(nil)
+        // A torn line: the next session has every file to look at, and saves meanwhile.
+        try original.damage(try original.journal) { $0 += Array("\n{\"k\":\"torn".utf8) }
+        for kill in 1... {
+            var world = original
+            world.restart()
+            let isReached = world.killing(in: kill)
+            if let next = try? world.open() {
+                try? next.setString("other", forKey: "other")
+                world.clock.advance(by: .seconds(1))
+                next.settle()
+                try? next.close()
+            }
+            for _ in 0..<2 {
+                world.restart()
+                let cache = try world.open()
+                #expect(cache.string(forKey: "k") == "old", "killed in call \(kill)")
+                try cache.flush()
+                #expect(cache.string(forKey: "k") == "old", "killed in call \(kill)")
+            }
+            if !isReached.withLock({ $0 }) { break }
+        }
+    }
+}

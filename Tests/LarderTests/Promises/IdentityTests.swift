@@ -1,0 +1,172 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// On real directories.
+@Suite("A handle belongs to the directory that it opened")
+struct IdentityTests {
+    private let home: TemporaryDirectory
+    private let clock = ManualClock()
+    private let manager = FileManager.default
+
+    init() throws {
+        home = try TemporaryDirectory()
+    }
+
+    private func open(_ name: String, _ log: EventLog? = nil) throws -> DiskCache {
+        var configuration = DiskCache.Configuration()
+        configuration.onEvent = log.map { $0.note }
+        return try DiskCache(
+            directory: home.appending(name), configuration: configuration, fileSystem: PosixFileSystem(), clock: clock)
+    }
+
+    private func sweep(_ caches: DiskCache...) {
+        clock.advance(by: .seconds(61))
+        for cache in caches { cache.settle() }
+    }
+
+    @Test("whatever a link leads to later, by which somebody else found the directory, or it itself")
+    func switchedLink() throws {
+        for name in ["v1", "v2"] {
+            let cache = try open(name)
+            try cache.setString(name, forKey: "k")
+            try cache.close()
+        }
+        try manager.createSymbolicLink(at: home.appending("current"), withDestinationURL: home.appending("v1"))
+        let current = try open("current")
+        let first = try open("v1")
+        #expect(current.store === first.store)
+        try manager.removeItem(at: home.appending("current"))
+        try manager.createSymbolicLink(at: home.appending("current"), withDestinationURL: home.appending("v2"))
+        sweep(current, first)
+        #expect(first.string(forKey: "k") == "v1" && current.string(forKey: "k") == "v1")
+        try first.setString("new", forKey: "k")
+        let second = try open("current")
+        #expect(second.string(forKey: "k") == "v2", "a new handle is led by the link of now")
+        #expect(first.string(forKey: "k") == "new")
+    }
+
+    @Test("deleted and opened again: both handles share one store, and the first goes on")
+    func openedAgain() throws {
+        let log = EventLog()
+        let first = try open("cache", log)
+        try first.setString("old", forKey: "k")
+        try manager.removeItem(at: home.appending("cache"))
+        let second = try open("cache")
+        #expect(first.store === second.store)
+        try second.setString("second", forKey: "k")
+        #expect(first.string(forKey: "k") == "second")
+        try first.setString("first", forKey: "k")
+        #expect(second.string(forKey: "k") == "first")
+        #expect(log.events(of: first).filter { $0.kind == .reopened }.count == 1)
+        try first.close()
+        try second.close()
+        #expect(try open("cache").string(forKey: "k") == "first")
+    }
+
+    @Test("deleted, and the paths of its handles lead to different directories now: it moves to neither")
+    func undecided() throws {
+        let one = try open("cache")
+        try manager.createSymbolicLink(at: home.appending("link"), withDestinationURL: home.appending("cache"))
+        let other = try open("link")
+        #expect(one.store === other.store)
+        try manager.removeItem(at: home.appending("cache"))
+        try manager.removeItem(at: home.appending("link"))
+        try manager.createDirectory(at: home.appending("link"), withIntermediateDirectories: false)
+        #expect(code { try one.setString("v", forKey: "k") } == .io)
+        #expect(code { try one.removeAll() } == .io)
+        #expect(one.string(forKey: "k") == nil && home.names(in: "link") == [])
+    }
+
+    @Test("removing everything makes a deleted directory anew")
+    func removedAll() throws {
+        let cache = try open("cache")
+        try cache.namespace("n").setString("v", forKey: "k")
+        try manager.removeItem(at: home.appending("cache"))
+        try cache.removeAll()
+        try cache.setString("w", forKey: "k")
+        try manager.removeItem(at: home.appending("cache"))
+        try cache.namespace("n").removeAll()
+        try cache.setString("w", forKey: "k")
+        #expect(cache.string(forKey: "k") == "w" && cache.count == 1)
+    }
+
+    @Test("two directories swapped, swept and closed at once: nobody waits for the other", arguments: 1...20)
+    func swapped(round: Int) throws {
+        let caches = [try open("a"), try open("b")]
+        for cache in caches { try cache.setString(cache.directory.lastPathComponent, forKey: "k") }
+        try manager.moveItem(at: home.appending("a"), to: home.appending("c"))
+        try manager.moveItem(at: home.appending("b"), to: home.appending("a"))
+        try manager.moveItem(at: home.appending("c"), to: home.appending("b"))
+        let done = DispatchGroup()
+        for cache in caches {
+            done.enter()
+            Thread.detachNewThread {
+                clock.advance(by: .seconds(61))
+                try? cache.close()
+                done.leave()
+            }
+        }
+        #expect(done.wait(timeout: .now() + 60) == .success)
+        #expect(try open("a").string(forKey: "k") == "b")
+    }
+
+    @Test("directories deleted, opened, stored into and closed by many threads: no one hangs, and no store is lost")
+    func deletedByMany() throws {
+        let failures = Lock<[String]>([])
+        let done = DispatchGroup()
+        for thread in 0..<4 {
+            done.enter()
+            Thread.detachNewThread {
+                for round in 0..<60 {
+                    do {
+                        let cache = try open("d\(round % 2)")
+                        try? cache.setString("v", forKey: "\(thread) \(round)")
+                        if thread == 0, round % 7 == 3 {
+                            try? manager.removeItem(at: home.appending("d\(round % 2)"))
+                        }
+                        if round % 3 == 0 { try? cache.close() }
+                    } catch {
+                        // The directory may vanish between its making and its opening.
+                        if (error as? CacheError)?.errno != Errno.noEntry.rawValue {
+                            failures.withLock { $0.append("\(error)") }
+                        }
+                    }
+                }
+                done.leave()
+            }
+        }
+        #expect(done.wait(timeout: .now() + 60) == .success)
+        #expect(failures.withLock { $0 } == [])
+        try? manager.removeItem(at: home.appending("d0"))
+        let cache = try open("d0")
+        try cache.setString("v", forKey: "k")
+        #expect(cache.string(forKey: "k") == "v")
+    }
+
+    @Test("nothing is made on another disk, where a path leads when a volume is not mounted any more")
+    func otherDisk() throws {
+        // In memory, where there is such a place: another disk than that of the temporary directory, on most machines.
+        let shared = URL(fileURLWithPath: "/dev/shm/larder-test-\(UUID().uuidString)")
+        guard (try? manager.createDirectory(at: shared, withIntermediateDirectories: false)) != nil else { return }
+        defer { try? manager.removeItem(at: shared) }
+        let files = PosixFileSystem()
+        let here = try files.status(of: try files.openDirectory(path: home.url.path, creation: .never))
+        let there = try files.status(of: try files.openDirectory(path: shared.path, creation: .never))
+        guard here.identity.device != there.identity.device else { return }
+        let mounted = home.appending("mounted")
+        try manager.createDirectory(at: mounted, withIntermediateDirectories: false)
+        let link = home.appending("volume")
+        try manager.createSymbolicLink(at: link, withDestinationURL: mounted)
+        let cache = try open("volume/deep/cache")
+        try cache.setString("v", forKey: "k")
+        try manager.removeItem(at: mounted)
+        try manager.removeItem(at: link)
+        try manager.createSymbolicLink(at: link, withDestinationURL: shared)
+        #expect(code { try cache.setString("w", forKey: "k") } == .io)
+        #expect(try manager.contentsOfDirectory(atPath: shared.path) == [])
+    }
+}

@@ -1,0 +1,152 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+@Suite("Lives that slid outlive the process, and the index")
+struct SlidingLivesTests {
+    private func world(sweepInterval: Duration? = .seconds(60)) -> World {
+        World {
+            $0.slidingExpiry = true
+            $0.sweepInterval = sweepInterval
+        }
+    }
+
+    @Test("a clean close keeps them in full, however short they are")
+    func closed() throws {
+        for (ttl, read) in [(50, 40), (5, 1), (86_400, 30), (86_400, 40_000)] {
+            var world = world(sweepInterval: nil)
+            var cache = try world.open()
+            // So many that a close does not rewrite the manifest for a use.
+            for number in 0..<1_100 { try cache.setString("v", forKey: "\(number)", ttl: .forever) }
+            try cache.setString("v", forKey: "k", ttl: .seconds(Double(ttl)))
+            try cache.flush()
+            world.clock.advance(by: .seconds(read))
+            #expect(cache.string(forKey: "k") == "v")
+            try cache.close()
+            world.restart()
+            world.clock.advance(by: .milliseconds(ttl * 1000 - 1))
+            cache = try world.open()
+            #expect(cache.hasValue(forKey: "k"), "\(ttl) s, read after \(read) s")
+            world.clock.advance(by: .milliseconds(1))
+            #expect(!cache.hasValue(forKey: "k"))
+        }
+    }
+
+    /// Reads for three days, closes or sweeps, and returns the disk.
+    private func kept(close: Bool) throws -> World {
+        let world = world()
+        let cache = try world.open()
+        for number in 0..<100 { try cache.setString("v", forKey: "\(number)") }
+        for _ in 0..<12 {
+            world.clock.advance(by: .seconds(6 * 3600))
+            for number in 0..<100 { #expect(cache.string(forKey: "\(number)") == "v") }
+        }
+        if close {
+            try cache.close()
+        } else {
+            world.clock.advance(by: .seconds(61))
+            cache.settle()
+        }
+        return world
+    }
+
+    @Test(
+        "the loss of the index takes a tenth of the TTL at most, after a close and after a kill behind a sweep",
+        arguments: [true, false])
+    func lostIndex(close: Bool) throws {
+        var world = try kept(close: close)
+        for name in world.names where name != "entries" { world.remove(name) }
+        world.clock.advance(by: .seconds(86_400 * 9 / 10 - 120))
+        let cache = try world.open()
+        for number in 0..<100 { #expect(cache.string(forKey: "\(number)") == "v") }
+        try cache.flush()
+        #expect(cache.count == 100)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("a damaged line of the manifest takes no more")
+    func damagedLines() throws {
+        var world = try kept(close: true)
+        try world.damage("manifest.json") { bytes in
+            for position in bytes.indices.dropLast(20) where bytes[position] == UInt8(ascii: "\n") {
+                bytes[position + 9] ^= 1
+            }
+        }
+        world.clock.advance(by: .seconds(86_400 * 9 / 10 - 120))
+        let cache = try world.open()
+        for number in 0..<100 { #expect(cache.string(forKey: "\(number)") == "v") }
+        try cache.flush()
+        #expect(cache.count == 100)
+    }
+
+    @Test("the slot is written when a life has slid a tenth, not at each sweep")
+    func seldomWritten() throws {
+        let world = world()
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k", ttl: .seconds(60_000))
+        cache.settle()
+        let writes = Lock(0)
+        world.files.inject { _, operation in
+            if operation == .write { writes.withLock { $0 += 1 } }
+            return nil
+        }
+        for _ in 0..<200 {
+            world.clock.advance(by: .seconds(61))
+            _ = cache.string(forKey: "k")
+            cache.settle()
+        }
+        // A journal record or a manifest for each, and two slots.
+        let opens = Lock(0)
+        world.files.inject { _, operation in
+            if operation == .open { opens.withLock { $0 += 1 } }
+            return nil
+        }
+        cache.store.saveUses(isClosing: false)
+        #expect(opens.withLock { $0 } == 0)
+        world.clock.advance(by: .seconds(6_100))
+        _ = cache.string(forKey: "k")
+        opens.withLock { $0 = 0 }
+        cache.store.saveUses(isClosing: false)
+        #expect(opens.withLock { $0 } == 1)
+    }
+
+    @Test("a value that was replaced or renewed meanwhile keeps its own life")
+    func replaced() throws {
+        let world = world(sweepInterval: nil)
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k", ttl: .seconds(1_000))
+        world.clock.advance(by: .seconds(900))
+        let row = try #require(cache.store.row(Key("k"), at: world.clock.now))
+        try cache.setTimeToLive(.seconds(10), forKey: "k")
+        cache.store.disk.run { if let volume = cache.store.volume { cache.store.writeSlidSlot(of: row, in: volume) } }
+        let file = try #require(world.files.image.content(at: "/cache/entries/0000000000000001"))
+        guard case .valid(let found) = file.withBytes({ EntryFile.footer(of: 1, tail: $0, fileSize: file.count) })
+        else {
+            Issue.record("no footer")
+            return
+        }
+        #expect(found.life.ttl == 10_000)
+    }
+
+    @Test("uses are noted once for an entry, however often it is read and replaced, with a sweep and without")
+    func notes() throws {
+        for sliding in [true, false] {
+            let world = World {
+                $0.slidingExpiry = sliding
+                $0.sweepInterval = nil
+            }
+            let cache = try world.open()
+            for _ in 0..<500 {
+                try cache.setString("v", forKey: "k", ttl: .days(9))
+                world.clock.set(milliseconds: world.clock.milliseconds + 61_000)
+                _ = cache.string(forKey: "k")
+            }
+            var notes = 0
+            cache.store.index.forEachShard { notes += $0.manifest.noteCount }
+            #expect(notes == 1)
+        }
+    }
+}
