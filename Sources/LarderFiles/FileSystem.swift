@@ -1,8 +1,8 @@
 /// The seam through which every system call of the cache goes.
 ///
-/// `PosixFileSystem` is the real one; the tests put a file system in memory behind it whose n-th call fails, tears or loses
-/// power. Names are always single components inside an open directory; symbolic links are never followed. Implementations
-/// retry on EINTR and finish short transfers, so a caller sees all or an error.
+/// `PosixFileSystem` is the real one; the tests put a file system in memory behind it whose n-th call fails, tears or
+/// loses power. Names are always single components inside an open directory; symbolic links are never followed.
+/// Implementations retry on EINTR and finish short transfers, so a caller sees all or an error.
 package protocol FileSystem: Sendable {
     /// Opens a directory by its path; the path itself may lead through symbolic links.
     /// Makes it and its missing parents (mode 0700) as `creation` says.
@@ -11,8 +11,9 @@ package protocol FileSystem: Sendable {
     /// Opens a caller's file for reading, by a path that may lead through symbolic links.
     func openFile(path: String) throws(Errno) -> FileDescriptor
 
-    /// Makes a file with the first `size` bytes of another, sharing them where the file system can, and returns it open for
-    /// reading and writing. It inherits nothing else: neither mode, flags nor attributes. After an error there is no such file.
+    /// Makes a file with the first `size` bytes of another, sharing them where the file system can, and returns it open
+    /// for reading and writing. It inherits nothing else: neither mode, flags nor attributes. After an error there is
+    /// no such file.
     func copy(
         _ source: borrowing FileDescriptor, size: Int, as name: FileName, in directory: borrowing FileDescriptor,
         access: FileAccess
@@ -83,8 +84,8 @@ package enum FileAccess: Sendable {
 
 /// What a file is opened for. Always without following links, without blocking, closed on exec.
 package enum OpenUse: Sendable {
-    /// An existing regular file. Anything else is `.notRegular`, and is not opened: merely opening a FIFO wakes up whoever waits to write
-    /// into it.
+    /// An existing regular file. Anything else is `.notRegular`, and is not opened: merely opening a FIFO wakes up
+    /// whoever waits to write into it.
     case reading
     case directory
     /// A new file for writing, mode 0600; EEXIST when the name is taken.

@@ -11,8 +11,9 @@
 ///
 /// Never call user code, and never release a user's value, inside `withLock`.
 ///
-/// `@unchecked Sendable`: `state` is only ever dereferenced between locking and unlocking `mutex`, and freed in `deinit`,
-/// when no other reference is left. The pointer instead of a stored property saves the dynamic exclusivity check.
+/// `@unchecked Sendable`: `state` is only ever dereferenced between locking and unlocking `mutex`, and freed in
+/// `deinit`, when no other reference is left. The pointer instead of a stored property saves the dynamic exclusivity
+/// check.
 @usableFromInline
 package final class Lock<State: ~Copyable>: @unchecked Sendable {
     @usableFromInline let state: UnsafeMutablePointer<State>

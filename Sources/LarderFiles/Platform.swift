@@ -17,6 +17,7 @@ extension Errno {
     package static let exists = Errno(rawValue: EEXIST)
     package static let notPermitted = Errno(rawValue: EPERM)
     package static let accessDenied = Errno(rawValue: EACCES)
+    package static let readOnly = Errno(rawValue: EROFS)
     package static let io = Errno(rawValue: EIO)
     package static let noSpace = Errno(rawValue: ENOSPC)
     package static let overQuota = Errno(rawValue: EDQUOT)
@@ -126,7 +127,8 @@ enum Platform {
         }
     #endif
 
-    /// Lets a new file share the blocks of another, whole, on file systems that can (btrfs, xfs, bcachefs). False: nothing done.
+    /// Lets a new file share the blocks of another, whole, on file systems that can (btrfs, xfs, bcachefs). False:
+    /// nothing done.
     static func shareBlocks(of source: Int32, with target: Int32) -> Bool {
         #if canImport(Glibc)
             // FICLONE of linux/fs.h, a macro that Swift does not import.
@@ -247,7 +249,8 @@ enum Platform {
         _ = flock(raw, LOCK_UN)
     }
 
-    /// Calls `body` with each name of a directory and its kind, nil where the file system does not tell, until it says stop.
+    /// Calls `body` with each name of a directory and its kind, nil where the file system does not tell, until it says
+    /// stop.
     static func list(_ raw: Int32, _ body: (String, FileKind?) throws(Errno) -> Bool) throws(Errno) {
         // A descriptor of its own: readdir moves a position that a duplicate would share.
         let own = try open(".", in: raw, flags: O_RDONLY | O_DIRECTORY | O_CLOEXEC)

@@ -19,8 +19,8 @@ package struct PosixFileSystem: FileSystem {
         }
     }
 
-    /// Returns the last error of making a directory. One that cannot be made may be there all the same (EEXIST; EROFS or EACCES above a
-    /// mount point).
+    /// Returns the last error of making a directory. One that cannot be made may be there all the same (EEXIST; EROFS
+    /// or EACCES above a mount point).
     private func makeDirectories(path: String, durably: Bool) throws(Errno) -> Errno? {
         var failure: Errno?
         var parent = path.hasPrefix("/") ? "/" : "."

@@ -9,7 +9,8 @@ package final class MemoryFileSystem: Sendable {
 
     package enum Fault: Sendable {
         case fail(Errno)
-        /// The process is killed inside this call: a write is torn, anything else does not happen, and nothing happens after.
+        /// The process is killed inside this call: a write is torn, anything else does not happen, and nothing happens
+        /// after.
         case kill
     }
 
@@ -88,7 +89,8 @@ package final class MemoryFileSystem: Sendable {
         }
     }
 
-    /// Runs `body` while reads of other threads wait: what is done in the background gets no further than its next read.
+    /// Runs `body` while reads of other threads wait: what is done in the background gets no further than its next
+    /// read.
     package func holdingOtherReaders<Result>(_ body: () throws -> Result) rethrows -> Result {
         turnstile.wait()
         holder.withLock { $0 = ObjectIdentifier(Thread.current) }
@@ -322,7 +324,8 @@ extension MemoryFileSystem: FileSystem {
                 state.change(.write(file: try state.node(file), offset: offset, bytes: bytes))
             }
         } catch {
-            // A failed or killed write may have written a part. Which one follows from its length and the count of calls.
+            // A failed or killed write may have written a part. Which one follows from its length and the count of
+            // calls.
             state.withLock { state in
                 guard let node = state.open[file.raw], !state.hasTorn else { return }
                 state.hasTorn = state.isDead

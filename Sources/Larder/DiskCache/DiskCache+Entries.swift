@@ -25,11 +25,12 @@ extension DiskCache {
         return readableStore?.freshRows(of: space, at: now) { CacheEntry($0, at: now) } ?? []
     }
 
-    /// The number of entries in the directory, or in this namespace; expired ones that have not been swept yet included. O(1).
+    /// The number of entries in the directory, or in this namespace; expired ones that have not been swept yet
+    /// included. O(1).
     public var count: Int { totals.count }
 
-    /// Payload bytes of all entries in the directory, or in this namespace; expired ones that have not been swept yet included.
-    /// O(1).
+    /// Payload bytes of all entries in the directory, or in this namespace; expired ones that have not been swept yet
+    /// included. O(1).
     public var size: Int { totals.size }
 
     private var totals: Manifest.Totals {
@@ -57,9 +58,10 @@ extension DiskCache {
 
     /// Removes an entry; its file is gone when the call returns. O(1).
     ///
-    /// - Returns: Whether there was a fresh one.
-    /// - Throws: `.io` when its file cannot be deleted: the value is then still there. With `.powerSafe` also when it is gone
-    ///   but that could not be synced: a power cut may bring it back. `.closed`.
+    /// - Returns: Whether there was a fresh one. While a lost index is rebuilt, one that has not been found yet is
+    ///   removed as well, but not reported.
+    /// - Throws: `.io` when its file cannot be deleted: the value is then still there. With `.powerSafe` also when it
+    ///   is gone but that could not be synced: a power cut may bring it back. `.closed`.
     @discardableResult
     public func removeValue(forKey key: String) throws(CacheError) -> Bool {
         try openStore.remove(self.key(key), at: now)
@@ -67,34 +69,36 @@ extension DiskCache {
 
     /// Removes every entry in the directory, or in this namespace. O(1); the files are deleted behind.
     ///
-    /// - Parameter progress: Told, from time to time and on a queue of its own, how many files of how many have been deleted.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there, but for what of a namespace had to make room on a
-    ///   full disk. With `.powerSafe` also when everything is gone
-    ///   but that could not be synced: a power cut may bring it back.
+    /// - Parameter progress: Told, from time to time and on a queue of its own, how many files of how many have been
+    ///   deleted.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there, but for what of a namespace had to make
+    ///   room on a full disk. With `.powerSafe` also when everything is gone but that could not be synced: a power cut
+    ///   may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         if space == .none { return try openStore.removeAll(progress: progress) }
         try openStore.removeAll(of: .namespace(space), progress: progress)
     }
 
-    /// Removes every entry of this namespace, or of none, that was stored with a tag. O(1), and O(fetches under way); rows and
-    /// files go behind, and are counted until then.
+    /// Removes every entry of this namespace, or of none, that was stored with a tag. O(1), and O(fetches under way);
+    /// rows and files go behind, and are counted until then.
     ///
     /// Memory tiers of the namespace are emptied: what is still right comes back from the disk when it is asked for.
     ///
     /// - Parameters:
     ///   - tag: Compared by its UTF-8 bytes.
-    ///   - progress: Told, from time to time and on a queue of its own, how many entries have been taken out, of as many: their number
+    ///   - progress: Told, from time to time and on a queue of its own, how many entries have been taken out, of as
+    ///     many: their number
     ///     is not known before.
-    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and what ``removeAll(progress:)`` throws. Everything is then still
-    ///   there, but for what had to make room on a full disk.
+    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and what ``removeAll(progress:)`` throws. Everything is
+    ///   then still there, but for what had to make room on a full disk.
     public func removeAll(
         tagged tag: String, progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
     ) throws(CacheError) {
         try openStore.removeAll(of: .tag(checked(tag)), progress: progress)
     }
 
-    /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired entry. What a fetch
-    /// keeps beyond its expiry stays until that is over.
+    /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired
+    /// entry. What a fetch keeps beyond its expiry stays until that is over.
     ///
     /// - Returns: The number of entries dropped.
     @discardableResult

@@ -2,11 +2,12 @@ public import Foundation
 import LarderFiles
 
 extension DiskCache {
-    /// Stores the content of a file. O(size); where the file system can share blocks (APFS, btrfs, xfs), no byte of a large file
-    /// is copied, only read once for its checksum.
+    /// Stores the content of a file. O(size); where the file system can share blocks (APFS, btrfs, xfs), no byte of a
+    /// large file is copied, only read once for its checksum.
     ///
-    /// Only the content is taken: mode, flags and attributes of the file are not. The checksum is that of the copy, so a file
-    /// that changes meanwhile is stored as it was copied, up to the size that it had. The file itself is left alone.
+    /// Only the content is taken: mode, flags and attributes of the file are not. The checksum is that of the copy, so
+    /// a file that changes meanwhile is stored as it was copied, up to the size that it had. The file itself is left
+    /// alone.
     ///
     /// - Parameters:
     ///   - url: A regular file, or a symbolic link to one.
@@ -14,8 +15,8 @@ extension DiskCache {
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
     ///   - metadata: Kept beside the value and readable without it. None by default.
     ///   - tags: As for `setData(_:forKey:ttl:metadata:tags:)`. None by default.
-    /// - Throws: `.notFound` when there is no such file; and what `setData(_:forKey:ttl:metadata:tags:)` throws. The old value is
-    ///   then still there.
+    /// - Throws: `.notFound` when there is no such file; and what `setData(_:forKey:ttl:metadata:tags:)` throws. The
+    ///   old value is then still there.
     public func copyFile(
         at url: URL, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []
@@ -35,8 +36,8 @@ extension DiskCache {
 
     /// Writes the value of a key to a file, verified against its checksum before the file appears. O(size).
     ///
-    /// A file that is there is replaced in one step; a half-written one is never seen, though a killed process may leave a
-    /// hidden `.larder-` file beside it. The new file has the mode of any new file.
+    /// A file that is there is replaced in one step; a half-written one is never seen, though a killed process may
+    /// leave a hidden `.larder-` file beside it. The new file has the mode of any new file.
     ///
     /// - Parameters:
     ///   - key: Any string.

@@ -9,8 +9,8 @@ package import LarderFiles
 ///
 /// Reads return `nil` for a miss and never throw. A write that has returned survives the process. Every handle on one
 /// directory in one process shares one store; a second process is refused. Any string is a key, up to 64 KiB; keys are
-/// compared by their UTF-8 bytes. All methods may be called from any thread; each costs a few system calls, and the same at a
-/// million entries as at one.
+/// compared by their UTF-8 bytes. All methods may be called from any thread; each costs a few system calls, and the
+/// same at a million entries as at one.
 public final class DiskCache: Sendable {
     /// The directory of the cache.
     public let directory: URL
@@ -33,8 +33,10 @@ public final class DiskCache: Sendable {
 
     /// Opens the cache in a directory, which is made when it is missing.
     ///
-    /// Reads answer at once. What has expired, and what an unclean close has left, is cleaned up behind. After a clean close
-    /// the cost is that of reading the index; after an unclean one the directory is listed as well.
+    /// Expired entries, and the leftovers of an unclean close, are cleaned up in the background. After a clean close
+    /// the cost is that of reading the index; after an unclean one the directory is listed as well, some 20 ms for
+    /// 100,000 files. The handle belongs to the directory that the URL leads to now, however that is renamed or found
+    /// later.
     ///
     /// - Throws: `.directoryInUse` when another process has it open, `.notACache` when it holds something else,
     ///   `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then as it was.
@@ -71,11 +73,12 @@ public final class DiskCache: Sendable {
         attachments = cache.store.pool.attachments(.init(namespace: space), metadata: [:])
     }
 
-    /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two entries.
+    /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two
+    /// entries.
     ///
-    /// What it reads, stores and lists is its own. So are its `count` and `size`; and `removeAll(progress:)` removes its entries
-    /// alone, at once whatever their number. Limits, trims, sweeps, statistics and the rest are those of the directory, and
-    /// closing one handle closes both. Namespaces do not nest. O(1).
+    /// What it reads, stores and lists is its own. So are its `count` and `size`; and `removeAll(progress:)` removes
+    /// its entries alone, at once whatever their number. Limits, trims, sweeps, statistics and the rest are those of
+    /// the directory, and closing one handle closes both. Namespaces do not nest. O(1).
     ///
     /// - Parameter name: Any string of at most 64 KiB, compared by its UTF-8 bytes; "" is what has no namespace.
     /// - Returns: Another handle.
@@ -85,8 +88,8 @@ public final class DiskCache: Sendable {
 
     /// Ends the use of this handle; the last one on the directory saves the index and lets the directory go.
     ///
-    /// Files that are being copied in are waited for. Afterwards reads miss and writes throw `.closed`. Nothing is lost without
-    /// it: it makes the next opening quicker.
+    /// Files that are being copied in are waited for. Afterwards reads miss and writes throw `.closed`. Nothing is lost
+    /// without it: it makes the next opening quicker.
     ///
     /// - Throws: `.noSpace`, `.io` when the index could not be saved; the handle is closed all the same.
     public func close() throws(CacheError) {
@@ -107,7 +110,8 @@ public final class DiskCache: Sendable {
     ///
     /// Others may go on using the cache meanwhile. No use is counted.
     ///
-    /// - Parameter progress: Told, from time to time and on the caller's thread, how many entries of how many have been read.
+    /// - Parameter progress: Told, from time to time and on the caller's thread, how many entries of how many have been
+    ///   read.
     /// - Returns: What was found; print it.
     /// - Throws: `.closed`, `.io` when the directory cannot be listed.
     @discardableResult

@@ -17,7 +17,8 @@ enum ClearScope: Hashable, Sendable {
     }
 }
 
-/// Parts of the cache that were cleared, each with a number: entries in it whose files have lower numbers are none any more.
+/// Parts of the cache that were cleared, each with a number: entries in it whose files have lower numbers are none any
+/// more.
 struct ClearMarks: Sendable {
     private(set) var numbers: [ClearScope: UInt64] = [:]
 

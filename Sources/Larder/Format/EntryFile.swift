@@ -18,9 +18,9 @@ import LarderFiles
 ///
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
 ///
-/// A *tombstone* is such a file without payload. Its record is the `clear` of a namespace or a tag, or the `remove` of a key whose
-/// older files had not all been found yet. It stays until the files that it covers are gone, so they stay dead when the index is
-/// lost.
+/// A *tombstone* is such a file without payload. Its record is the `clear` of a namespace or a tag, or the `remove` of
+/// a key whose older files had not all been found yet. It stays until the files that it covers are gone, so they stay
+/// dead when the index is lost.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32

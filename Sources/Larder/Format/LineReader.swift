@@ -10,8 +10,8 @@ struct LineReader {
 
     let fileSystem: any FileSystem
 
-    /// Calls `body` with each line, without its line feed, until it answers false; a line longer than `longestLine` comes in pieces,
-    /// which are no records. Returns the bytes read; nil when `body` had enough.
+    /// Calls `body` with each line, without its line feed, until it answers false; a line longer than `longestLine`
+    /// comes in pieces, which are no records. Returns the bytes read; nil when `body` had enough.
     func forEachLine<Failure: Error>(
         of file: borrowing FileDescriptor, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
     ) throws(LineReaderError<Failure>) -> Int? {
@@ -36,8 +36,8 @@ struct LineReader {
         }
     }
 
-    /// Hands out the whole lines among the first `filled` bytes; moves the rest to the front and returns its length. Nil when `body`
-    /// had enough.
+    /// Hands out the whole lines among the first `filled` bytes; moves the rest to the front and returns its length.
+    /// Nil when `body` had enough.
     private func consume<Failure: Error>(
         _ buffer: inout [UInt8], _ filled: Int, isLast: Bool,
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool

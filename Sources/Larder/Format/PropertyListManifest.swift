@@ -17,11 +17,12 @@ import LarderFiles
 ///       "removed" => []
 ///     }
 ///
-/// What is read are the records, each with its own check; all else is for people. `check` is the sum of the XXH64 of all records:
-/// a list whose parts have been mixed up is damaged. `removed` has the `remove` and `clear` records that reconciling still needs.
+/// What is read are the records, each with its own check; all else is for people. `check` is the sum of the XXH64 of
+/// all records: a list whose parts have been mixed up is damaged. `removed` has the `remove` and `clear` records that
+/// reconciling still needs.
 struct PropertyListManifest {
-    /// Bytes: some 80,000 entries. A longer list is read as damaged, and written as JSON instead: lists are read and written as a whole,
-    /// and take many times their length of memory meanwhile.
+    /// Bytes: some 80,000 entries. A longer list is read as damaged, and written as JSON instead: lists are read and
+    /// written as a whole, and take many times their length of memory meanwhile.
     static let longest = 32 << 20
 
     private var entries: [String: Any] = [:]
@@ -95,7 +96,8 @@ extension PropertyListManifest {
     /// Reads a list; nil when it is no manifest, or a part of it is missing. O(n).
     static func content(of data: Data) -> Content? {
         var sum: UInt64 = 0
-        // An entry takes some 350 bytes and is made of a dozen objects; one that is mentioned in a byte takes 34 in memory.
+        // An entry takes some 350 bytes and is made of a dozen objects; one that is mentioned in a byte takes 34 in
+        // memory.
         guard let list = PropertyList(data, mostObjects: data.count / 8 + 64),
             let header = record(list["header"], &sum),
             case .header(let version, let generation, _) = header

@@ -1,6 +1,7 @@
 import LarderFiles
 
-/// One line about the cache: the same text in the manifest, in the journal and (for a set) in the footer of the entry file.
+/// One line about the cache: the same text in the manifest, in the journal and (for a set) in the footer of the entry
+/// file.
 ///
 /// A record is a JSON object on one line that ends with its own check:
 ///
@@ -29,8 +30,8 @@ import LarderFiles
 /// | `mr`     | 1: must revalidate; what has expired is not to be answered                               |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
-/// Reserved: `w` (where the payload stands). Fields that are not known are kept as they are. The check, its place and the header
-/// stay the same in every version.
+/// Reserved: `w` (where the payload stands). Fields that are not known are kept as they are. The check, its place and
+/// the header stay the same in every version.
 enum Record: Sendable {
     case header(version: UInt64, generation: UInt64, last: UInt64)
     case set(Row)
@@ -40,7 +41,8 @@ enum Record: Sendable {
     case used(key: Key, file: UInt64, change: UInt64, at: Timestamp, expires: Timestamp)
     /// Everything in a scope is gone that has a lower number.
     case clear(ClearScope, number: UInt64)
-    /// A file is dead, whatever its footer says, and waits to be unlinked; with the key, the entry must not use it either.
+    /// A file is dead, whatever its footer says, and waits to be unlinked; with the key, the entry must not use it
+    /// either.
     case obsolete(file: UInt64, of: Key?)
     /// The last record of a session that ended in order: the rows and the files agree.
     case closed(number: UInt64)
@@ -48,7 +50,8 @@ enum Record: Sendable {
     case unknown
 
     static let version: UInt64 = 1
-    /// A larger number in a record is damage, a larger name foreign; no cache gets there, and JSON readers cannot tell them.
+    /// A larger number in a record is damage, a larger name foreign; no cache gets there, and JSON readers cannot tell
+    /// them.
     static let lastNumber: UInt64 = 1 << 53
 
     enum Operation: String {

@@ -16,7 +16,8 @@ struct Row: Sendable {
     var checksum: UInt64
     var attachments: Attachments?
 
-    /// What the entry's file takes on most disks, which hand out blocks of 4 KiB: with the least that a footer can be. Bytes.
+    /// What the entry's file takes on most disks, which hand out blocks of 4 KiB: with the least that a footer can be.
+    /// Bytes.
     var space: Int { (size + key.utf8.count + 160 + 4095) / 4096 * 4096 }
 
     var namespace: Namespace { attachments?.traits.namespace ?? .none }
@@ -51,7 +52,8 @@ struct Row: Sendable {
         return attachments.traits.namespace == name.namespace
     }
 
-    /// True when both speak of one file. The number alone is not enough: another directory may have taken the place of the first.
+    /// True when both speak of one file. The number alone is not enough: another directory may have taken the place of
+    /// the first.
     func isSameValue(as other: Row) -> Bool {
         file == other.file && checksum == other.checksum && stored == other.stored
     }

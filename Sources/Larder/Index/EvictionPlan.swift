@@ -85,8 +85,8 @@ struct EvictionPlan {
 }
 
 extension EvictionPlan.Need {
-    /// The stamp of the last use that is too long ago; 0: none. What was used before that, and says that it was in the future,
-    /// was used while the clock was wrong.
+    /// The stamp of the last use that is too long ago; 0: none. What was used before that, and says that it was in the
+    /// future, was used while the clock was wrong.
     fileprivate func lastUnused(_ offers: [[EvictionPlan.Offer]]) -> UInt64 {
         guard case .unusedSince(let time, _) = self else { return 0 }
         return offers.joined().reduce(0) { $1.used < time ? max($0, $1.stamp) : $0 }

@@ -2,8 +2,9 @@ import LarderFiles
 
 /// The one authoritative index: 64 shards, each under its own lock.
 ///
-/// A look-up takes the lock of its shard and nothing else. Changes to a key are published by the info queue, or under the
-/// key's stripe; shard locks are the innermost but for those of the memory tiers, held for the length of a table operation.
+/// A look-up takes the lock of its shard and nothing else. Changes to a key are published by the info queue, or under
+/// the key's stripe; shard locks are the innermost but for those of the memory tiers, held for the length of a table
+/// operation.
 final class Index: Sendable {
     static let shardCount = 1 << Key.shardBits
 
@@ -43,8 +44,8 @@ final class Index: Sendable {
         withCell(at: position) { body(&$0.shard) }
     }
 
-    /// The same for what changes the value or the life of a key: no memory tier has it any more when somebody can see the
-    /// change.
+    /// The same for what changes the value or the life of a key: no memory tier has it any more when somebody can see
+    /// the change.
     func change<Result>(_ key: Key, _ cause: RemovalCause, _ body: (inout Shard) -> Result) -> Result {
         withCell(at: key.shard) { cell in
             cell.invalidate(key, cause)
@@ -52,8 +53,8 @@ final class Index: Sendable {
         }
     }
 
-    /// Puts a row in, and its value into the memory tier that it came through, if that is still attached. Returns the row that it
-    /// replaces, whose file is doomed at once if `dooming`.
+    /// Puts a row in, and its value into the memory tier that it came through, if that is still attached. Returns the
+    /// row that it replaces, whose file is doomed at once if `dooming`.
     func publish(_ row: Row, for key: Key, _ promotion: Promotion?, dooming: Bool) -> Row? {
         // Not through `withCell`: a closure in a closure copies the row once more.
         cells[key.shard].withLock { cell in
@@ -114,8 +115,8 @@ final class Index: Sendable {
         for position in cells.indices { replace(position, with: empty, at: now) }
     }
 
-    /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a namespace were.
-    /// O(1). Memory tiers do not know tags: those of the namespace are emptied.
+    /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
+    /// namespace were. O(1). Memory tiers do not know tags: those of the namespace are emptied.
     func clear(_ scope: ClearScope, below number: UInt64) -> Manifest.Totals {
         var gone = Manifest.Totals()
         for position in cells.indices {
@@ -130,8 +131,8 @@ final class Index: Sendable {
     /// True while entries that were cleared have not been taken out.
     var hasCleared: Bool { cells.indices.contains { withShard(at: $0) { $0.manifest.hasCleared } } }
 
-    /// Puts a value that was read into a memory tier, with what the index says of it by now; unless it has been replaced or has
-    /// gone, or the tier is not attached any more.
+    /// Puts a value that was read into a memory tier, with what the index says of it by now; unless it has been
+    /// replaced or has gone, or the tier is not attached any more.
     func promote(_ row: Row, _ key: Key, _ promotion: Promotion) {
         withCell(at: key.shard) { cell in
             guard let current = cell.shard.manifest.row(key), current.isSameValue(as: row), cell.hasTier(promotion.tier)
@@ -176,13 +177,14 @@ final class Index: Sendable {
         if !isKept { forEachShard { $0.manifest.keepOrder(counting: uses, at: now) } }
     }
 
-    /// Orders all entries by the times of their last use again, if their order is kept: rows have come that were used long ago.
-    /// O(n log n).
+    /// Orders all entries by the times of their last use again, if their order is kept: rows have come that were used
+    /// long ago. O(n log n).
     func orderAnew(at now: Timestamp) {
         if keepsOrder.withLock({ $0 }) { forEachShard { $0.manifest.orderAnew(counting: uses, at: now) } }
     }
 
-    /// The same when the clock has been set back, and entries of the wrong time would count as used last. O(1) otherwise.
+    /// The same when the clock has been set back, and entries of the wrong time would count as used last. O(1)
+    /// otherwise.
     func orderAnewIfSetBack(at now: Timestamp) {
         guard keepsOrder.withLock({ $0 }), uses.isAhead(of: now) else { return }
         uses.restart(at: now)

@@ -8,7 +8,8 @@ struct IndexReplay {
     private(set) var cleared = ClearMarks()
     /// What entries without metadata share.
     private var attachments: [Attachments.Traits: Attachments] = [:]
-    /// Rows of a manifest that have expired. They are put in only when a later record might speak of them: mostly none does.
+    /// Rows of a manifest that have expired. They are put in only when a later record might speak of them: mostly none
+    /// does.
     private var overdue: [Row] = []
     private let now: Timestamp
     /// Files that wait to be unlinked.
@@ -56,8 +57,9 @@ struct IndexReplay {
         }
     }
 
-    /// The same for a record of a manifest, which is older than those of the journals. Where a manifest has two rows of a key, because
-    /// it was written while the key was set, that set stands in a journal too: so what was put aside is taken in.
+    /// The same for a record of a manifest, which is older than those of the journals. Where a manifest has two rows of
+    /// a key, because it was written while the key was set, that set stands in a journal too: so what was put aside is
+    /// taken in.
     mutating func applyOfManifest(_ record: Record) {
         if case .set(let row) = record, row.isOver(at: now) {
             lastNumber = max(lastNumber, record.highestNumber)
@@ -100,7 +102,8 @@ struct IndexReplay {
         cleared.add(scope, below: number)
     }
 
-    /// Takes out what was cleared. Keeps what has expired: its file may tell of a longer life than an index that nobody trusts.
+    /// Takes out what was cleared. Keeps what has expired: its file may tell of a longer life than an index that nobody
+    /// trusts.
     mutating func finish() {
         takeInOverdue()
         for position in shards.indices {
@@ -108,8 +111,8 @@ struct IndexReplay {
         }
     }
 
-    /// Takes out what was cleared and purges what has expired at `now`; its files are unlinked in the background. Returns how many
-    /// rows expired.
+    /// Takes out what was cleared and purges what has expired at `now`; its files are unlinked in the background.
+    /// Returns how many rows expired.
     mutating func finishPurging(at now: Timestamp) -> Int {
         for position in shards.indices { shards[position].forgetTombstones() }
         var count = 0

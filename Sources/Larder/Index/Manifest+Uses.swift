@@ -7,7 +7,8 @@ extension Manifest {
         if uses == nil { orderAnew(counting: counter, at: now) }
     }
 
-    /// Orders the rows by the times of their last use. Those that come from the future go first: they are misses. O(n log n).
+    /// Orders the rows by the times of their last use. Those that come from the future go first: they are misses. O(n
+    /// log n).
     mutating func orderAnew(counting counter: UseCounter, at now: Timestamp) {
         var list = LRUList(counting: counter)
         let slots = rows.indices.filter { rows[$0].file != 0 }.map { slot in
@@ -21,8 +22,8 @@ extension Manifest {
         uses = list
     }
 
-    /// Returns the rows whose last use is longest ago, at most `limit`, none used after `stamp`; with their stamps, the oldest
-    /// first. O(their number).
+    /// Returns the rows whose last use is longest ago, at most `limit`, none used after `stamp`; with their stamps, the
+    /// oldest first. O(their number).
     func leastRecentlyUsed(_ limit: Int, through stamp: UInt64 = .max) -> [(row: Row, stamp: UInt64)] {
         guard let uses else { return [] }
         var found: [(Row, UInt64)] = []

@@ -2,7 +2,8 @@ import LarderFiles
 
 /// The list of entries, or one shard of it: a pure value that touches no file, no clock and no queue.
 ///
-/// Rows stand in slots of one array, found through `table`; a free slot has file number 0. A copy of `rows` is a snapshot.
+/// Rows stand in slots of one array, found through `table`; a free slot has file number 0. A copy of `rows` is a
+/// snapshot.
 struct Manifest: Sendable {
     private(set) var rows: [Row] = []
     /// The use that the disk knows of, slot by slot.
@@ -20,8 +21,8 @@ struct Manifest: Sendable {
     private(set) var totals = Totals()
     /// Those of each namespace that has entries.
     private(set) var namespaces: [Namespace: Totals] = [:]
-    /// What was cleared: rows of it are none any more, and wait in their slots to be taken out. Those of a namespace do not count
-    /// in the totals any more; those of a tag do.
+    /// What was cleared: rows of it are none any more, and wait in their slots to be taken out. Those of a namespace do
+    /// not count in the totals any more; those of a tag do.
     private var cleared = ClearMarks()
     /// How far the search for such rows has come.
     private var searched = 0
@@ -136,8 +137,8 @@ struct Manifest: Sendable {
         return victims
     }
 
-    /// Makes the rows of a namespace or a tag none, all of which have lower file numbers. Returns what those of a namespace were; those
-    /// of a tag go on being counted until they are taken out. O(1).
+    /// Makes the rows of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
+    /// namespace were; those of a tag go on being counted until they are taken out. O(1).
     mutating func clear(_ scope: ClearScope, below number: UInt64) -> Totals {
         guard let space = scope.space, space == .none ? count > 0 : namespaces[space] != nil else { return Totals() }
         cleared.add(scope, below: number)
@@ -190,8 +191,8 @@ struct Manifest: Sendable {
         isLoading = true
     }
 
-    /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns both. O(n), O(n log n) when
-    /// lives end in no order.
+    /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns both. O(n), O(n log
+    /// n) when lives end in no order.
     mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> (expired: [Row], cleared: [Row]) {
         isLoading = false
         defer { rebuildReminders() }

@@ -10,8 +10,8 @@ struct Shard: Sendable {
 
     var manifest = Manifest()
     var doomed: [Doomed] = []
-    /// The tombstones of keys that are gone: files of the key below the number are dead. Kept while there are files that nobody has
-    /// read, which may be such files.
+    /// The tombstones of keys that are gone: files of the key below the number are dead. Kept while there are files
+    /// that nobody has read, which may be such files.
     private(set) var tombstones: [Key: UInt64] = [:]
     private var keepsTombstones = true
     /// Files that lines of the index mention and no row has any more. Only while the index is read.
@@ -20,10 +20,11 @@ struct Shard: Sendable {
     var misses = 0
     var stores = 0
 
-    /// Does again what a record says was done, as far as the row does not say more. Idempotent. Clears go to all shards.
+    /// Does again what a record says was done, as far as the row does not say more. Idempotent. Clears go to all
+    /// shards.
     ///
-    /// Files that are thereby superseded are none of its business: after a clean close there are none, after another the
-    /// reconciling finds them.
+    /// Files that are thereby superseded are none of its business: after a clean close there are none, after another
+    /// the reconciling finds them.
     mutating func replay(_ record: Record, of key: Key) {
         switch record {
         case .set(let row):
@@ -63,8 +64,8 @@ struct Shard: Sendable {
         doomed(manifest.purge(at: now, limit: limit))
     }
 
-    /// The same at the end of loading, for all rows. Those that were `cleared` are forgotten, and what they had replaced stays dead:
-    /// it may have had other tags.
+    /// The same at the end of loading, for all rows. Those that were `cleared` are forgotten, and what they had
+    /// replaced stays dead: it may have had other tags.
     mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> [Row] {
         let gone = manifest.finishLoading(at: now, cleared: cleared)
         for row in gone.cleared {

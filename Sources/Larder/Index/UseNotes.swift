@@ -34,8 +34,8 @@ struct UseNotes {
         return isDue ? .write(Use(row: row, isSlotBehind: isSlotBehind)) : .keep
     }
 
-    /// The tenth of a TTL that a time falls into, counted from when the value was stored. A life slot is written when a use falls into
-    /// another one than the use before, so nobody has to remember what the slot says.
+    /// The tenth of a TTL that a time falls into, counted from when the value was stored. A life slot is written when a
+    /// use falls into another one than the use before, so nobody has to remember what the slot says.
     private func tenth(_ time: Timestamp, of row: Row) -> Int64 {
         time.millisecondsSince(row.stored) / max(1, row.life.ttl / 10)
     }

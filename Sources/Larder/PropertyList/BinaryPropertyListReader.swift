@@ -15,7 +15,8 @@ struct BinaryPropertyListReader {
     private let offsetWidth: Int
     private let referenceWidth: Int
     private let count: Int
-    /// What may still be read: objects, mentions of objects, and bytes of text. An honest list has no more of each than bytes.
+    /// What may still be read: objects, mentions of objects, and bytes of text. An honest list has no more of each than
+    /// bytes.
     private var budget: Int
     /// Mentions of objects that may still be read: each takes memory.
     private var objects: Int

@@ -3,8 +3,8 @@ import LarderFiles
 
 /// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.
 ///
-/// Memory is bounded by what is in the directory: an index that tells of many more entries than there are files is a fake, and counts as
-/// lost.
+/// Memory is bounded by what is in the directory: an index that tells of many more entries than there are files is a
+/// fake, and counts as lost.
 struct IndexReader {
     let fileSystem: any FileSystem
     let root: SharedDescriptor

@@ -61,13 +61,13 @@ final class Journal {
         demands += 1
     }
 
-    /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to the
-    /// directory: were the process killed between a file and its record, the next opening would believe it. Truncating needs
-    /// no room on the disk.
+    /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to
+    /// the directory: were the process killed between a file and its record, the next opening would believe it.
+    /// Truncating needs no room on the disk.
     func unseal(last: UInt64) throws(Errno) {
         if generation == 0 {
-            // The first journal before the first file: it is the proof that the directory is ours. On a full disk the change
-            // itself decides.
+            // The first journal before the first file: it is the proof that the directory is ours. On a full disk the
+            // change itself decides.
             return (try? begin(last: last)) ?? ()
         }
         guard endsClosed else { return }
@@ -75,8 +75,8 @@ final class Journal {
             try fileSystem.truncate(file.file, to: length - closedLength)
             length -= closedLength
             endsClosed = false
-            // However durable the changes are to be: were one of them kept by a power cut and this not, the next opening would believe
-            // an index that does not know of it. Once in a session.
+            // However durable the changes are to be: were one of them kept by a power cut and this not, the next
+            // opening would believe an index that does not know of it. Once in a session.
             do {
                 try fileSystem.sync(file.file)
             } catch {
@@ -115,7 +115,8 @@ final class Journal {
         endsClosed = true
     }
 
-    /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its generation.
+    /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its
+    /// generation.
     func beginSave(last: UInt64) throws(Errno) -> UInt64 {
         if endsClosed { try unseal(last: last) }
         if !isBegunForSave || isBroken { try begin(last: last) }
@@ -123,7 +124,8 @@ final class Journal {
         return generation
     }
 
-    /// Notes that the manifest of `generation` is on disk, which tells `recordsSaved` records and answers `demandsMet` demands.
+    /// Notes that the manifest of `generation` is on disk, which tells `recordsSaved` records and answers `demandsMet`
+    /// demands.
     func saved(_ generation: UInt64, recordsSaved: Int, demandsMet: Int) {
         savedGeneration = generation
         isBegunForSave = false
@@ -190,7 +192,8 @@ final class Journal {
         use(file)
     }
 
-    /// Creates the next journal. Where something foreign has its name, or what a failed attempt could not remove: above that.
+    /// Creates the next journal. Where something foreign has its name, or what a failed attempt could not remove: above
+    /// that.
     private func createAbove() throws(Errno) -> (file: SharedDescriptor, name: FileName) {
         while true {
             let name = DirectoryLayout.journal(generation + 1).name
@@ -207,7 +210,8 @@ final class Journal {
         sync = GroupSync(file, of: fileSystem)
     }
 
-    /// Takes back what a failed append may have left: a shorter line over a longer torn one would be spoilt by its tail.
+    /// Takes back what a failed append may have left: a shorter line over a longer torn one would be spoilt by its
+    /// tail.
     private func undo(_ file: SharedDescriptor, last: UInt64) {
         do {
             try fileSystem.truncate(file.file, to: length)

@@ -1,8 +1,8 @@
 /// The work that makes entries and files agree after an unclean close.
 ///
-/// Until it is finished the index is *provisional*: an entry of it is a hint, and the file decides. A file that no line of the index
-/// mentions is a *suspect*: it may hold a newer value than the index knows. Suspects are read newest first, so an entry can be
-/// believed once its number is above all those that nobody has read.
+/// Until it is finished the index is *provisional*: an entry of it is a hint, and the file decides. A file that no line
+/// of the index mentions is a *suspect*: it may hold a newer value than the index knows. Suspects are read newest
+/// first, so an entry can be believed once its number is above all those that nobody has read.
 ///
 /// Only numbers below this session's first are concerned.
 struct Reconciliation: Sendable {
@@ -14,10 +14,13 @@ struct Reconciliation: Sendable {
     private var current: UInt64?
     /// Suspects up to this number are older than the journal's last line, and the journal is whole: they are leftovers.
     private var floor: UInt64 = 0
-    /// Entries whose file decides about their life: after damage all, otherwise those that have expired.
+    /// Entries whose file decides about their life: after damage all, otherwise those that have expired. The newest
+    /// last.
     private var unverified: [Entry] = []
-    /// Files that are dead, with their keys where those are known. Deleted when all suspects have been read, the oldest first: were
-    /// an older one of a key left, it would come back with the next loss of the index.
+    /// The entry whose file is being asked.
+    private var verifying: UInt64?
+    /// Files that are dead, with their keys where those are known. Deleted when all suspects have been read, the oldest
+    /// first: were an older one of a key left, it would come back with the next loss of the index.
     private var dead: [(file: UInt64, key: Key?)] = []
     private var isDeadSorted = false
     /// Entries whose files were not in the directory.
@@ -90,8 +93,9 @@ struct Reconciliation: Sendable {
 
     /// True when the file has to be asked before an entry counts.
     func mustLook(at file: UInt64, hasExpired: Bool) -> Bool {
-        if isFinished { return unverifiable[file] != nil }
-        return isDamaged || hasExpired
+        if unverifiable[file] != nil { return true }
+        // What is above has been asked, or was found by its file, or has been stored since.
+        return (isDamaged || hasExpired) && file <= max(unverified.last?.file ?? 0, verifying ?? 0)
     }
 
     enum Step {
@@ -103,14 +107,18 @@ struct Reconciliation: Sendable {
         case finish
     }
 
-    /// The next thing to do. All files are read before any is deleted, and before an entry whose file is missing is forgotten.
+    /// The next thing to do. All files are read before any is deleted, and before an entry whose file is missing is
+    /// forgotten.
     mutating func next() -> Step {
         if let (number, scope) = unrecorded.popLast() { return .record(scope, below: number) }
         if let file = suspects.popLast() {
             current = file
             return .examine(file: file)
         }
-        if let entry = unverified.popLast() { return .verify(entry) }
+        if let entry = unverified.popLast() {
+            verifying = entry.file
+            return .verify(entry)
+        }
         if !isDeadSorted {
             dead.sort { $0.file > $1.file }
             isDeadSorted = true
@@ -132,10 +140,12 @@ struct Reconciliation: Sendable {
 
     mutating func couldNotVerify(_ entry: Entry) {
         unverifiable[entry.file] = entry.key
+        verifying = nil
     }
 
     mutating func verified(_ entry: Entry) {
         unverifiable[entry.file] = nil
+        verifying = nil
     }
 
     /// Has a file deleted once all have been read.
@@ -155,7 +165,7 @@ struct Reconciliation: Sendable {
         if unreadable.isEmpty, unverifiable.isEmpty { return false }
         suspects = unreadable.sorted()
         unreadable = []
-        unverified = unverifiable.map { ($0.value, $0.key) }
+        unverified = unverifiable.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
         return true
     }
 

@@ -2,16 +2,16 @@ import LarderFiles
 
 /// The first look at a directory whose index cannot be trusted, before anybody is given an answer.
 ///
-/// It sorts the names of the directory by what the index says of them, and reads the newest suspects: after a kill that is all of them,
-/// and mostly none; after the loss of the index the rest is left to the reconciling.
+/// It sorts the names of the directory by what the index says of them, and reads the newest suspects: after a kill that
+/// is all of them, and mostly none; after the loss of the index the rest is left to the reconciling.
 struct Recovery {
     /// Suspects that are read before the first answer; they take some 5 us each.
     static let mostAtOnce = 1_000
-    /// A number that nothing proves counts when it is this much above the proven ones at most: a stray file with a name like
-    /// `0020000000000000` must not use all numbers up.
+    /// A number that nothing proves counts when it is this much above the proven ones at most: a stray file with a name
+    /// like `0020000000000000` must not use all numbers up.
     static let plausible: UInt64 = 1 << 20
-    /// Threads take numbers and write lines in no order: a suspect this far below the last line is no change of the session that was
-    /// killed.
+    /// Threads take numbers and write lines in no order: a suspect this far below the last line is no change of the
+    /// session that was killed.
     static let concurrency: UInt64 = 1 << 10
 
     private(set) var shards: [Shard]
@@ -24,6 +24,7 @@ struct Recovery {
     private(set) var failures: [CacheError] = []
 
     private let cleared: ClearMarks
+    /// The files that are there, sorted.
     private let files: [UInt64]
     private var torn: [UInt64] = []
     private var findings = Reconciliation.Findings()
@@ -33,7 +34,7 @@ struct Recovery {
         lastNumber = replay.lastNumber
         cleared = replay.cleared
         tombstones = Set(found.valid.map(\.number))
-        files = names.filter { $0 > 0 && $0 <= Record.lastNumber }
+        files = names.filter { $0 > 0 && $0 <= Record.lastNumber }.sorted()
         findings.isDamaged = replay.journals.isDamaged
         if !findings.isDamaged, lastNumber > Self.concurrency { findings.floor = lastNumber - Self.concurrency }
         findings.unrecorded = found.valid.compactMap { number, removal in
@@ -44,24 +45,25 @@ struct Recovery {
         sortFiles(obsolete: replay.obsolete)
     }
 
+    /// Sorts the files: an index may tell of all of them, of none, or of others.
     private mutating func sortFiles(obsolete: [UInt64]) {
-        var live: Set<UInt64> = []
-        var dead = Set(obsolete)
+        var live: [UInt64] = []
+        var dead = obsolete
         for position in shards.indices {
-            for row in shards[position].manifest.rows where row.file != 0 { live.insert(row.file) }
-            dead.formUnion(shards[position].superseded)
+            for row in shards[position].manifest.rows where row.file != 0 { live.append(row.file) }
+            dead += shards[position].superseded
             shards[position].forgetSuperseded()
         }
-        for file in files where !live.contains(file) {
-            if dead.contains(file) { findings.dead.append((file, nil)) } else { findings.suspects.append(file) }
-        }
-        findings.suspects.sort()
+        let unmentioned = files.without(live.sorted())
+        findings.suspects = unmentioned.without(dead.sorted())
+        findings.dead += unmentioned.without(findings.suspects).map { ($0, nil) }
     }
 
     /// Reads the newest suspects, and returns what is left to do.
     mutating func look(in volume: Volume, at now: Timestamp) throws(CacheError) -> Reconciliation {
         var read = 0
-        // On until a valid one is found, or the index is known to reach further: what is left must be below the next number.
+        // On until a valid one is found, or the index is known to reach further: what is left must be below the next
+        // number.
         while let file = findings.suspects.last, file > lastNumber || (read < Self.mostAtOnce && file > findings.floor)
         {
             findings.suspects.removeLast()
@@ -120,16 +122,38 @@ struct Recovery {
 
     /// Notes the entries whose file is missing, and those whose file has to be asked for their life.
     private mutating func sortRows(at now: Timestamp) {
-        let present = Set(files)
         for shard in shards {
             for row in shard.manifest.rows where row.file != 0 {
                 let entry = (key: row.name, file: row.file)
-                if !present.contains(row.file) {
+                if !files.hasSorted(row.file) {
                     findings.missing.append(entry)
                 } else if findings.isDamaged || row.isOver(at: now) {
                     findings.unverified.append(entry)
                 }
             }
         }
+        findings.unverified.sort { $0.file < $1.file }
+    }
+}
+
+extension [UInt64] {
+    /// The elements that are not in `others`; both are sorted. O(n).
+    fileprivate func without(_ others: [UInt64]) -> [UInt64] {
+        var rest: [UInt64] = []
+        var position = 0
+        for element in self {
+            while position < others.count, others[position] < element { position += 1 }
+            if position == others.count || others[position] != element { rest.append(element) }
+        }
+        return rest
+    }
+
+    /// True when a sorted array has an element. O(log n).
+    fileprivate func hasSorted(_ element: UInt64) -> Bool {
+        var (low, high) = (0, count)
+        while low < high, case let middle = (low + high) / 2 {
+            if self[middle] < element { low = middle + 1 } else { high = middle }
+        }
+        return low < count && self[low] == element
     }
 }

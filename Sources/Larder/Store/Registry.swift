@@ -17,11 +17,11 @@ final class Registry: Sendable {
 
     /// The place of one directory. Its gate is held while a store is opened or closed there.
     final class Place: Sendable {
-        /// The living store, and the descriptor that carries the directory's lock, which nobody else refers to. A store that
-        /// is just going leaves the lock to its successor.
+        /// The living store, and the descriptor that carries the directory's lock, which nobody else refers to. A store
+        /// that is just going leaves the lock to its successor.
         ///
-        /// Under the gate `store` is read by `Registry.store` alone, which keeps it until the gate is open again: were that the
-        /// last reference, the store's lease would ask for the gate. All else goes by the ticket.
+        /// Under the gate `store` is read by `Registry.store` alone, which keeps it until the gate is open again: were
+        /// that the last reference, the store's lease would ask for the gate. All else goes by the ticket.
         fileprivate struct Occupant {
             weak var store: Store?
             var lock: DirectoryLock?
@@ -84,8 +84,8 @@ final class Registry: Sendable {
         return living.filter { store in store.handles.withLock { $0.paths.values.contains(path) } }
     }
 
-    /// Takes the place of a directory for a store whose own was deleted. Nil when somebody has that place, or is just opening or closing
-    /// there: nobody is waited for, who might wait for the caller.
+    /// Takes the place of a directory for a store whose own was deleted. Nil when somebody has that place, or is just
+    /// opening or closing there: nobody is waited for, who might wait for the caller.
     fileprivate func take(_ identity: FileIdentity, root: SharedDescriptor, for store: Store) throws(CacheError)
         -> Lease?
     {
@@ -123,8 +123,8 @@ final class Registry: Sendable {
         }
     }
 
-    /// Locks a directory through a descriptor of its own, so that the lock ends when the registry says, and not when the last
-    /// reader lets go of the directory.
+    /// Locks a directory through a descriptor of its own, so that the lock ends when the registry says, and not when
+    /// the last reader lets go of the directory.
     private func lock(
         _ root: SharedDescriptor, in fileSystem: any FileSystem, path: String
     ) throws(CacheError) -> DirectoryLock {
@@ -149,7 +149,8 @@ final class Registry: Sendable {
 
 /// The lock of a directory, let go of when the value goes.
 ///
-/// Explicitly: a program that this one is just starting has a copy of the descriptor until it runs, and would keep the lock.
+/// Explicitly: a program that this one is just starting has a copy of the descriptor until it runs, and would keep the
+/// lock.
 private final class DirectoryLock: Sendable {
     private let descriptor: SharedDescriptor
     private let fileSystem: any FileSystem

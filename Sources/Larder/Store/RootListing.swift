@@ -42,8 +42,9 @@ struct RootListing {
 
     /// True when the directory is ours. The proof is a record in a journal or manifest, or the footer of an entry file.
     ///
-    /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is ours too when it holds nothing but our
-    /// own names, the index files are blank, and so are the entries, unless a file has the name of a journal, which nobody else gives.
+    /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is ours too when it
+    /// holds nothing but our own names, the index files are blank, and so are the entries, unless a file has the name
+    /// of a journal, which nobody else gives.
     func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
         try translating("look at the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
@@ -57,6 +58,9 @@ struct RootListing {
             var directories = entries.map { [$0] } ?? []
             if hasTrash { directories += try trashed(fileSystem) }
             for directory in directories {
+                // Mostly one of the first will do, whatever their number.
+                for name in try files(in: directory, fileSystem, most: 16)
+                where try isEntry(name, in: directory, fileSystem) { return true }
                 for name in try files(in: directory, fileSystem) {
                     if try isEntry(name, in: directory, fileSystem) { return true }
                     guard isBare, case .number = name else {
@@ -118,12 +122,14 @@ struct RootListing {
         return directories
     }
 
-    /// The names of all but directories.
-    private func files(in directory: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) -> [FileName] {
+    /// The names of all but directories, or of some of them.
+    private func files(
+        in directory: SharedDescriptor, _ fileSystem: any FileSystem, most: Int = .max
+    ) throws(Errno) -> [FileName] {
         var names: [FileName] = []
         try fileSystem.list(directory.file) { name, kind in
             if kind != .directory { names.append(name) }
-            return true
+            return names.count < most
         }
         return names
     }

@@ -6,8 +6,8 @@ extension Store {
 
     /// Removes every entry of a namespace, or with a tag. O(1); rows and files go behind.
     ///
-    /// A tombstone among the files says so until the last of them is gone: killed at any moment, with the index lost or not, the
-    /// process leaves nothing that could bring one back. Like that of a remove, the record is only a help.
+    /// A tombstone among the files says so until the last of them is gone: killed at any moment, with the index lost or
+    /// not, the process leaves nothing that could bring one back. Like that of a remove, the record is only a help.
     func removeAll(of scope: ClearScope, progress: Progress?) throws(CacheError) {
         let removed = try retryingReopened(nil) { () throws(CacheError) in
             try disk.runAlone { () throws(CacheError) in
@@ -25,8 +25,8 @@ extension Store {
         throw failure
     }
 
-    /// Takes off the flights whose values would have to go too: those to entries with the tag, those that were given a value with it,
-    /// and those that bring one.
+    /// Takes off the flights whose values would have to go too: those to entries with the tag, those that were given a
+    /// value with it, and those that bring one.
     private func divertFlights(to scope: ClearScope) {
         guard case .tag(let tag) = scope else { return flights.divertAll(in: scope.space) }
         flights.divertAll(in: scope.space) { key, flight in
@@ -73,7 +73,8 @@ extension Store {
                 let name = DirectoryLayout.tombstoneNumber(number)
                 let error = CacheError(error, doing: "remove all of a kind", path: volume.path(of: name))
                 guard error.code == .noSpace else { throw error }
-                // A full disk can always be emptied: some of the files make room, and when all are gone none has to be buried.
+                // A full disk can always be emptied: some of the files make room, and when all are gone none has to be
+                // buried.
                 if unlinkDoomed(in: volume) > 0 { continue }
                 let waiting = inTheWay ?? files(of: scope)
                 for file in waiting.prefix(Self.slice) {
@@ -158,8 +159,8 @@ extension Store {
         }
     }
 
-    /// Takes a slice of rows that were cleared out of a shard, and deletes files that wait; nil once closed. Those of a namespace have
-    /// been counted as removed before.
+    /// Takes a slice of rows that were cleared out of a shard, and deletes files that wait; nil once closed. Those of a
+    /// namespace have been counted as removed before.
     private func clearSome(of shard: Int) -> (more: Bool, removed: Int, unlinked: Int)? {
         try? onDisk { volume throws(CacheError) in
             let (more, tagged) = index.withShard(at: shard) { shard in
@@ -171,7 +172,8 @@ extension Store {
         }
     }
 
-    /// Takes rows of cleared tags out before limits are looked at, as they are still counted; false when there are none.
+    /// Takes rows of cleared tags out before limits are looked at, as they are still counted; false when there are
+    /// none.
     func clearSome() -> Bool {
         for shard in 0..<Index.shardCount where index.withShard(at: shard, { $0.manifest.hasCleared }) {
             return clearSome(of: shard) != nil
@@ -181,8 +183,9 @@ extension Store {
 
     /// Deletes the tombstones that have nothing left to tell of. On the chores queue.
     ///
-    /// In one block of `disk`: a namespace that is cleared, or another directory that is opened, comes before it or after it. And
-    /// not before the journal or the manifest tells of the clearing too: rows without files would be reported as lost.
+    /// In one block of `disk`: a namespace that is cleared, or another directory that is opened, comes before it or
+    /// after it. And not before the journal or the manifest tells of the clearing too: rows without files would be
+    /// reported as lost.
     func unlinkTombstones() {
         if tombstones.withLock({ $0.isEmpty }) { return }
         _ = attempting { () throws(CacheError) in

@@ -1,8 +1,8 @@
 import Dispatch
 import LarderFiles
 
-/// Files copied in and out. Many bytes are read and written outside of `disk`, so that no barrier has to wait for them, and
-/// behind it everybody else.
+/// Files copied in and out. Many bytes are read and written outside of `disk`, so that no barrier has to wait for them,
+/// and behind it everybody else.
 extension Store {
     /// Up to here a file is read and stored like any value; bytes. Beyond, it is cloned or copied by the system.
     static let smallFile = 256 << 10
@@ -63,9 +63,11 @@ extension Store {
         let volume: Volume
     }
 
-    /// Copies a file into the directory of the entries, and takes size and checksum of the copy: the original may change.
+    /// Copies a file into the directory of the entries, and takes size and checksum of the copy: the original may
+    /// change.
     ///
-    /// Its name is none of an entry's, whatever it holds. Killed here, the process leaves it to the next opening to delete.
+    /// Its name is none of an entry's, whatever it holds. Killed here, the process leaves it to the next opening to
+    /// delete.
     private func stage(_ source: SharedDescriptor, as row: inout Row, _ key: Key) throws(CacheError) -> StagedFile {
         var mayRetry = true
         while true {
@@ -118,7 +120,8 @@ extension Store {
         let path: String
     }
 
-    /// Copies a fresh entry's payload to a file, which appears whole and verified or not at all. Returns false for a miss.
+    /// Copies a fresh entry's payload to a file, which appears whole and verified or not at all. Returns false for a
+    /// miss.
     func export(_ key: Key, to target: ExportTarget, at now: Timestamp) throws(CacheError) -> Bool {
         let opened = read(key, at: now) { volume, row in volume.open(row).then { .value((row: row, file: $0)) } }
         guard let opened else { return false }

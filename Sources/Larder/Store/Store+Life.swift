@@ -3,14 +3,14 @@ import LarderFiles
 extension Store {
     /// Gives a fresh entry a new life without rewriting its payload. Returns false when there is none.
     ///
-    /// The life slot of the file is written before the journal when the life gets shorter, and after it when it gets longer:
-    /// wherever the process is killed, what a rebuild finds is never longer than what was asked for.
+    /// The life slot of the file is written before the journal when the life gets shorter, and after it when it gets
+    /// longer: wherever the process is killed, what a rebuild finds is never longer than what was asked for.
     func setLife(_ life: Life, of key: Key, at now: Timestamp) throws(CacheError) -> Bool {
         try renew(key, life, nil, at: now) { $0.isFresh(at: now) }
     }
 
-    /// Gives the entry that a flight was given a new life, and new metadata, fresh or not. Returns false when the key was set or
-    /// removed since.
+    /// Gives the entry that a flight was given a new life, and new metadata, fresh or not. Returns false when the key
+    /// was set or removed since.
     func renew(
         _ known: Row, _ key: Key, _ life: Life, _ update: Attachments.Update, for flight: Flight
     ) throws(CacheError) -> Bool {
@@ -92,7 +92,8 @@ extension Store {
         }.ticket
     }
 
-    /// Writes a life that slid to the file, so that it survives the loss of the index; unless it was replaced or renewed since.
+    /// Writes a life that slid to the file, so that it survives the loss of the index; unless it was replaced or
+    /// renewed since.
     func writeSlidSlot(of row: Row, in volume: Volume) {
         let key = row.name
         stripes[key.shard].withLock { _ in
@@ -108,8 +109,8 @@ extension Store {
         }
     }
 
-    /// Overwrites the life slot in the trailer of an entry file. Returns false when the file is gone. A damaged trailer is
-    /// left alone: it tells a rebuild nothing, with this life or another.
+    /// Overwrites the life slot in the trailer of an entry file. Returns false when the file is gone. A damaged trailer
+    /// is left alone: it tells a rebuild nothing, with this life or another.
     private func writeSlot(
         _ life: Life, _ change: UInt64, of row: Row, in volume: Volume
     ) throws(CacheError) -> Bool {

@@ -128,7 +128,8 @@ extension Store {
         try info.run { () throws(CacheError) in
             guard isSettled, !journal.mustSave else { return }
             try translating("close the journal", at: path) { () throws(Errno) in
-                // `closed` promises that names and index agree, after a power cut too: it must not reach the disk before the names.
+                // `closed` promises that names and index agree, after a power cut too: it must not reach the disk
+                // before the names.
                 if !journal.endsClosed { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
                 try journal.close(last: lastTaken)
             }

@@ -5,8 +5,8 @@ extension Store {
     /// True until every file has been looked at that has to be.
     var isReconciling: Bool { provisional.isSet && !reconciliation.withLock { $0.isFinished } }
 
-    /// Returns when every file has been looked at. O(files), once after an unclean close. Never call it from a chore, or in a block of
-    /// `disk`.
+    /// Returns when every file has been looked at. O(files), once after an unclean close. Never call it from a chore,
+    /// or in a block of `disk`.
     func awaitReconciliation() {
         if isReconciling { chores.wait(for: .reconcile) }
     }

@@ -2,7 +2,8 @@ import Foundation
 import LarderFiles
 
 extension Store {
-    /// Returns the payload of a fresh entry, verified; nil for a miss. What cannot be read is a miss, counted and reported.
+    /// Returns the payload of a fresh entry, verified; nil for a miss. What cannot be read is a miss, counted and
+    /// reported.
     func read(_ key: Key, at now: Timestamp) -> Data? {
         read(key, at: now) { volume, row in volume.payload(of: row) }
     }

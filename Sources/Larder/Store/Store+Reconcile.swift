@@ -1,7 +1,8 @@
 import LarderFiles
 
-/// The one repair there is. After an unclean close, or without an index, it makes entries and files agree:
-/// *adopt* a file that no line of the index mentions, *forget* an entry without a file, *delete* a file that is superseded or no entry.
+/// The one repair there is. After an unclean close, or without an index, it makes entries and files agree: *adopt* a
+/// file that no line of the index mentions, *forget* an entry without a file, *delete* a file that is superseded or no
+/// entry.
 extension Store {
     private static let slice = 64
     /// Tombstones that are kept in mind for the sake of files that cannot be read.
@@ -119,7 +120,8 @@ extension Store {
         if !isWanted { reconciliation.withLock { $0.condemn(found.file, of: key) } }
     }
 
-    /// Asks the file of an entry for its life. Where the footer is damaged the payload may be whole, and the index knows enough.
+    /// Asks the file of an entry for its life. Where the footer is damaged the payload may be whole, and the index
+    /// knows enough.
     private func verify(_ entry: Reconciliation.Entry, in volume: Volume) {
         let (key, file) = entry
         do {
@@ -184,8 +186,8 @@ extension Store {
         if isForgotten { report(CacheEvent(.lost, of: key)) { $0.losses += 1 } }
     }
 
-    /// Bounds the tombstones that are kept in mind while files cannot be read: beyond the bound, such a file counts as obsolete. On
-    /// the chores queue.
+    /// Bounds the tombstones that are kept in mind while files cannot be read: beyond the bound, such a file counts as
+    /// obsolete. On the chores queue.
     func boundTombstones() {
         guard provisional.isSet, !isReconciling, index.tombstoneCount > Self.mostTombstones else { return }
         _ = attempting { () throws(CacheError) in

@@ -3,9 +3,9 @@ import LarderFiles
 extension Store {
     /// Removes an entry: its files first, then the record. Returns whether there was a fresh one.
     ///
-    /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: a row without a
-    /// file is forgotten. When the file cannot be unlinked the value stays. Where files have not been found yet, one of them may be
-    /// an older one of the key: a tombstone among the files keeps it dead.
+    /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: a row
+    /// without a file is forgotten. When the file cannot be unlinked the value stays. Where files have not been found
+    /// yet, one of them may be an older one of the key: a tombstone among the files keeps it dead.
     func remove(_ key: Key, at now: Timestamp, for flight: Flight? = nil) throws(CacheError) -> Bool {
         let removed: Row?
         do {

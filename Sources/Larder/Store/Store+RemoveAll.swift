@@ -4,11 +4,11 @@ import LarderFiles
 extension Store {
     typealias Progress = @Sendable (_ removed: Int, _ total: Int) -> Void
 
-    /// Removes every entry: renames the directory of the files into the trash and puts an empty one in its place. O(1) in
-    /// system calls; the files are deleted behind.
+    /// Removes every entry: renames the directory of the files into the trash and puts an empty one in its place. O(1)
+    /// in system calls; the files are deleted behind.
     ///
-    /// Killed between the two renamings, the next opening finds no `entries` and brings the old one back; killed after them,
-    /// it finds the new one and forgets the rows. Like that of a remove, the record is only a help.
+    /// Killed between the two renamings, the next opening finds no `entries` and brings the old one back; killed after
+    /// them, it finds the new one and forgets the rows. Like that of a remove, the record is only a help.
     func removeAll(progress: Progress?) throws(CacheError) {
         let removed = try retryingReopened(nil) { () throws(CacheError) in
             try disk.runAlone { () throws(CacheError) in
@@ -85,7 +85,8 @@ extension Store {
         return old.with(entries: fresh)
     }
 
-    /// Deletes behind what lies in the trash. In blocks of `disk`: while `removeAll` moves directories about, nothing looks in.
+    /// Deletes behind what lies in the trash. In blocks of `disk`: while `removeAll` moves directories about, nothing
+    /// looks in.
     func emptyTrash(progress: Progress? = nil) {
         let trash = Lock(Trash())
         // One that has somebody to tell is never taken for another.

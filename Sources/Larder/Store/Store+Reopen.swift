@@ -3,9 +3,9 @@ import LarderFiles
 
 /// Directories that are deleted while they are open.
 ///
-/// A handle belongs to the directory that it opened, whatever its path leads to later: one that is renamed, or whose link is switched,
-/// stays. Only when the directory itself is gone does the store move, to the directory that has taken its place, and only when that is
-/// where the paths of all its handles lead.
+/// A handle belongs to the directory that it opened, whatever its path leads to later: one that is renamed, or whose
+/// link is switched, stays. Only when the directory itself is gone does the store move, to the directory that has taken
+/// its place, and only when that is where the paths of all its handles lead.
 extension Store {
     /// Runs a change; when it fails because the directory was deleted, opens what is there now and runs it again, once.
     func retryingReopened<Result>(
@@ -58,8 +58,8 @@ extension Store {
         return true
     }
 
-    /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk. Nil when they
-    /// lead to different ones.
+    /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk.
+    /// Nil when they lead to different ones.
     private func successor(of volume: Volume) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
         let paths = handles.withLock { Set($0.paths.values) }.sorted()
         var found: (root: SharedDescriptor, identity: FileIdentity)?

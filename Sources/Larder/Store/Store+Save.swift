@@ -23,8 +23,8 @@ extension Store {
     /// 2. The shards are copied slice by slice on `frozen` and written to a temporary file. Writers go on.
     /// 3. The file is renamed into place and the older journals are deleted.
     ///
-    /// Killed anywhere in between, the old manifest and all journals are still there. Nothing is synced: the files are the
-    /// truth, and an index lost with the power is made again from them; unless `powerSafe`.
+    /// Killed anywhere in between, the old manifest and all journals are still there. Nothing is synced: the files are
+    /// the truth, and an index lost with the power is made again from them; unless `powerSafe`.
     func save(always: Bool) throws(CacheError) {
         if disk.run({ volume == nil }) { return }
         let entries = index.totals.count
@@ -140,9 +140,9 @@ extension Store {
     /// Slots that are copied while the writers of a shard wait.
     private static let slice = 256
 
-    /// Calls `body` with each record of a manifest, until it answers false. The copy is fuzzy: concurrent changes are also in the journal that was begun
-    /// before, and replay is idempotent. Expirations are not journaled, so a shard's tombstones and obsolete files are copied after its
-    /// entries.
+    /// Calls `body` with each record of a manifest, until it answers false. The copy is fuzzy: concurrent changes are
+    /// also in the journal that was begun before, and replay is idempotent. Expirations are not journaled, so a shard's
+    /// tombstones and obsolete files are copied after its entries.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {
         for (scope, number) in reconciliation.withLock({ $0.cleared.numbers }) {
             guard try body(.clear(scope, number: number)) else { return }
@@ -162,8 +162,8 @@ extension Store {
         }
     }
 
-    /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here, unless a namespace is
-    /// being cleared; and O(its rows) for that change.
+    /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here, unless a
+    /// namespace is being cleared; and O(its rows) for that change.
     func snapshot(_ shard: Int) -> [Row] {
         frozen.run {
             index.withShard(at: shard) { $0.manifest.snapshot }

@@ -3,8 +3,8 @@ import LarderFiles
 extension Store {
     /// Stores a payload: its file, its record, its row. The file that it replaces is unlinked behind.
     ///
-    /// Killed before the journal has the record, the process leaves a file that the next opening adopts or deletes; after it,
-    /// the value is stored.
+    /// Killed before the journal has the record, the process leaves a file that the next opening adopts or deletes;
+    /// after it, the value is stored.
     func set(
         _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp,
         _ condition: Condition = .none, promotion: Promotion? = nil
@@ -152,8 +152,9 @@ extension Store {
         }
     }
 
-    /// Bytes. A longer payload is written under a name that is no entry's, and renamed when it is whole. Systems write some thousand
-    /// megabytes at a time at most: a payload might be made so that, cut there by a kill, it ends in the footer of another entry.
+    /// Bytes. A longer payload is written under a name that is no entry's, and renamed when it is whole. Systems write
+    /// some thousand megabytes at a time at most: a payload might be made so that, cut there by a kill, it ends in the
+    /// footer of another entry.
     private static let longestInPlace = 16 << 20
 
     private func write(

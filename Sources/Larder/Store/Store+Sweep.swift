@@ -3,8 +3,9 @@ import LarderFiles
 extension Store {
     private static let slice = 256
 
-    /// Drops every entry that has expired, at a cost that follows their number; the files are unlinked in the background. Returns the
-    /// number: none while files and index are being reconciled, as the file may tell of a longer life.
+    /// Drops every entry that has expired, at a cost that follows their number; the files are unlinked in the
+    /// background. Returns the number: none while files and index are being reconciled, as the file may tell of a
+    /// longer life.
     func removeExpired(at now: Timestamp) -> Int {
         if isReconciling { return 0 }
         var count = 0

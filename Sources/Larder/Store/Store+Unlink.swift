@@ -45,10 +45,11 @@ extension Store {
         (0..<Index.shardCount).reduce(0) { $0 + unlinkDoomed(in: volume, shard: $1) }
     }
 
-    /// Unlinks a slice of the files of one shard that wait; a file that cannot be unlinked goes on waiting. Call it in a block
-    /// of `disk`.
+    /// Unlinks a slice of the files of one shard that wait; a file that cannot be unlinked goes on waiting. Call it in
+    /// a block of `disk`.
     ///
-    /// Never while files are being reconciled: a waiting file may be all that tells that an older one of its key is dead.
+    /// Never while files are being reconciled: a waiting file may be all that tells that an older one of its key is
+    /// dead.
     @discardableResult
     func unlinkDoomed(in volume: Volume, shard: Int) -> Int {
         if isReconciling { return 0 }

@@ -61,7 +61,8 @@ extension Store {
             }
         }
         var strangers = Set(names.lazy.filter { $0 <= Record.lastNumber })
-        // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted, if it is synced first.
+        // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted, if it is
+        // synced first.
         for _ in 1...2 where !strangers.isEmpty {
             disk.runAlone {}
             index.forEachShard { shard in

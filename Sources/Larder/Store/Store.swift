@@ -3,14 +3,15 @@ import LarderFiles
 
 /// The machine behind every handle on one directory.
 ///
-/// Locks and queues are always taken in this order, and none is held while user code runs, but for the configured clock:
+/// Locks and queues are always taken in this order, and none is held while user code runs, but for the configured
+/// clock:
 ///
 /// 1. `disk`, concurrent: the whole of a set, a remove and a read is one block on it. Barriers replace `volume`.
 /// 2. a stripe, one of 64, by key: held from taking a sequence number to publishing, so number order is commit order.
 /// 3. `info`, serial: the one writer of the journal. It appends a change's record and publishes it.
 /// 4. `frozen`, serial, no I/O: copies the index, a slice or a shard at a time.
-/// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the order of use,
-///    and those of the memory tiers; or, apart from it, that of the flights.
+/// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the
+///    order of use, and those of the memory tiers; or, apart from it, that of the flights.
 ///
 /// `evicting` comes before all of them.
 ///
@@ -34,10 +35,11 @@ final class Store: Sendable {
     let stripes: [Lock<Void>]
     let tally = Lock(CacheStatistics())
     let reconciliation: Lock<Reconciliation>
-    /// True while entries of the index are hints, because files and index have not been reconciled after an unclean close.
+    /// True while entries of the index are hints, because files and index have not been reconciled after an unclean
+    /// close.
     let provisional: Flag
-    /// Held while entries are chosen and evicted, so that two that do so do not evict twice as many. Outermost: taken before
-    /// `disk`.
+    /// Held while entries are chosen and evicted, so that two that do so do not evict twice as many. Outermost: taken
+    /// before `disk`.
     let evicting = Lock(())
     let freeSpace = Lock(FreeSpaceWatch())
     /// The files that keep cleared namespaces dead.
@@ -59,8 +61,8 @@ final class Store: Sendable {
     @exclusivity(unchecked) nonisolated(unsafe) private var lentVolume: Lent<Volume>?
     /// Used on `info` alone; replaced there inside a barrier of `disk`.
     @exclusivity(unchecked) nonisolated(unsafe) var journal: Journal
-    /// Lets the next opener of the directory in when the store goes. Set before anybody else sees the store; after that like
-    /// `volume`.
+    /// Lets the next opener of the directory in when the store goes. Set before anybody else sees the store; after that
+    /// like `volume`.
     nonisolated(unsafe) var lease: Lease?
     /// Like `volume`.
     nonisolated(unsafe) var isClosing = false
@@ -121,8 +123,8 @@ final class Store: Sendable {
         }
     }
 
-    /// Runs `body` in a block of `disk` while no other change of a key in this shard is under way. What touches the disk then
-    /// calls `unseal` first; dropping a row in memory does not.
+    /// Runs `body` in a block of `disk` while no other change of a key in this shard is under way. What touches the
+    /// disk then calls `unseal` first; dropping a row in memory does not.
     func changing<Result>(
         shard: Int, _ body: (Volume) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {

@@ -20,7 +20,8 @@ struct Trash: Sendable {
     private(set) var total = 0
     private var remaining = 0
 
-    /// Deletes one slice; false when nothing is left to do. An error is told at the end: one file that stays must not keep the others.
+    /// Deletes one slice; false when nothing is left to do. An error is told at the end: one file that stays must not
+    /// keep the others.
     mutating func deleteSome(of volume: Volume) throws(Errno) -> Bool {
         let fileSystem = volume.fileSystem
         let trash: FileDescriptor

@@ -65,7 +65,8 @@ extension Volume {
         }
     }
 
-    /// Reads the payload of a row and verifies it against the row. The length of the file is asked for large payloads alone.
+    /// Reads the payload of a row and verifies it against the row. The length of the file is asked for large payloads
+    /// alone.
     func payload(of row: Row) -> Reading<Data> {
         // Nothing can be read from anything; and a record may claim a tebibyte, for which there is no memory.
         if row.size == 0 || row.size > Self.large { return open(row).then { readPayload(of: row, in: $0) } }
@@ -139,7 +140,8 @@ extension Volume {
             path: path(of: file))
     }
 
-    /// Unlinks an entry file. One that is not there is no error; what has the name and is no regular file is left alone.
+    /// Unlinks an entry file. One that is not there is no error; what has the name and is no regular file is left
+    /// alone.
     func unlink(_ file: UInt64) throws(Errno) {
         do {
             if try fileSystem.status(of: .number(file), in: entries.file).kind == .regular {

@@ -207,4 +207,36 @@ struct FilesTests {
         #expect(try cache.exportFile(forKey: "k", to: target))
         #expect(try Data(contentsOf: secret) == data("secret") && Data(contentsOf: target) == data("v"))
     }
+
+    @Test("a file that says it is empty and is not is copied as it is read")
+    func unknownSize() throws {
+        let source = URL(fileURLWithPath: "/proc/self/status")
+        guard FileManager.default.isReadableFile(atPath: source.path) else { return }
+        let home = try TemporaryDirectory()
+        let cache = try DiskCache(directory: home.appending("cache"))
+        try cache.copyFile(at: source, forKey: "status")
+        #expect(cache.string(forKey: "status")?.contains("VmRSS") == true)
+    }
+
+    @Test("a large payload is staged: killed in the middle, it is no entry, whatever its bytes say")
+    func staged() throws {
+        var world = World()
+        let payload = Data(repeating: 7, count: 17 << 20)
+        for kill in 1... {
+            world = World()
+            let cache = try world.open()
+            try cache.setString("v", forKey: "first")
+            let isReached = world.killing(in: kill)
+            try? cache.setData(payload, forKey: "large")
+            world.restart()
+            let again = try world.open()
+            #expect([nil, payload].contains(again.data(forKey: "large")))
+            try again.flush()
+            again.checkInvariants(world, settled: true)
+            if !isReached.withLock({ $0 }) {
+                #expect(again.data(forKey: "large") == payload)
+                break
+            }
+        }
+    }
 }

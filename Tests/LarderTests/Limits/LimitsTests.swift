@@ -280,4 +280,45 @@ struct LimitsTests {
         #expect(code { try world.open() } == .differentConfiguration)
         try cache.close()
     }
+
+    @Test(
+        "writers overrun a limit by 5 % and 256 entries at most, also while a tag is being cleared", arguments: [1, 4])
+    func overrun(threads: Int) throws {
+        let world = World { $0.countLimit = 2_000 }
+        let cache = try world.open()
+        let most = Lock(0)
+        DispatchQueue.concurrentPerform(iterations: threads) { thread in
+            for number in 0..<6_000 {
+                try? cache.setString("v", forKey: "\(thread) \(number)", tags: number.isMultiple(of: 2) ? ["t"] : [])
+                if thread == 0, number % 2_000 == 1_999 { try? cache.removeAll(tagged: "t") }
+                let count = cache.count
+                most.withLock { $0 = max($0, count) }
+            }
+        }
+        #expect(most.withLock { $0 } <= 2_000 + 100 + 256 + threads)
+        cache.settle()
+        #expect(cache.count <= 2_000)
+    }
+
+    @Test("entries that come from the future go first, in the session that stored them and in later ones")
+    func fromTheFuture() throws {
+        for isReopened in [false, true] {
+            var world = World { $0.countLimit = 120 }
+            var cache = try world.open()
+            let now = world.clock.milliseconds
+            try fill(cache, 0..<10)
+            world.clock.set(milliseconds: now + 86_400_000)
+            for number in 0..<100 { try cache.setString("v", forKey: "wrong \(number)", ttl: .days(3)) }
+            world.clock.set(milliseconds: now + 1_000)
+            if isReopened {
+                try cache.close()
+                world.restart()
+                cache = try world.open()
+            }
+            #expect(!cache.hasValue(forKey: "wrong 1") && cache.count == 110, "a miss, and not deleted for that")
+            try fill(cache, 1_000..<1_100)
+            #expect((0..<10).allSatisfy { cache.hasValue(forKey: "\($0)") })
+            #expect((1_000..<1_100).allSatisfy { cache.hasValue(forKey: "\($0)") })
+        }
+    }
 }

@@ -84,8 +84,8 @@ struct NamespaceTests {
         #expect(cache.namespace("users").keys().count == 100)
     }
 
-    /// What a killed process leaves in the middle of removing the namespace "a", for every system call; with its index and
-    /// without.
+    /// What a killed process leaves in the middle of removing the namespace "a", for every system call; with its index
+    /// and without.
     @Test("removing one leaves the others, and none of it comes back: killed anywhere, the index lost or not")
     func removedForGood() throws {
         let entries = 12

@@ -235,4 +235,48 @@ struct CrashTests {
         for number in 0..<7 { #expect(cache.string(forKey: "k\(number)") == "new", "seed \(seed)") }
         cache.checkInvariants(world, settled: true)
     }
+
+    @Test(
+        "with the power, in a session after a clean close: no file stays unknown, and no removed value comes back",
+        arguments: 1...60 as ClosedRange<UInt64>)
+    func powerCutAfterClose(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        var world = World()
+        var story = Story()
+        var cache = try world.open()
+        for number in 0..<12 { try story.set(cache, "k\(number)", "kept", ttl: .forever) }
+        try story.remove(cache, "k11")
+        if generator.chance(50) { world.files.syncAll() }
+        try cache.close()
+        // What the system wrote back since, if it did, are the names and contents of then.
+        if generator.chance(70) { world.files.syncAll() }
+        world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+        world.files.syncAll()
+        cache = try world.open()
+        for number in 0..<Int.random(in: 1...12, using: &generator) {
+            let key = "k\(number % 5)"
+            if generator.chance(60) {
+                try story.set(cache, key, "value \(number)")
+            } else {
+                try story.remove(cache, key)
+            }
+            if generator.chance(10) { try cache.flush() }
+        }
+        if generator.chance(30) { try cache.close() }
+        world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+        cache = try world.open()
+        story.checkPlausible(cache, "seed \(seed)")
+        // Removed now, it is removed for good: whatever the cut has left of it goes too.
+        for number in 0..<5 { try cache.removeValue(forKey: "k\(number)") }
+        try cache.flush()
+        let report = try cache.verify()
+        #expect(report.orphans == 0, "seed \(seed)")
+        cache.checkInvariants(world, settled: true)
+        world.restart()
+        for name in world.names where name != "entries" { world.remove(name) }
+        cache = try world.open()
+        for number in 0..<5 { #expect(cache.string(forKey: "k\(number)") == nil, "seed \(seed)") }
+        try cache.flush()
+        #expect(cache.keys().allSatisfy { ["k5", "k6", "k7", "k8", "k9", "k10"].contains($0) }, "seed \(seed)")
+    }
 }

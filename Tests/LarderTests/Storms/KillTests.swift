@@ -59,7 +59,8 @@ struct KillTests {
             acknowledged += output.filter { $0 == UInt8(ascii: "!") }.count
             knowledge.hear(output)
             let cache = try DiskCache(directory: directory)
-            // At once, and again when everything has been cleaned up. What was in flight may come to light with its file.
+            // At once, and again when everything has been cleaned up. What was in flight may come to light with its
+            // file.
             _ = verify(cache, knowledge, "round \(round), seed \(seed)")
             try cache.flush()
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")

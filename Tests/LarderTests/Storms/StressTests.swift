@@ -53,12 +53,20 @@ struct StressTests {
         configuration.saveDelay = .milliseconds(1)
         configuration.sweepInterval = .milliseconds(5)
         let settings = configuration
-        let cache = try DiskCache(directory: home.appending("cache"), configuration: configuration)
+        let clock = ManualClock()
+        @Sendable func open() throws -> DiskCache {
+            try DiskCache(
+                directory: home.appending("cache"), configuration: settings, fileSystem: PosixFileSystem(), clock: clock
+            )
+        }
+        let cache = try open()
         let problems = Lock<[String]>([])
         DispatchQueue.concurrentPerform(iterations: 8) { thread in
             var generator = SeededGenerator(seed: UInt64(100 + thread))
             for step in 0..<500 {
                 let key = Int.random(in: 0..<50, using: &generator)
+                // Saves and sweeps run while the clock moves.
+                if thread == 0 { clock.advance(by: .milliseconds(1)) }
                 do {
                     switch Int.random(in: 0..<100, using: &generator) {
                     case 0..<35:
@@ -74,7 +82,7 @@ struct StressTests {
                     case 92..<95: cache.removeExpired()
                     case 95..<97: try cache.flush()
                     case 97: try cache.removeAll()
-                    default: try DiskCache(directory: cache.directory, configuration: settings).close()
+                    default: try open().close()
                     }
                 } catch {
                     problems.withLock { $0.append("\(error)") }
@@ -104,6 +112,7 @@ struct StressTests {
         configuration.sizeLimit = 3 << 20
         configuration.ageLimit = .milliseconds(200)
         configuration.minimumFreeSpace = 1
+        let clock = ManualClock()
         let called = Lock(0)
         let box = Lock<DiskCache?>(nil)
         configuration.onEvent = { _ in
@@ -112,7 +121,9 @@ struct StressTests {
             called.withLock { $0 += cache.count > 1000 ? 1_000_000 : 1 }
             if called.withLock({ $0 }) % 50 == 0 { cache.trim(toCount: 20) }
         }
-        let cache = try DiskCache(directory: home.appending("cache"), configuration: configuration)
+        let cache = try DiskCache(
+            directory: home.appending("cache"), configuration: configuration, fileSystem: PosixFileSystem(),
+            clock: clock)
         box.withLock { $0 = cache }
         let problems = Lock<[String]>([])
         DispatchQueue.concurrentPerform(iterations: 6) { thread in
@@ -120,6 +131,7 @@ struct StressTests {
             let file = home.appending("file \(thread)")
             for step in 0..<400 {
                 let key = Int.random(in: 0..<60, using: &generator)
+                if thread == 0 { clock.advance(by: .milliseconds(1)) }
                 do {
                     switch Int.random(in: 0..<100, using: &generator) {
                     case 0..<50: try cache.setData(Self.value(key, step), forKey: "\(key)")
