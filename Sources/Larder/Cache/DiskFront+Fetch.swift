@@ -4,11 +4,20 @@ import LarderFiles
 /// What a fetch needs.
 extension DiskFront {
     func standing(of key: Key, at now: Timestamp) -> Standing {
-        guard let row = disk.readableStore?.row(key, at: now) else { return .missing }
+        guard let row = disk.readableStore?.knownRow(key, at: now) else { return .missing }
         if row.isFresh(at: now) { return .fresh(MemoryLife(row)) }
         if row.isAbsent { return row.isInForce(at: now) ? .absent : .missing }
         guard row.isUsable(at: now) else { return .missing }
         return .stale(expires: row.life.expires, isAnswerable: !row.mustRevalidate)
+    }
+
+    var isProvisional: Bool { disk.store.provisional.isSet }
+
+    func look(at keys: [Key]) async {
+        await disk.store.lane.run {
+            let now = disk.now
+            for key in keys { _ = disk.store.settle(key, at: now) }
+        }
     }
 
     func isCurrent(_ usable: Usable<Value>, _ key: Key) -> Bool {

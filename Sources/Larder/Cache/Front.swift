@@ -36,6 +36,12 @@ protocol Front<Value>: Sendable {
     /// Tells what there is, without reading it.
     func standing(of key: Key, at now: Timestamp) -> Standing
 
+    /// True while an entry has to be looked at before it counts.
+    var isProvisional: Bool { get }
+
+    /// Looks at the entries of keys, on a thread that may wait; `standing` asks no file.
+    func look(at keys: [Key]) async
+
     /// Returns a value that a fetch may go by, fresh or stale.
     func usable(_ key: Key) async -> Usable<Value>?
 

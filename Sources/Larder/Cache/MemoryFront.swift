@@ -88,6 +88,10 @@ struct MemoryFront<Value: Sendable>: Front {
         await removeAll()
     }
 
+    var isProvisional: Bool { false }
+
+    func look(at keys: [Key]) async {}
+
     func standing(of key: Key, at now: Timestamp) -> Standing {
         guard let found = memory.kept(key.text, at: now) else {
             return absences.hasValue(forKey: key.text) ? .absent : .missing

@@ -26,6 +26,7 @@ extension Fetcher {
             batch.found[key] = found
             if order.policy.isEarly(life, at: front.clock.now) { batch.aging.append(key) }
         }
+        if front.isProvisional { await front.look(at: keys) }
         for key in keys {
             switch front.standing(of: key, at: front.clock.now) {
             case .fresh(let life):

@@ -84,6 +84,7 @@ struct Fetcher<Value: Sendable>: Sendable {
 
     private func known(_ key: Key, _ order: FetchOrder) async -> Known {
         if order.policy.source == .reload { return .missing }
+        if front.isProvisional { await front.look(at: [key]) }
         switch front.standing(of: key, at: front.clock.now) {
         case .fresh(let life):
             if let found = await front.lookup(key.text) {

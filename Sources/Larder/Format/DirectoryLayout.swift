@@ -6,7 +6,8 @@ import LarderFiles
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
 ///     entries/<sequence number>         one file per entry
-///     entries/40<number>                the tombstone of a namespace or a tag
+///     entries/10<number>                a file that could not be read, and is set aside
+///     entries/40<number>                the tombstone of a namespace, a tag or a key
 ///     entries/80<number>                a file that is being copied in, until it has its footer and its number
 ///     trash/<sequence number>/          what removeAll renamed here, until it is deleted
 ///
@@ -32,6 +33,19 @@ enum DirectoryLayout: Hashable {
     /// Returns the number of a change from the name of its tombstone; nil when it is the name of something else.
     static func number(ofTombstone name: UInt64) -> UInt64? {
         guard name & tombstoneMark != 0, case let number = name & ~tombstoneMark, number <= Record.lastNumber else {
+            return nil
+        }
+        return number
+    }
+
+    /// The mark in the number of a file that is set aside: it is never adopted, and entries below its number are not answered.
+    private static let asideMark: UInt64 = 1 << 60
+
+    static func asideNumber(_ number: UInt64) -> UInt64 { number | asideMark }
+
+    /// Returns the number of a file that is set aside; nil when the name is that of something else.
+    static func number(ofAside name: UInt64) -> UInt64? {
+        guard name & asideMark != 0, case let number = name & ~asideMark, number > 0, number <= Record.lastNumber else {
             return nil
         }
         return number

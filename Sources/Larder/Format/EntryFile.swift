@@ -57,9 +57,18 @@ enum EntryFile {
     }
 
     /// The entries that a tombstone covers: those with a lower number than its own.
-    enum Removal: Equatable {
+    enum Removal: Hashable {
         case scope(ClearScope)
         case key(Key)
+
+        func covers(_ row: Row) -> Bool {
+            switch self {
+            case .scope(.everything): true
+            case .scope(.namespace(let space)): row.namespace == space
+            case .scope(.tag(let tag)): row.tags.contains(tag)
+            case .key(let key): row.isNamed(key)
+            }
+        }
 
         func record(number: UInt64) -> Record {
             switch self {
@@ -152,6 +161,7 @@ enum EntryFile {
         guard trailer.suffix(magic.count).starts(with: versionlessMagic) else { return false }
         let digits = trailer.suffix(3).prefix(2)
         return digits.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 } && !digits.elementsEqual("00".utf8)
+            && !digits.elementsEqual("01".utf8) && trailer.last == magic.last
     }
 
     private static func word(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {

@@ -122,14 +122,20 @@ struct Manifest: Sendable {
     }
 
     /// Takes out up to `limit` rows that have expired at `now`. O(log n) for each.
-    mutating func purge(at now: Timestamp, limit: Int) -> [Row] {
+    ///
+    /// Rows whose file is `spared` stay: nobody could ask the file whether they really have expired.
+    mutating func purge(at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = []) -> [Row] {
         var victims: [Row] = []
+        var kept: [Int] = []
+        defer { for slot in kept { expiries.insert(slot, at: rows[slot].keptUntil) } }
         while victims.count < limit, let slot = expiries.popDue(at: now) {
             guard rows[slot].file != 0, !rows[slot].life.isForever else { continue }
             if !rows[slot].isOver(at: now) {
                 remind(slot)
             } else if isCleared(rows[slot]) {
                 evacuate(slot)
+            } else if spared.contains(rows[slot].file) {
+                kept.append(slot)
             } else {
                 victims.append(vacate(slot))
             }

@@ -60,8 +60,8 @@ struct Shard: Sendable {
     }
 
     /// Takes out up to `limit` rows that have expired at `now`; their files are doomed.
-    mutating func purge(at now: Timestamp, limit: Int) -> [Row] {
-        doomed(manifest.purge(at: now, limit: limit))
+    mutating func purge(at now: Timestamp, limit: Int, sparing spared: Set<UInt64>) -> [Row] {
+        doomed(manifest.purge(at: now, limit: limit, sparing: spared))
     }
 
     /// The same at the end of loading, for all rows. Those that were `cleared` are forgotten, and what they had

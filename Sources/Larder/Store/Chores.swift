@@ -5,15 +5,15 @@ import LarderFiles
 ///
 /// A chore that is asked for again before it has begun is not queued twice.
 final class Chores: Sendable {
-    enum Kind: UInt8 {
-        case unlink, sweep, save, reconcile, emptyTrash, tidy, evict, clear
+    enum Kind: UInt16 {
+        case unlink, sweep, save, reconcile, emptyTrash, tidy, evict, clear, bound
 
-        fileprivate var bit: UInt8 { 1 << rawValue }
+        fileprivate var bit: UInt16 { 1 << rawValue }
     }
 
     private struct State {
         /// A bit for each kind.
-        var waiting: UInt8 = 0
+        var waiting: UInt16 = 0
         var running: [Int: (kind: Kind?, group: DispatchGroup)] = [:]
         var next = 0
     }

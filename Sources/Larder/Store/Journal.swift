@@ -4,8 +4,14 @@ import LarderFiles
 final class Journal {
     private let fileSystem: any FileSystem
     private let isPowerSafe: Bool
-    /// The directory that the journals stand in: they stay with it when the store moves on.
-    let root: SharedDescriptor
+    /// The directory of the journals; nil once released. They stay with it when the store moves on.
+    private var directory: SharedDescriptor?
+    var root: SharedDescriptor {
+        get throws(Errno) {
+            guard let directory else { throw .badDescriptor }
+            return directory
+        }
+    }
 
     /// The journal that is open for appending; opened by the first change, so that reading writes nothing.
     private var file: SharedDescriptor?
@@ -37,7 +43,7 @@ final class Journal {
 
     init(_ loaded: LoadedJournals, of volume: Volume, durability: Durability) {
         fileSystem = volume.fileSystem
-        root = volume.root
+        directory = volume.root
         isPowerSafe = durability == .powerSafe
         generations = loaded.generations
         // Above the manifest's too: a lower one would not be read.
@@ -85,8 +91,15 @@ final class Journal {
             }
         } else {
             try begin(last: last)
+            try syncBegun()
         }
         endsClosed = false
+    }
+
+    /// Syncs the journal that was begun last, and its name.
+    func syncBegun() throws(Errno) {
+        if let file { try fileSystem.sync(file.file) }
+        try fileSystem.sync(try root.file)
     }
 
     /// Appends lines, each beginning with its line feed. After an error none of them is there.
@@ -144,6 +157,13 @@ final class Journal {
         generations.removeAll { $0 == old }
     }
 
+    /// Closes what is open: the session has ended.
+    func release() {
+        directory = nil
+        file = nil
+        sync = nil
+    }
+
     /// Gives the current journal up after a failed sync: what it holds on disk is no longer known.
     func abandon() {
         isBroken = true
@@ -160,7 +180,7 @@ final class Journal {
     private func resume() throws(Errno) -> Bool {
         do {
             let name = DirectoryLayout.journal(generation).name
-            guard let (file, size) = try fileSystem.openRegular(name, in: root.file, for: .updating), size == length
+            guard let (file, size) = try fileSystem.openRegular(name, in: try root.file, for: .updating), size == length
             else {
                 return false
             }
@@ -176,12 +196,14 @@ final class Journal {
         let header = JournalFormat.header(generation: generation + 1, last: last)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
-            if isPowerSafe {
+            // The first journal is the proof that the directory is ours. A power cut must not take it and leave torn
+            // entries.
+            if isPowerSafe || generation == 0 {
                 try fileSystem.sync(file.file)
-                try fileSystem.sync(root.file)
+                try fileSystem.sync(try root.file)
             }
         } catch {
-            try? fileSystem.remove(next, in: root.file, directory: false)
+            if let directory { try? fileSystem.remove(next, in: directory.file, directory: false) }
             throw error
         }
         generation += 1
@@ -198,7 +220,7 @@ final class Journal {
         while true {
             let name = DirectoryLayout.journal(generation + 1).name
             do {
-                return (SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating)), name)
+                return (SharedDescriptor(try fileSystem.open(name, in: try root.file, for: .creating)), name)
             } catch .exists {
                 generation += 1
             }

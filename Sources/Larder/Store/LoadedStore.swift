@@ -6,8 +6,8 @@ struct LoadedStore {
     var journals: LoadedJournals
     var reconciliation: Reconciliation
     var damagedLines: Int
-    /// The numbers of those that may still cover files.
-    var tombstones: Set<UInt64>
+    /// Those that may still cover files.
+    var tombstones: TombstoneFiles
     var found: Found
 
     /// Findings that are reported, or dealt with in the background.

@@ -52,7 +52,7 @@ struct Opener {
             volume: volume, shards: recovery?.shards ?? replay.shards,
             lastNumber: recovery?.lastNumber ?? replay.lastNumber, journals: replay.journals,
             reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
-            tombstones: recovery?.tombstones ?? [], found: found)
+            tombstones: recovery?.tombstones ?? TombstoneFiles(), found: found)
         // No line tells of an entry that was found by its file.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
         return loaded
@@ -72,20 +72,15 @@ struct Opener {
         for number in numbers {
             let name = DirectoryLayout.tombstoneNumber(number)
             do throws(Errno) {
-                guard let (file, size) = try fileSystem.openRegular(.number(name), in: volume.entries.file) else {
-                    continue
-                }
-                var bytes = [UInt8](repeating: 0, count: min(size, LineReader.longestRecord + EntryFile.trailerLength))
-                let count = try fileSystem.read(file.file, at: 0, into: &bytes)
-                let content = bytes.prefix(count)
-                switch Array(content).withBytes({ EntryFile.tombstone(number, $0) }) {
+                switch try volume.tombstone(number) {
+                case nil: break
                 case .valid(let removal): tombstones.valid.append((number, removal))
                 case .newer: tombstones.unread.append(number)
                 case .invalid: tombstones.torn.append(name)
                 }
             } catch .noEntry {
                 continue
-            } catch .io {
+            } catch .io, .accessDenied, .notPermitted {
                 tombstones.unread.append(number)
             } catch {
                 throw CacheError(error, doing: "read a tombstone", path: volume.path(of: name))

@@ -34,10 +34,16 @@ struct Reconciliation: Sendable {
 
     /// Suspects that could not be read. The sweep tries again.
     private(set) var unreadable: Set<UInt64> = []
+    /// Files that could not be read for long, and have been set aside: none is adopted, but each may have replaced entries below.
+    private(set) var aside: Set<UInt64> = []
     /// Tombstones that could not be read: entries below may be dead.
     private var unreadTombstones: Set<UInt64> = []
     /// Files of entries whose life could not be read.
-    private var unverifiable: [UInt64: Key] = [:]
+    private(set) var unverifiable: [UInt64: Key] = [:]
+    /// Files of entries that a reader has asked before their turn came.
+    private var asked: Set<UInt64> = []
+    /// Tombstones, and files set aside, that are tried again.
+    private var retried: [Step] = []
 
     /// Every file has been looked at once.
     private(set) var isFinished = true
@@ -45,8 +51,10 @@ struct Reconciliation: Sendable {
     /// Rows and files agree.
     var isDone: Bool { isFinished && !hasResidue }
     /// Something could not be read.
-    private var hasResidue: Bool { hasUnread || !unreadTombstones.isEmpty || !unverifiable.isEmpty }
-    /// There are files that may hold an older or newer value of any key.
+    private var hasResidue: Bool {
+        hasUnread || !aside.isEmpty || !unreadTombstones.isEmpty || !unverifiable.isEmpty
+    }
+    /// There are files that may hold an older or newer value of any key, and would be adopted.
     var hasUnread: Bool { !suspects.isEmpty || current != nil || !unreadable.isEmpty }
 
     /// Nothing to do.
@@ -64,6 +72,7 @@ struct Reconciliation: Sendable {
         var dead: [(file: UInt64, key: Key?)] = []
         var missing: [Entry] = []
         var unrecorded: [(number: UInt64, scope: ClearScope)] = []
+        var aside: [UInt64] = []
         var unreadTombstones: [UInt64] = []
         var isDamaged = false
     }
@@ -76,6 +85,7 @@ struct Reconciliation: Sendable {
         dead = findings.dead
         missing = findings.missing
         unrecorded = findings.unrecorded
+        aside = Set(findings.aside)
         unreadTombstones = Set(findings.unreadTombstones)
         isDamaged = findings.isDamaged
         self.cleared = cleared
@@ -87,12 +97,14 @@ struct Reconciliation: Sendable {
         var highest = max(suspects.last ?? 0, current ?? 0)
         for file in unreadable { highest = max(highest, file) }
         if highest <= floor { highest = 0 }
+        for number in aside { highest = max(highest, number) }
         for number in unreadTombstones { highest = max(highest, number) }
         return highest
     }
 
     /// True when the file has to be asked before an entry counts.
     func mustLook(at file: UInt64, hasExpired: Bool) -> Bool {
+        if asked.contains(file) { return false }
         if unverifiable[file] != nil { return true }
         // What is above has been asked, or was found by its file, or has been stored since.
         return (isDamaged || hasExpired) && file <= max(unverified.last?.file ?? 0, verifying ?? 0)
@@ -102,6 +114,8 @@ struct Reconciliation: Sendable {
         case record(ClearScope, below: UInt64)
         case examine(file: UInt64)
         case verify(Entry)
+        case readTombstone(UInt64)
+        case resolve(aside: UInt64)
         case delete(file: UInt64, of: Key?)
         case check(Entry)
         case finish
@@ -115,6 +129,7 @@ struct Reconciliation: Sendable {
             current = file
             return .examine(file: file)
         }
+        if let step = retried.popLast() { return step }
         if let entry = unverified.popLast() {
             verifying = entry.file
             return .verify(entry)
@@ -143,6 +158,12 @@ struct Reconciliation: Sendable {
         verifying = nil
     }
 
+    /// Notes that a reader has asked the file of an entry.
+    mutating func looked(at file: UInt64) {
+        asked.insert(file)
+        unverifiable[file] = nil
+    }
+
     mutating func verified(_ entry: Entry) {
         unverifiable[entry.file] = nil
         verifying = nil
@@ -161,21 +182,34 @@ struct Reconciliation: Sendable {
 
     /// Has another try at what could not be read; false when there is nothing to try, or the first try is not over.
     mutating func retry() -> Bool {
-        guard isFinished, suspects.isEmpty, unverified.isEmpty, current == nil else { return false }
-        if unreadable.isEmpty, unverifiable.isEmpty { return false }
+        guard isFinished, suspects.isEmpty, unverified.isEmpty, current == nil, retried.isEmpty, !isDone else {
+            return false
+        }
+        retried = unreadTombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
         suspects = unreadable.sorted()
         unreadable = []
         unverified = unverifiable.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
         return true
     }
 
-    /// Notes that a file that could not be read counts as obsolete.
-    mutating func giveUp(_ file: UInt64) {
-        unreadable.remove(file)
+    /// Sets a file aside that still cannot be read; false when it is not among those any more.
+    mutating func setAside(_ file: UInt64) -> Bool {
+        guard unreadable.remove(file) != nil else { return false }
+        aside.insert(file)
+        return true
+    }
+
+    mutating func resolved(aside file: UInt64) {
+        aside.remove(file)
+    }
+
+    mutating func readTombstone(_ number: UInt64) {
+        unreadTombstones.remove(number)
     }
 
     mutating func finish() {
         isFinished = true
+        asked = []
         if !hasResidue { cleared.keepOnly(.everything) }
     }
 }

@@ -7,9 +7,10 @@ import LarderFiles
 struct Recovery {
     /// Suspects that are read before the first answer; they take some 5 us each.
     static let mostAtOnce = 1_000
-    /// A number that nothing proves counts when it is this much above the proven ones at most: a stray file with a name
-    /// like `0020000000000000` must not use all numbers up.
-    static let plausible: UInt64 = 1 << 20
+    /// A number that nothing proves counts when it is this much above the proven ones at most. A cache may well have
+    /// changed so often since its second newest entry, but a stray file with a name like `0020000000000000` must not
+    /// use all numbers up.
+    static let plausible: UInt64 = 1 << 36
     /// Threads take numbers and write lines in no order: a suspect this far below the last line is no change of the
     /// session that was killed.
     static let concurrency: UInt64 = 1 << 10
@@ -17,8 +18,8 @@ struct Recovery {
     private(set) var shards: [Shard]
     /// The highest number that a line or a footer proves, and what is plausible above it.
     private(set) var lastNumber: UInt64
-    /// The numbers of the valid tombstones.
-    let tombstones: Set<UInt64>
+    /// The valid tombstones.
+    private(set) var tombstones: TombstoneFiles
     /// Keys of entries that no line mentions.
     private(set) var adopted: [Key] = []
     private(set) var failures: [CacheError] = []
@@ -33,14 +34,23 @@ struct Recovery {
         shards = replay.shards
         lastNumber = replay.lastNumber
         cleared = replay.cleared
-        tombstones = Set(found.valid.map(\.number))
+        tombstones = TombstoneFiles(found.valid)
         files = names.filter { $0 > 0 && $0 <= Record.lastNumber }.sorted()
         findings.isDamaged = replay.journals.isDamaged
         if !findings.isDamaged, lastNumber > Self.concurrency { findings.floor = lastNumber - Self.concurrency }
         findings.unrecorded = found.valid.compactMap { number, removal in
             if case .scope(let scope) = removal { (number, scope) } else { nil }
         }
-        findings.unreadTombstones = found.unread
+        // One that the journal tells of need not be read.
+        let known = Set(cleared.numbers.values).union(shards.lazy.flatMap(\.tombstones.values))
+        for number in found.unread {
+            if known.contains(number) {
+                tombstones.insert(unread: number)
+            } else {
+                findings.unreadTombstones.append(number)
+            }
+        }
+        findings.aside = names.compactMap(DirectoryLayout.number(ofAside:))
         findings.dead = (names.filter(DirectoryLayout.isStaged) + found.torn).map { ($0, nil) }
         sortFiles(obsolete: replay.obsolete)
     }
@@ -73,7 +83,8 @@ struct Recovery {
         let limit = lastNumber.addingReportingOverflow(Self.plausible).partialValue
         findings.unreadable.removeAll { $0 > limit }
         findings.unreadTombstones.removeAll { $0 > limit }
-        let unproven = findings.unreadable + findings.unreadTombstones + torn.filter { $0 <= limit }
+        findings.aside.removeAll { $0 > limit }
+        let unproven = findings.unreadable + findings.unreadTombstones + findings.aside + torn.filter { $0 <= limit }
         lastNumber = max(lastNumber, unproven.max() ?? 0)
         sortRows(at: now)
         return Reconciliation(findings, cleared: cleared)

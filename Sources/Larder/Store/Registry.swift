@@ -74,37 +74,34 @@ final class Registry: Sendable {
         }
     }
 
-    /// The living stores on a disk that have a handle which was opened at a path.
-    func stores(at path: String, device: UInt64) -> [Store] {
+    /// The living stores on a device.
+    func stores(onDevice device: UInt64) -> [Store] {
         // Asked for outside of the lock: ours may become the last reference to a store, and release what users gave it.
         let known = stores.withLock { $0 }.filter { $0.value.device == device }
-        let living = known.values.compactMap(\.store)
         let dead = known.filter { $0.value.store == nil }.keys
         stores.withLock { stores in for ticket in dead { stores[ticket] = nil } }
-        return living.filter { store in store.handles.withLock { $0.paths.values.contains(path) } }
+        return known.values.compactMap(\.store)
     }
 
-    /// Takes the place of a directory for a store whose own was deleted. Nil when somebody has that place, or is just
-    /// opening or closing there: nobody is waited for, who might wait for the caller.
-    fileprivate func take(_ identity: FileIdentity, root: SharedDescriptor, for store: Store) throws(CacheError)
-        -> Lease?
-    {
+    /// Takes the place of a directory for a store whose own was deleted, if `move` answers true. Nobody can join it there before.
+    ///
+    /// Nothing is done when somebody has that place, or is just opening or closing there: nobody is waited for, who might wait for the
+    /// caller. `lease` outlives the gate, as it asks for it when it goes.
+    fileprivate func take(
+        _ identity: FileIdentity, root: SharedDescriptor, for store: Store, lease: inout Lease?,
+        _ move: (Lease) throws(CacheError) -> Bool
+    ) throws(CacheError) -> Bool {
         let place = enter(identity)
-        do {
-            let lease = try place.gate.withLockIfAvailable { occupant throws(CacheError) -> Lease? in
-                guard occupant.lock == nil else { return nil }
-                let lock = try lock(root, in: store.fileSystem, path: store.path)
-                let lease = Lease(identity: identity, place: place, registry: self, ticket: takeTicket())
-                occupant = Place.Occupant(store, lock: lock, ticket: lease.ticket)
-                return lease
-            }
-            if let lease = lease ?? nil { return lease }
-            leave(identity, place)
-            return nil
-        } catch {
-            leave(identity, place)
-            throw error
+        let next = Lease(identity: identity, place: place, registry: self, ticket: takeTicket())
+        lease = next
+        let isMoved = try place.gate.withLockIfAvailable { occupant throws(CacheError) in
+            guard occupant.lock == nil else { return false }
+            let lock = try lock(root, in: store.fileSystem, path: store.path)
+            guard try move(next) else { return false }
+            occupant = Place.Occupant(store, lock: lock, ticket: next.ticket)
+            return true
         }
+        return isMoved ?? false
     }
 
     private func takeTicket() -> Int {
@@ -179,14 +176,21 @@ final class Lease: Sendable {
         self.registry = registry
     }
 
-    /// Takes the place of another directory for the same store, which had its own deleted.
-    /// Nil when it is not to be had now.
-    func moved(to identity: FileIdentity, root: SharedDescriptor, of store: Store) throws(CacheError) -> Lease? {
-        try registry.take(identity, root: root, for: store)
+    /// Takes the place of another directory for the same store, whose own was deleted, and gives this place up, if `move` answers true.
+    /// Meanwhile nobody can open or close a store in either place; when somebody is just doing so, nothing is done.
+    func move(
+        to identity: FileIdentity, root: SharedDescriptor, of store: Store, _ move: (Lease) throws(CacheError) -> Bool
+    ) throws(CacheError) {
+        var next: Lease?
+        defer { withExtendedLifetime(next) {} }
+        _ = try place.gate.withLockIfAvailable { occupant throws(CacheError) in
+            guard occupant.ticket == ticket else { return }
+            if try registry.take(identity, root: root, for: store, lease: &next, move) { vacate(&occupant) }
+        }
     }
 
     /// With nobody else opening the directory: when `isLast`, runs `close` and lets go of the directory's lock.
-    func end(when isLast: () -> Bool, _ close: () throws(CacheError) -> Void) throws(CacheError) {
+    func end(when isLast: () -> Bool, close: () throws(CacheError) -> Void) throws(CacheError) {
         try place.gate.withLock { occupant throws(CacheError) in
             guard isLast() else { return }
             defer { vacate(&occupant) }

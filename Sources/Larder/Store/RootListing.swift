@@ -48,30 +48,52 @@ struct RootListing {
     func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
         try translating("look at the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
+            var failure: Errno?
             for index in journals.map(DirectoryLayout.journal) + manifests.map(DirectoryLayout.manifest) {
-                switch try evidence(in: index.name, fileSystem) {
-                case .proof: return true
-                case .blank: break
-                case .foreign: isBare = false
-                }
-            }
-            var directories = entries.map { [$0] } ?? []
-            if hasTrash { directories += try trashed(fileSystem) }
-            for directory in directories {
-                // Mostly one of the first will do, whatever their number.
-                for name in try files(in: directory, fileSystem, most: 16)
-                where try isEntry(name, in: directory, fileSystem) { return true }
-                for name in try files(in: directory, fileSystem) {
-                    if try isEntry(name, in: directory, fileSystem) { return true }
-                    guard isBare, case .number = name else {
-                        isBare = false
-                        continue
+                do throws(Errno) {
+                    switch try evidence(in: index.name, fileSystem) {
+                    case .proof: return true
+                    case .blank: break
+                    case .foreign: isBare = false
                     }
-                    if journals.isEmpty { isBare = try isBlank(name, in: directory, fileSystem) }
+                } catch {
+                    // It proves nothing; something else may.
+                    if error != .io { throw error }
+                    failure = error
+                    isBare = false
                 }
             }
+            if let entries, try isProof(entries, &isBare, fileSystem) { return true }
+            if hasTrash {
+                // One after the other: there may be more of them than descriptors.
+                let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
+                for number in try fileSystem.numbers(.directory, in: trash) {
+                    let directory = SharedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
+                    if try isProof(directory, &isBare, fileSystem) { return true }
+                }
+                if try !files(in: SharedDescriptor(trash), fileSystem, most: 1).isEmpty { isBare = false }
+            }
+            if let failure, !isBare { throw failure }
             return isBare
         }
+    }
+
+    /// True when a directory has a valid entry; otherwise notes whether it has anything that could be lost.
+    private func isProof(
+        _ directory: SharedDescriptor, _ isBare: inout Bool, _ fileSystem: any FileSystem
+    ) throws(Errno) -> Bool {
+        // Mostly one of the first will do, whatever their number.
+        for name in try files(in: directory, fileSystem, most: 16)
+        where try isEntry(name, in: directory, fileSystem) { return true }
+        for name in try files(in: directory, fileSystem) {
+            if try isEntry(name, in: directory, fileSystem) { return true }
+            guard isBare, case .number = name else {
+                isBare = false
+                continue
+            }
+            if journals.isEmpty { isBare = try isBlank(name, in: directory, fileSystem) }
+        }
+        return false
     }
 
     private enum Evidence {
@@ -95,12 +117,14 @@ struct RootListing {
         {
             return .proof
         }
+        // A file may have got its length before its bytes.
+        while bytes.last == 0 { bytes.removeLast() }
         for header in [#"[{"larder":"#, #"{"larder":"#].map({ Array($0.utf8) }) {
             // The check of the header is damaged; its beginning is that of nothing else.
             if bytes.starts(with: header) { return .proof }
             if header.starts(with: bytes) { return .blank }
         }
-        return bytes.allSatisfy { $0 == 0 } ? .blank : .foreign
+        return .foreign
     }
 
     private func isBlank(
@@ -110,16 +134,6 @@ struct RootListing {
         var bytes = [UInt8](repeating: 0, count: min(size, 64 << 10))
         _ = try fileSystem.read(file.file, at: 0, into: &bytes)
         return bytes.allSatisfy { $0 == 0 }
-    }
-
-    private func trashed(_ fileSystem: any FileSystem) throws(Errno) -> [SharedDescriptor] {
-        let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
-        var directories = [SharedDescriptor(trash)]
-        for number in try fileSystem.numbers(.directory, in: directories[0].file) {
-            let directory = try fileSystem.open(.number(number), in: directories[0].file, for: .directory)
-            directories.append(SharedDescriptor(directory))
-        }
-        return directories
     }
 
     /// The names of all but directories, or of some of them.
@@ -137,11 +151,18 @@ struct RootListing {
     private func isEntry(
         _ name: FileName, in directory: SharedDescriptor, _ fileSystem: any FileSystem
     ) throws(Errno) -> Bool {
-        guard case .number = name, let (file, size) = try fileSystem.openRegular(name, in: directory.file),
-            size >= EntryFile.trailerLength
-        else { return false }
-        var trailer = [UInt8](repeating: 0, count: EntryFile.trailerLength)
-        _ = try fileSystem.read(file.file, at: size - trailer.count, into: &trailer)
-        return trailer.withBytes { EntryFile.recordCheck(inTrailer: $0) } != nil
+        guard case .number = name else { return false }
+        do throws(Errno) {
+            guard let (file, size) = try fileSystem.openRegular(name, in: directory.file),
+                size >= EntryFile.trailerLength
+            else { return false }
+            var trailer = [UInt8](repeating: 0, count: EntryFile.trailerLength)
+            _ = try fileSystem.read(file.file, at: size - trailer.count, into: &trailer)
+            return trailer.withBytes { EntryFile.recordCheck(inTrailer: $0) } != nil
+        } catch {
+            // One that cannot be read proves nothing; another may.
+            if [.io, .accessDenied, .notPermitted, .noEntry].contains(error) { return false }
+            throw error
+        }
     }
 }

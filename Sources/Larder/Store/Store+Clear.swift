@@ -104,6 +104,17 @@ extension Store {
         }
     }
 
+    /// Takes the tombstone of a removal back that could not be done.
+    func discardTombstone(_ number: UInt64, in volume: Volume) {
+        let name = DirectoryLayout.tombstoneNumber(number)
+        if let file = try? fileSystem.open(.number(name), in: volume.entries.file, for: .updating) {
+            // Without its footer it says nothing.
+            try? fileSystem.truncate(file, to: 0)
+        }
+        try? volume.unlink(name)
+        tombstones.withLock { $0.remove([number]) }
+    }
+
     private func writeTombstone(
         _ number: UInt64, of removal: EntryFile.Removal, in volume: Volume
     ) throws(Errno) {
@@ -121,7 +132,11 @@ extension Store {
             try? volume.unlink(name)
             throw error
         }
-        tombstones.withLock { _ = $0.insert(number) }
+        if let replaced = tombstones.withLock({ $0.insert(number, of: removal) }) {
+            // It says less than the new one. Where it cannot be unlinked it does no harm, and the next opening finds it.
+            try? volume.unlink(DirectoryLayout.tombstoneNumber(replaced))
+            tombstones.withLock { $0.remove(replaced: replaced) }
+        }
     }
 
     private func files(of scope: ClearScope) -> [UInt64] {
@@ -190,19 +205,22 @@ extension Store {
         if tombstones.withLock({ $0.isEmpty }) { return }
         _ = attempting { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
-                guard reconciliation.withLock({ $0.isDone }), !info.run({ journal.mustSave }) else { return }
+                let mayBeNeeded = provisional.isSet && reconciliation.withLock { !$0.isFinished || $0.hasUnread }
+                guard !mayBeNeeded, !info.run({ journal.mustSave }) else { return }
                 var oldest = UInt64.max
                 index.forEachShard { shard in
                     if shard.manifest.hasCleared { oldest = 0 }
                     oldest = shard.doomed.reduce(oldest) { min($0, $1.file) }
                 }
-                for number in tombstones.withLock({ $0.filter { $0 < oldest } }) {
+                var gone: Set<UInt64> = []
+                defer { tombstones.withLock { [gone] in $0.remove(gone) } }
+                for number in tombstones.withLock({ $0.numbers.filter { $0 < oldest } }) {
                     let name = DirectoryLayout.tombstoneNumber(number)
                     try translating("delete a tombstone", at: volume.path(of: name)) { () throws(Errno) in
-                        if isPowerSafe { try fileSystem.sync(volume.entries.file) }
+                        if isPowerSafe, gone.isEmpty { try fileSystem.sync(volume.entries.file) }
                         try volume.unlink(name)
                     }
-                    tombstones.withLock { _ = $0.remove(number) }
+                    gone.insert(number)
                 }
             }
         }

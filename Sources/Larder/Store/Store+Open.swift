@@ -9,14 +9,23 @@ extension Store {
     ) throws(CacheError) -> (Store, Handle) {
         let (root, identity) = try openRoot(path, in: fileSystem, settings.durability)
         // A store whose directory was deleted moves to this one, and is then the one of this directory.
-        for store in Registry.shared.stores(at: path, device: identity.device) where store.identity != identity {
-            store.reopenIfDeleted()
+        for store in Registry.shared.stores(onDevice: identity.device) {
+            // The paths first: a store that has nothing to do with this directory is not to be waited for.
+            guard store.hasPath(to: identity), store.identity != identity else { continue }
+            store.reopenIfDeleted(only: identity)
         }
         var handle: Handle?
         let store = try open(
             path: path, settings: settings, fileSystem: fileSystem, clock: clock, root: root, identity: identity
         ) { handle = $0.join(at: path, onEvent) }
         return (store, handle!)
+    }
+
+    private func hasPath(to identity: FileIdentity) -> Bool {
+        handles.withLock { Set($0.paths.values) }.contains { path in
+            guard let directory = try? fileSystem.openDirectory(path: path, creation: .never) else { return false }
+            return (try? fileSystem.status(of: directory).identity) == identity
+        }
     }
 
     /// The directory that is open; nil once closed.
@@ -43,19 +52,26 @@ extension Store {
                 isPowerSafe: settings.durability == .powerSafe
             ).load()
             let found = loaded.found
-            begin = { $0.begin(found) }
-            return Store(loaded, path: path, clock: clock, settings: settings)
+            begin = { store in
+                store.begin(found)
+                store.scheduleSweep()
+            }
+            let store = Store(loaded, path: path, clock: clock, settings: settings)
+            // Before anybody can see it, and wait for that.
+            store.reconcileBehind()
+            return store
         }
         begin?(store)
         return store
     }
 
+    /// Opens a directory; makes it where it is missing, unless there is no durability given.
     static func openRoot(
-        _ path: String, in fileSystem: any FileSystem, _ durability: Durability
+        _ path: String, in fileSystem: any FileSystem, _ durability: Durability?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity) {
         do {
             let root = try fileSystem.openDirectory(
-                path: path, creation: durability == .powerSafe ? .durable : .plain)
+                path: path, creation: durability.map { $0 == .powerSafe ? .durable : .plain } ?? .never)
             let identity = try fileSystem.status(of: root).identity
             return (SharedDescriptor(root), identity)
         } catch .notDirectory {
@@ -68,18 +84,16 @@ extension Store {
     }
 
     /// Reports what the opening found, and starts the work in the background.
-    private func begin(_ found: LoadedStore.Found) {
+    func begin(_ found: LoadedStore.Found) {
         if found.expired > 0 {
             report(CacheEvent(.expired, count: found.expired)) { $0.expirations += found.expired }
         }
         for key in found.adopted { events.post(CacheEvent(.adopted, of: key)) }
         for failure in found.failures { report(failure) }
         unlinkAnyBehind()
-        reconcileBehind()
         if found.hasTrash { emptyTrash() }
         deleteBehind(found.leftovers)
         enforceBehind()
-        scheduleSweep()
     }
 
     /// Returns when the manifest is saved and every chore begun before is done.
@@ -96,33 +110,41 @@ extension Store {
     ///
     /// Only the last handle's closing does it; `isLast` is asked while nobody can open another.
     func close(isLast: () -> Bool) throws(CacheError) {
-        guard let lease = disk.run({ lease }) else { return }
-        try lease.end(when: isLast) { () throws(CacheError) in
-            // From here on the directory is not opened anew; if it has just been, the new lease ends as well.
-            let current = disk.runAlone {
-                isClosing = true
-                return self.lease
+        var isCurrent = false
+        while !isCurrent {
+            guard let lease = disk.run({ lease }) else { return }
+            // The store may have moved since, and its gate is another then. It does not while its gate is held.
+            try lease.end {
+                isCurrent = disk.run { self.lease } === lease
+                return isCurrent && isLast()
+            } close: { () throws(CacheError) in
+                try closeLast()
             }
-            defer { if current !== lease { current?.release() } }
-            copies.wait()
-            chores.wait()
-            unlinkAnyBehind()
-            chores.wait()
-            saveUses(isClosing: true)
-            let saving = Result { () throws(CacheError) in
-                try chores.alone { () throws(CacheError) in try save(always: false) }
-            }
-            // Between two chores: a save that is under way must not outlive the lock of the directory.
-            try chores.alone { () throws(CacheError) in
-                try disk.runAlone { () throws(CacheError) in try endSession() }
-            }
-            try saving.get()
         }
+    }
+
+    private func closeLast() throws(CacheError) {
+        disk.runAlone { isClosing = true }
+        copies.wait()
+        chores.wait()
+        unlinkAnyBehind()
+        chores.wait()
+        saveUses(isClosing: true)
+        let saving = Result { () throws(CacheError) in
+            try chores.alone { () throws(CacheError) in try save(always: false) }
+        }
+        // Between two chores: a save that is under way must not outlive the lock of the directory.
+        try chores.alone { () throws(CacheError) in
+            try disk.runAlone { () throws(CacheError) in try endSession() }
+        }
+        try saving.get()
     }
 
     private func endSession() throws(CacheError) {
         guard let volume else { return }
         self.volume = nil
+        // The handle may live on; the directory must not stay open for it.
+        defer { info.run { journal.release() } }
         let isSettled =
             index.doomedCount == 0 && tombstones.withLock { $0.isEmpty } && reconciliation.withLock { $0.isDone }
         try info.run { () throws(CacheError) in

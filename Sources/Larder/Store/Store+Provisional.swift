@@ -8,7 +8,8 @@ extension Store {
     /// Returns when every file has been looked at. O(files), once after an unclean close. Never call it from a chore,
     /// or in a block of `disk`.
     func awaitReconciliation() {
-        if isReconciling { chores.wait(for: .reconcile) }
+        // More than once: a look-up by somebody else may have begun meanwhile.
+        for _ in 0..<3 where isReconciling { chores.wait(for: .reconcile) }
     }
 
     /// Returns the row of a key, whatever its life says; nil where it cannot be believed yet.
@@ -17,6 +18,16 @@ extension Store {
     func row(_ key: Key, at now: Timestamp, looking: Bool = false) -> Row? {
         if provisional.isSet, !settle(key, at: now, looking: looking) { return nil }
         return index.withShard(of: key) { $0.manifest.row(key) }
+    }
+
+    /// The same without asking any file: nil also where one would have to be asked.
+    func knownRow(_ key: Key, at now: Timestamp) -> Row? {
+        let isProvisional = provisional.isSet
+        let horizon = isProvisional ? reconciliation.withLock { $0.horizon } : 0
+        guard let row = index.withShard(of: key, { $0.manifest.row(key) }), row.file > horizon else { return nil }
+        if !isProvisional { return row }
+        let hasExpired = row.life.isExpired(at: now)
+        return reconciliation.withLock { $0.mustLook(at: row.file, hasExpired: hasExpired) } ? nil : row
     }
 
     /// Sees to it that the row of a key, if any, says what its file says; false where the row cannot be believed yet.
@@ -41,15 +52,19 @@ extension Store {
             guard case .valid(let found)? = try volume.footer(of: row.file), found.isEntry(row, of: key),
                 !found.hasDamagedSlot
             else { return false }
-            if !found.knowsMore(than: row) { return true }
-            if holdsStripe {
-                takeOver(found, key, in: volume)
-            } else {
-                stripes[key.shard].withLock { _ in takeOver(found, key, in: volume) }
+            if found.knowsMore(than: row) {
+                if holdsStripe {
+                    takeOver(found, key, in: volume)
+                } else {
+                    stripes[key.shard].withLock { _ in takeOver(found, key, in: volume) }
+                }
             }
+            reconciliation.withLock { $0.looked(at: row.file) }
             return true
         } catch .noEntry {
-            return false
+            // Replaced meanwhile, it says nothing of the row of now.
+            return !isCurrent(row, key)
+                && settle(key, at: now, looking: looking, in: volume, holdsStripe: holdsStripe)
         } catch {
             report(CacheError(error, doing: "look at an entry", path: volume.path(of: row.file)), of: key)
             return false
@@ -61,6 +76,8 @@ extension Store {
         guard let known = index.withShard(of: key, { $0.manifest.row(key) }), known.isSameValue(as: found),
             found.knowsMore(than: known)
         else { return }
+        // No line may know of the change: its number must not be taken again.
+        raiseNumbers(to: found.change)
         let record = Record.life(key: key, file: found.file, change: found.change, found.life)
         _ = commitBestEffort(record, in: volume) { index in
             index.change(key, .replaced) { $0.manifest.setLife(found.life, change: found.change, for: key) }

@@ -12,13 +12,19 @@ extension Store {
     func read<Value>(
         _ key: Key, at now: Timestamp, staleToo: Bool = false, _ body: (Volume, Row) -> Volume.Reading<Value>
     ) -> Value? {
-        if provisional.isSet, !settle(key, at: now) {
-            index.withShard(of: key) { $0.misses += 1 }
-            return nil
-        }
         // A writer may replace the file between the look-up and the opening; each time it does, it has made progress.
         for _ in 0..<3 {
+            let isProvisional = provisional.isSet
+            if isProvisional, !settle(key, at: now) {
+                index.withShard(of: key) { $0.misses += 1 }
+                return nil
+            }
             guard let row = use(key, at: now, staleToo) else { return nil }
+            if !isProvisional, provisional.isSet {
+                // Another index has taken the place of the one that was believed.
+                takeBackHit(key, asMiss: false)
+                continue
+            }
             switch try? onDisk({ volume throws(CacheError) in body(volume, row) }) {
             case .value(let value):
                 return value
@@ -45,8 +51,12 @@ extension Store {
         _ key: Key, at now: Timestamp, _ staleToo: Bool, _ body: (Volume, Row) -> Volume.Reading<Value>
     ) -> Value? {
         let reading = attempting { () throws(CacheError) in
-            try changing(shard: key.shard) { volume throws(CacheError) in
-                use(key, at: now, staleToo).map { body(volume, $0) }
+            try changing(shard: key.shard) { volume throws(CacheError) -> Volume.Reading<Value>? in
+                if provisional.isSet, !settle(key, at: now, in: volume, holdsStripe: true) {
+                    index.withShard(of: key) { $0.misses += 1 }
+                    return nil
+                }
+                return use(key, at: now, staleToo).map { body(volume, $0) }
             }
         }
         guard let reading = reading ?? nil else { return nil }

@@ -40,28 +40,38 @@ extension Store {
                 examine(file, in: volume)
             case .verify(let entry):
                 verify(entry, in: volume)
+            case .readTombstone(let number):
+                readTombstone(number, in: volume)
+            case .resolve(let file):
+                resolve(aside: file, in: volume)
             case .delete(let file, let key):
                 delete(file, of: key, in: volume)
             case .check(let entry):
                 check(entry, in: volume)
             case .finish:
+                concludeReconciling()
                 return false
             }
         }
         return true
     }
 
-    private func finishReconciling() {
-        let now = clock.now
+    /// Notes that everything has been looked at. In a block of `disk`, with the step that said so: another directory that is opened
+    /// meanwhile has a reconciliation of its own.
+    private func concludeReconciling() {
         // What was adopted came in the order of its files, the newest first; nothing is evicted before.
-        if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew(at: now) }
+        if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew(at: clock.now) }
         let (isDone, hasUnread) = reconciliation.withLock { reconciliation in
             reconciliation.finish()
             return (reconciliation.isDone, reconciliation.hasUnread)
         }
         if !hasUnread { index.forEachShard { $0.forgetTombstones() } }
         if isDone { provisional.set(false) }
-        _ = removeExpired(at: now)
+    }
+
+    /// Begins what had to wait.
+    private func finishReconciling() {
+        _ = removeExpired(at: clock.now)
         unlinkAnyBehind()
         unlinkTombstones()
         enforceBehind()
@@ -103,7 +113,10 @@ extension Store {
                 // What it once replaced is dead with it.
                 _ = commitBestEffort(.remove(key: key, number: found.file + 1), in: volume) { index in
                     index.change(key, cleared > found.file ? .cleared : .expired) { shard in
-                        if let old = shard.remove(key, below: found.file + 1) { shard.doom(old.file, of: key) }
+                        // Not doomed: of the files of a key the older go first, and this one is condemned.
+                        if let old = shard.remove(key, below: found.file + 1) {
+                            reconciliation.withLock { $0.condemn(old.file, of: key) }
+                        }
                     }
                 }
                 return false
@@ -186,29 +199,110 @@ extension Store {
         if isForgotten { report(CacheEvent(.lost, of: key)) { $0.losses += 1 } }
     }
 
-    /// Bounds the tombstones that are kept in mind while files cannot be read: beyond the bound, such a file counts as
-    /// obsolete. On the chores queue.
+    /// Reads a tombstone that could not be read before, and does what it says.
+    private func readTombstone(_ number: UInt64, in volume: Volume) {
+        let name = DirectoryLayout.tombstoneNumber(number)
+        let found: EntryFile.Tombstone?
+        do {
+            found = try volume.tombstone(number)
+        } catch .noEntry {
+            found = nil
+        } catch {
+            return report(CacheError(error, doing: "read a tombstone", path: volume.path(of: name)))
+        }
+        switch found {
+        case .newer: return
+        case .valid(let removal):
+            remove(removal, below: number, in: volume)
+            tombstones.withLock { _ = $0.insert(number, of: removal) }
+        case .invalid: reconciliation.withLock { $0.condemn(name, of: nil) }
+        case nil: break
+        }
+        reconciliation.withLock { $0.readTombstone(number) }
+    }
+
+    private func remove(_ removal: EntryFile.Removal, below number: UInt64, in volume: Volume) {
+        var shards = Array(0..<Index.shardCount)
+        switch removal {
+        case .scope(let scope): reconciliation.withLock { $0.clear(scope, below: number) }
+        case .key(let key): shards = [key.shard]
+        }
+        for shard in shards {
+            for row in snapshot(shard) where row.file != 0 && row.file < number && removal.covers(row) {
+                let key = row.name
+                stripes[shard].withLock { _ in
+                    _ = commitBestEffort(.remove(key: key, number: row.file + 1), in: volume) { index in
+                        index.change(key, .cleared) { shard in
+                            guard shard.manifest.row(key)?.file == row.file else { return }
+                            shard.remove(key, below: row.file + 1)
+                            shard.doom(row.file, of: key)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks again at a file that was set aside: if it can be read by now, the older files of its key are dead, and so is it.
+    private func resolve(aside file: UInt64, in volume: Volume) {
+        let name = DirectoryLayout.asideNumber(file)
+        do {
+            switch try volume.footer(of: file, in: name) {
+            case .valid(let found):
+                remove(.key(found.name), below: file, in: volume)
+                reconciliation.withLock { $0.condemn(name, of: nil) }
+            case .invalid, .longer: reconciliation.withLock { $0.condemn(name, of: nil) }
+            case .newer, nil: return
+            }
+        } catch .noEntry {
+        } catch {
+            return
+        }
+        reconciliation.withLock { $0.resolved(aside: file) }
+    }
+
+    /// Bounds the tombstones that are kept for the sake of files that cannot be read: beyond the bound such a file is set aside. It will
+    /// not be adopted, and entries below its number are not answered. On the chores queue.
     func boundTombstones() {
-        guard provisional.isSet, !isReconciling, index.tombstoneCount > Self.mostTombstones else { return }
+        guard provisional.isSet, !isReconciling, hasTooManyTombstones else { return }
         _ = attempting { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
-                for file in reconciliation.withLock({ $0.unreadable }) { giveUp(file, in: volume) }
+                for file in reconciliation.withLock({ $0.unreadable }) { setAside(file, in: volume) }
+                if !reconciliation.withLock({ $0.hasUnread }) { concludeReconciling() }
             }
         }
         if !reconcileAgain() { finishReconciling() }
     }
 
-    private func giveUp(_ file: UInt64, in volume: Volume) {
+    func boundTombstonesBehind() {
+        chores.begin(.bound) { [weak self] in
+            self?.boundTombstones()
+            return false
+        }
+    }
+
+    var hasTooManyTombstones: Bool {
+        index.tombstoneCount > Self.mostTombstones || tombstones.withLock { $0.count } > Self.mostTombstones
+    }
+
+    private func setAside(_ file: UInt64, in volume: Volume) {
         do {
             // Were it readable by now, it would be examined.
             _ = try volume.footer(of: file)
         } catch .noEntry, .tooManyOpenFiles {
         } catch {
-            let record = Record.obsolete(file: file, of: nil)
-            _ = commitBestEffort(record, in: volume) { index in index.withShard(at: 0) { $0.doom(file) } }
-            reconciliation.withLock { $0.giveUp(file) }
-            let what = "read a file while \(Self.mostTombstones) entries were removed; it counts as obsolete"
-            report(CacheError(error, doing: what, path: volume.path(of: file)))
+            let name = DirectoryLayout.asideNumber(file)
+            let failure = CacheError(
+                error, doing: "read a file while \(Self.mostTombstones) entries were removed; it is set aside",
+                path: volume.path(of: name))
+            do {
+                guard reconciliation.withLock({ $0.setAside(file) }) else { return }
+                try volume.rename(file, to: name)
+                report(failure)
+            } catch {
+                // For this session it is aside all the same.
+                report(CacheError(error, doing: "set a file aside", path: volume.path(of: file)))
+            }
         }
     }
 }

@@ -43,13 +43,23 @@ extension Store {
         let (row, waiting) = index.withShard(of: key) { shard in
             (shard.manifest.row(key), shard.doomed.filter { $0.hash == key.hash })
         }
-        if row == nil, waiting.isEmpty, !mayBeUnfound { return nil }
+        if row == nil, waiting.isEmpty {
+            // Nothing of the key came since its tombstone was placed.
+            if !mayBeUnfound || tombstones.withLock({ $0.hasTombstone(of: key) }) { return nil }
+        }
         try unseal()
         let tombstone = mayBeUnfound ? try placeTombstone(of: key, in: volume) : nil
-        for file in waiting.map(\.file) + (row.map { [$0.file] } ?? []) {
-            try translating("remove an entry", at: volume.path(of: file)) { () throws(Errno) in
-                try volume.unlink(file)
+        if tombstone != nil, hasTooManyTombstones { boundTombstonesBehind() }
+        do {
+            for file in waiting.map(\.file) + (row.map { [$0.file] } ?? []) {
+                try translating("remove an entry", at: volume.path(of: file)) { () throws(Errno) in
+                    try volume.unlink(file)
+                }
             }
+        } catch {
+            // The value stays, after the next opening too.
+            if let tombstone { discardTombstone(tombstone, in: volume) }
+            throw error
         }
         let number = if let tombstone { tombstone } else { try takeNumber() }
         let ticket = commitBestEffort(.remove(key: key, number: number), in: volume) { index in

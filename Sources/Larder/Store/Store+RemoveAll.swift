@@ -35,7 +35,7 @@ extension Store {
         }
         let count = index.totals.count
         volume = fresh
-        tombstones.withLock { $0 = [] }
+        tombstones.withLock { $0 = TombstoneFiles() }
         var cleared = ClearMarks()
         cleared.add(.everything, below: trashNumber)
         reconciliation.withLock { [cleared] in $0 = Reconciliation(cleared: cleared) }

@@ -1,4 +1,3 @@
-import Dispatch
 import LarderFiles
 
 /// Directories that are deleted while they are open.
@@ -14,7 +13,7 @@ extension Store {
         do {
             return try change()
         } catch {
-            guard error.errno == Errno.noEntry.rawValue, reopenIfDeleted() else {
+            guard error.errno == Errno.noEntry.rawValue, reopenIfDeleted() || isWhole else {
                 report(error, of: key)
                 throw error
             }
@@ -22,62 +21,73 @@ extension Store {
         return try change()
     }
 
-    /// Opens the directory again when it was deleted, or its entries were; true when it did.
+    /// True when there is nothing to open again: somebody else has done it meanwhile.
+    private var isWhole: Bool { disk.run { volume?.isWhole ?? false } }
+
+    /// Opens the directory again when it was deleted, or its entries were; true when it did. With `only`, only where the store then
+    /// comes to that directory.
     ///
     /// Never call it from a chore, or where the gate of a directory is held.
     @discardableResult
-    func reopenIfDeleted() -> Bool {
+    func reopenIfDeleted(only wanted: FileIdentity? = nil) -> Bool {
         let now = clock.now
-        guard let (volume, old) = disk.run({ volume.flatMap { volume in lease.map { (volume, $0) } } }), !volume.isWhole
+        guard let (volume, lease) = disk.run({ volume.flatMap { volume in lease.map { (volume, $0) } } }),
+            !volume.isWhole
         else { return false }
+        var found: LoadedStore.Found?
         do throws(CacheError) {
-            let isDeleted = volume.isDeleted
-            let place = isDeleted ? try successor(of: volume) : (root: volume.root, identity: volume.identity)
-            guard let (root, identity) = place else { return false }
-            let lease = isDeleted ? try old.moved(to: identity, root: root, of: self) : old
-            guard let lease else { return false }
-            do throws(CacheError) {
-                guard try reopen(root, identity, lease, replacing: old, at: now) else {
-                    if isDeleted { lease.release() }
-                    return false
+            if disk.runAlone({ volume.isDeleted }) {
+                guard let (root, identity) = try successor(of: volume, only: wanted) else { return false }
+                try lease.move(to: identity, root: root, of: self) { next throws(CacheError) in
+                    found = try reopen(root, identity, next, replacing: lease, at: now)
+                    return found != nil
                 }
-            } catch {
-                if isDeleted { lease.release() }
-                throw error
+            } else {
+                found = try reopen(volume.root, volume.identity, lease, replacing: lease, at: now)
             }
-            // Elsewhere: a closing may hold the old gate and wait for this call.
-            if isDeleted { DispatchQueue.global(qos: .utility).async { old.release() } }
         } catch {
             report(error)
             return false
         }
+        guard let found else { return false }
         report(CacheEvent(.reopened)) { _ in }
-        unlinkAnyBehind()
-        reconcileBehind()
-        emptyTrash()
+        begin(found)
         return true
     }
 
-    /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk.
-    /// Nil when they lead to different ones.
-    private func successor(of volume: Volume) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
+    /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk. Nil when they
+    /// lead to different ones.
+    private func successor(
+        of volume: Volume, only wanted: FileIdentity?
+    ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
         let paths = handles.withLock { Set($0.paths.values) }.sorted()
+        let there = paths.compactMap {
+            try? fileSystem.openDirectory(path: $0, creation: .never).identity(in: fileSystem)
+        }
+        if let first = there.first {
+            guard there.count == paths.count, there.allSatisfy({ $0 == first }), wanted ?? first == first,
+                first.device == volume.identity.device
+            else { return nil }
+        } else {
+            // A volume that is not mounted any more leaves an empty directory on the disk below: nothing is made there.
+            guard wanted == nil, let path = paths.first(where: { volume.isOnSameDisk($0) }) else { return nil }
+            _ = try Store.openRoot(path, in: fileSystem, settings.durability)
+        }
         var found: (root: SharedDescriptor, identity: FileIdentity)?
         for path in paths {
-            // A volume that is not mounted any more leaves an empty directory on the disk below: nothing is made there.
-            guard volume.isOnSameDisk(path) else { return nil }
-            let next = try Store.openRoot(path, in: fileSystem, settings.durability)
+            let next = try Store.openRoot(path, in: fileSystem, nil)
             if let found, found.identity != next.identity { return nil }
             found = next
         }
         return found
     }
 
+    /// Returns nil when somebody else has opened it again meanwhile, or closed it.
     private func reopen(
         _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: Lease, replacing old: Lease, at now: Timestamp
-    ) throws(CacheError) -> Bool {
+    ) throws(CacheError) -> LoadedStore.Found? {
         try disk.runAlone { () throws(CacheError) in
-            guard let volume, self.lease === old, !isClosing, !volume.isWhole else { return false }
+            guard let volume, self.lease === old, !isClosing, !volume.isWhole else { return nil }
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe
             ).load()
@@ -85,20 +95,33 @@ extension Store {
             info.run { journal = fresh }
             seal(loaded.journals.isSealed)
             raiseNumbers(to: loaded.lastNumber)
-            index.replace(with: loaded.shards, at: now)
+            // Before anybody can see an entry: reads of the index take no block of this queue.
             reconciliation.withLock { $0 = loaded.reconciliation }
             provisional.set(!loaded.reconciliation.isDone)
+            index.replace(with: loaded.shards, at: now)
             isTrashLive = false
             tombstones.withLock { $0 = loaded.tombstones }
+            tally.withLock {
+                $0.damagedLines += loaded.damagedLines
+                $0.adoptions += loaded.found.adopted.count
+            }
             self.volume = loaded.volume
             self.lease = lease
-            return true
+            reconcileBehind()
+            return loaded.found
         }
     }
 }
 
+extension FileDescriptor {
+    fileprivate consuming func identity(in fileSystem: any FileSystem) throws(Errno) -> FileIdentity {
+        try fileSystem.status(of: self).identity
+    }
+}
+
 extension Volume {
-    /// True when the directory itself is gone: nothing can be made in it, under whatever path it was found.
+    /// True when the directory itself is gone: nothing can be made in it, under whatever path it was found. Ask in a barrier: others
+    /// must not see the probe.
     fileprivate var isDeleted: Bool {
         let probe = DirectoryLayout.trash.name
         do {

@@ -34,7 +34,7 @@ extension Store {
                 guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
                 let generation = try journal.beginSave(last: lastTaken)
                 return Begun(
-                    generation: generation, records: journal.records, demands: journal.demands, root: journal.root,
+                    generation: generation, records: journal.records, demands: journal.demands, root: try journal.root,
                     journal: ObjectIdentifier(journal))
             }
         }
@@ -194,6 +194,12 @@ extension Store {
             journal.saved(begun.generation, recordsSaved: begun.records, demandsMet: begun.demands)
             let journals = journal.generations.filter { $0 < begun.generation }
             return (journals, journal.wrote(format))
+        }
+        // The first journal is the proof that the directory is ours: the next one must reach the disk before it goes.
+        if old.journals.contains(1), !isPowerSafe {
+            try info.run { () throws(Errno) in
+                if ObjectIdentifier(journal) == begun.journal { try journal.syncBegun() }
+            }
         }
         for format in old.manifests {
             do {

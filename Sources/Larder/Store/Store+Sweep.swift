@@ -8,9 +8,10 @@ extension Store {
     /// longer life.
     func removeExpired(at now: Timestamp) -> Int {
         if isReconciling { return 0 }
+        let spared = provisional.isSet ? reconciliation.withLock { Set($0.unverifiable.keys) } : []
         var count = 0
         for shard in 0..<Index.shardCount {
-            while case let victims = purge(shard, at: now), !victims.isEmpty {
+            while case let victims = purge(shard, at: now, sparing: spared), !victims.isEmpty {
                 count += victims.count
                 tally.withLock { $0.expirations += victims.count }
                 tell(.expired, victims)
@@ -20,11 +21,11 @@ extension Store {
         return count
     }
 
-    private func purge(_ shard: Int, at now: Timestamp) -> [Row] {
+    private func purge(_ shard: Int, at now: Timestamp, sparing spared: Set<UInt64>) -> [Row] {
         guard index.withShard(at: shard, { $0.manifest.mayHaveExpired(at: now) }) else { return [] }
         let victims = attempting { () throws(CacheError) in
             try changing(shard: shard) { _ throws(CacheError) in
-                index.change(at: shard, .expired) { $0.purge(at: now, limit: Self.slice) }
+                index.change(at: shard, .expired) { $0.purge(at: now, limit: Self.slice, sparing: spared) }
             }
         }
         return victims ?? []

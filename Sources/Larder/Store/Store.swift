@@ -42,8 +42,8 @@ final class Store: Sendable {
     /// before `disk`.
     let evicting = Lock(())
     let freeSpace = Lock(FreeSpaceWatch())
-    /// The files that keep cleared namespaces dead.
-    let tombstones: Lock<Set<UInt64>>
+    /// The files that keep removed namespaces, tags and keys dead.
+    let tombstones: Lock<TombstoneFiles>
     /// Large files that are being copied in outside of `disk`.
     let copies = DispatchGroup()
     /// Open handles.

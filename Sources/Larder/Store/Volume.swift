@@ -109,9 +109,11 @@ extension Volume {
         return count == row.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum
     }
 
-    /// Reads a footer; nil when the name is no regular file. O(length of the record).
-    func footer(of number: UInt64) throws(Errno) -> EntryFile.Footer? {
-        guard let (file, size) = try fileSystem.openRegular(.number(number), in: entries.file) else { return nil }
+    /// Reads a footer; nil when the name is no regular file. `name` where the file has another than its number. O(length of the record).
+    func footer(of number: UInt64, in name: UInt64? = nil) throws(Errno) -> EntryFile.Footer? {
+        guard let (file, size) = try fileSystem.openRegular(.number(name ?? number), in: entries.file) else {
+            return nil
+        }
         var length = min(size, 1 << 10)
         while true {
             var tail = [UInt8](repeating: 0, count: length)
@@ -138,6 +140,19 @@ extension Volume {
         CacheError(
             code: .io, message: "What has the name of an entry is no regular file; it is left alone.",
             path: path(of: file))
+    }
+
+    /// Reads a tombstone; nil when the name is no regular file.
+    func tombstone(_ number: UInt64) throws(Errno) -> EntryFile.Tombstone? {
+        let name = FileName.number(DirectoryLayout.tombstoneNumber(number))
+        guard let (file, size) = try fileSystem.openRegular(name, in: entries.file) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: min(size, LineReader.longestRecord + EntryFile.trailerLength))
+        bytes.removeLast(bytes.count - (try fileSystem.read(file.file, at: 0, into: &bytes)))
+        return bytes.withBytes { EntryFile.tombstone(number, $0) }
+    }
+
+    func rename(_ file: UInt64, to name: UInt64) throws(Errno) {
+        try fileSystem.rename(.number(file), in: entries.file, to: .number(name), in: entries.file)
     }
 
     /// Unlinks an entry file. One that is not there is no error; what has the name and is no regular file is left

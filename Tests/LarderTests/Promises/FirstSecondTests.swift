@@ -274,6 +274,87 @@ struct FirstSecondTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test("the number of a renewal that only the file tells of is not given again")
+    func changeNumbers() throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        try cache.setString("v", forKey: "k", ttl: .hours(1))
+        try cache.flush()
+        try cache.setTimeToLive(.days(9), forKey: "k")
+        try world.damage(try world.journal) { $0[$0.count - 8] ^= 4 }
+        cache = try world.open()
+        #expect(try cache.setTimeToLive(.seconds(1), forKey: "k"))
+        world.restart()
+        world.clock.advance(by: .seconds(2))
+        cache = try world.open()
+        #expect(cache.string(forKey: "k") == nil)
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == nil && cache.count == 0)
+    }
+
+    @Test("a recovery that is killed while it deletes leaves no older file without the newer one")
+    func killedWhileDeleting() throws {
+        for kill in 1...4 {
+            var world = World { $0.sweepInterval = nil }
+            var cache = try world.open()
+            try cache.setString("old", forKey: "k", ttl: .forever)
+            try cache.flush()
+            try cache.setString("new", forKey: "k", ttl: .seconds(1))
+            for number in 0..<Recovery.mostAtOnce + 200 { try cache.setString("v", forKey: "\(number)") }
+            world.remove(try world.journal)
+            world.clock.advance(by: .seconds(2))
+            let removes = Lock(0)
+            world.files.inject { _, call in
+                guard call == .remove else { return nil }
+                return removes.withLock { count in
+                    count += 1
+                    return count == kill ? .kill : nil
+                }
+            }
+            if let next = try? world.open() { try? next.flush() }
+            world.restart()
+            for name in world.names where name != "entries" { world.remove(name) }
+            cache = try world.open()
+            #expect(cache.string(forKey: "k") == nil)
+            try cache.flush()
+            #expect(cache.string(forKey: "k") == nil, "killed in removal \(kill)")
+        }
+    }
+
+    @Test("a fetch asks no file on Swift's executor while the index is provisional")
+    func fetchAsksNoFile() throws {
+        var world = World { $0.sweepInterval = nil }
+        let disk = try world.open().namespace("n")
+        for number in 0..<8 { try disk.setValue("v", forKey: "\(number)") }
+        try disk.flush()
+        world.remove(try world.journal)
+        let again = try world.open().namespace("n")
+        let own = pthread_self()
+        let calls = Lock(0)
+        world.files.inject { _, _ in
+            if pthread_self() == own { calls.withLock { $0 += 1 } }
+            return nil
+        }
+        for number in 0..<8 { _ = again.store.knownRow(again.key("\(number)"), at: world.clock.now) }
+        #expect(calls.withLock { $0 } == 0)
+        world.files.inject(nil)
+    }
+
+    @Test("a file that cannot be read does not make the directory foreign")
+    func unreadableProof() throws {
+        var world = World()
+        let cache = try world.open()
+        for number in 0..<3 { try cache.setString("v", forKey: "\(number)") }
+        world.remove(try world.journal)
+        let readable = 1
+        for (number, name) in world.entryFiles.enumerated() where number != readable {
+            world.files.setUnreadable(true, at: "/cache/entries/" + name)
+        }
+        let again = try world.open()
+        try again.setString("w", forKey: "new")
+        #expect(again.string(forKey: "new") == "w")
+    }
+
     @Test("an opening for which there are no descriptors fails clearly, and the next has everything")
     func noDescriptors() throws {
         var world = try overwritten(20)

@@ -79,6 +79,83 @@ struct IdentityTests {
         #expect(code { try one.setString("v", forKey: "k") } == .io)
         #expect(code { try one.removeAll() } == .io)
         #expect(one.string(forKey: "k") == nil && home.names(in: "link") == [])
+        #expect(home.names() == ["link"], "nothing is made where it would not be used")
+    }
+
+    @Test("deleted and opened again by another path: one store all the same")
+    func alias() throws {
+        try manager.createDirectory(at: home.appending("real"), withIntermediateDirectories: false)
+        try manager.createSymbolicLink(at: home.appending("link"), withDestinationURL: home.appending("real"))
+        let first = try open("real/cache")
+        try first.setString("v", forKey: "k")
+        try manager.removeItem(at: home.appending("real/cache"))
+        let second = try open("link/cache")
+        #expect(first.store === second.store)
+        try first.setString("w", forKey: "k")
+        #expect(second.string(forKey: "k") == "w")
+    }
+
+    @Test("a store that has moved obeys its limits where it comes to, and believes no index that was damaged there")
+    func movedToDamaged() throws {
+        func limited(_ name: String) throws -> DiskCache {
+            var configuration = DiskCache.Configuration()
+            configuration.sweepInterval = nil
+            configuration.countLimit = 100
+            return try DiskCache(
+                directory: home.appending(name), configuration: configuration, fileSystem: PosixFileSystem(),
+                clock: clock)
+        }
+        do {
+            let other = try open("b")
+            for number in 0..<300 { try other.setString("old", forKey: "\(number)") }
+            try other.flush()
+            for number in 200..<300 { try other.setString("new", forKey: "\(number)") }
+            other.settle()
+        }
+        for name in home.names(in: "b") where name.hasPrefix("journal") {
+            try manager.removeItem(at: home.appending("b/" + name))
+        }
+        let cache = try limited("a")
+        try cache.setString("v", forKey: "k")
+        try manager.removeItem(at: home.appending("a"))
+        try manager.moveItem(at: home.appending("b"), to: home.appending("a"))
+        let again = try limited("a")
+        #expect(cache.store === again.store)
+        for number in 200..<300 { #expect([nil, "new"].contains(again.string(forKey: "\(number)"))) }
+        try again.flush()
+        #expect(again.count <= 100 && again.statistics.adoptions == 100)
+    }
+
+    @Test("a second opener may wait for the first one's reconciliation at once")
+    func secondOpener() throws {
+        for round in 0..<5 {
+            let name = "c\(round)"
+            do {
+                let cache = try open(name)
+                for number in 0..<1_200 { try cache.setString("v", forKey: "\(number)") }
+                cache.settle()
+            }
+            for file in home.names(in: name) where file != "entries" {
+                try manager.removeItem(at: home.appending("\(name)/\(file)"))
+            }
+            let counts = Lock<[Int]>([])
+            DispatchQueue.concurrentPerform(iterations: 2) { _ in
+                guard let cache = try? open(name) else { return }
+                let count = cache.keys().count
+                counts.withLock { $0.append(count) }
+            }
+            #expect(counts.withLock { $0 } == [1_200, 1_200])
+        }
+    }
+
+    @Test("a handle that was closed keeps nothing open")
+    func closedHandle() throws {
+        let world = World()
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        try cache.close()
+        #expect(world.files.openCount == 0)
+        withExtendedLifetime(cache) {}
     }
 
     @Test("removing everything makes a deleted directory anew")
@@ -88,6 +165,7 @@ struct IdentityTests {
         try manager.removeItem(at: home.appending("cache"))
         try cache.removeAll()
         try cache.setString("w", forKey: "k")
+        cache.settle()
         try manager.removeItem(at: home.appending("cache"))
         try cache.namespace("n").removeAll()
         try cache.setString("w", forKey: "k")

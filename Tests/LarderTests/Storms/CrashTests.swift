@@ -279,4 +279,30 @@ struct CrashTests {
         try cache.flush()
         #expect(cache.keys().allSatisfy { ["k5", "k6", "k7", "k8", "k9", "k10"].contains($0) }, "seed \(seed)")
     }
+
+    @Test("with the power, in the first seconds of a cache: the directory is still ours, and nothing is left for ever")
+    func powerCutAtBirth() throws {
+        for seed in 1...400 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed)
+            var world = World { $0.sweepInterval = nil }
+            var cache = try world.open()
+            for number in 0..<Int.random(in: 1...4, using: &generator) {
+                try cache.setString("value \(number)", forKey: "\(number)")
+            }
+            if generator.chance(30) { try cache.removeAll() }
+            if generator.chance(30) { try cache.flush() }
+            cache.settle()
+            world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+            do {
+                cache = try world.open()
+            } catch {
+                Issue.record("seed \(seed): \(error)")
+                continue
+            }
+            try cache.setString("x", forKey: "x")
+            try cache.flush()
+            #expect(cache.string(forKey: "x") == "x")
+            cache.checkInvariants(world, settled: true)
+        }
+    }
 }

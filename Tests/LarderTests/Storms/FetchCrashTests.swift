@@ -78,6 +78,7 @@ struct FetchCrashTests {
         var known: Known = [:]
         for text in ["a", "b", "c", "d", "e"] {
             let key = cache.front.key(text)
+            if cache.front.isProvisional { await cache.front.look(at: [key]) }
             switch cache.front.standing(of: key, at: cache.front.clock.now) {
             case .absent: known[text] = "absent"
             case .fresh, .stale: known[text] = await cache.front.usable(key)?.value

@@ -1,0 +1,188 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// Promise 6 while files and index are being reconciled: an error of the disk removes nothing, and answers nothing old.
+@Suite("Files that cannot be read while the index is rebuilt")
+struct UnreadableTests {
+    private func renewed(_ count: Int) throws -> World {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        for number in 0..<count { try cache.setString("v", forKey: "\(number)", ttl: .seconds(30)) }
+        try cache.flush()
+        for number in 0..<count { try cache.setTimeToLive(.forever, forKey: "\(number)") }
+        world.clock.advance(by: .seconds(100))
+        return world
+    }
+
+    @Test("an entry whose life cannot be read is not expired on the word of the index", arguments: [false, true])
+    func unverifiable(isMomentary: Bool) throws {
+        var world = try renewed(20)
+        try world.damage(try world.journal) { $0[$0.count - 8] ^= 4 }
+        world.remove(try world.journal)
+        let names = world.entryFiles
+        if !isMomentary {
+            for name in names { world.files.setUnreadable(true, at: "/cache/entries/" + name) }
+        }
+        let original = world
+        let cache = try world.files.holdingOtherReaders {
+            let cache = try original.open()
+            if isMomentary { original.files.inject { _, call in call == .open ? .fail(.tooManyOpenFiles) : nil } }
+            return cache
+        }
+        cache.settle()
+        world.clock.advance(by: .seconds(61))
+        #expect(cache.removeExpired() == 0 && world.entryFiles == names)
+        world.files.inject(nil)
+        for name in names { world.files.setUnreadable(false, at: "/cache/entries/" + name) }
+        try cache.flush()
+        for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v") }
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("a file that is set aside is neither deleted nor adopted, and what it replaced is not answered")
+    func setAside() throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        for number in 0..<20 { try cache.setString("old", forKey: "\(number)") }
+        try cache.flush()
+        for number in stride(from: 0, to: 20, by: 2) { try cache.setString("new", forKey: "\(number)") }
+        world.remove(try world.journal)
+        let newest = try #require(world.entryFiles.last)
+        world.files.setUnreadable(true, at: "/cache/entries/" + newest)
+        cache = try world.open()
+        for number in 0...Store.mostTombstones + 5 { try cache.removeValue(forKey: "n\(number)") }
+        cache.settle()
+        try cache.flush()
+        let aside = "10" + newest.dropFirst(2)
+        #expect(cache.store.index.tombstoneCount == 0)
+        for context in ["this session", "the next", "the index lost again"] as [Comment] {
+            #expect(world.entryFiles.contains(aside), context)
+            #expect(world.entryFiles.allSatisfy { !$0.hasPrefix("40") }, "no tombstone is needed any more, \(context)")
+            #expect(cache.string(forKey: "18") == nil, context)
+            try cache.setString("fresh", forKey: "fresh")
+            #expect(cache.string(forKey: "fresh") == "fresh", context)
+            let image = world.files.image
+            if context == "the next" {
+                for name in world.names where name != "entries" { world.remove(name) }
+            } else {
+                world.restart(with: image)
+            }
+            world.files.setUnreadable(true, at: "/cache/entries/" + aside)
+            cache = try world.open()
+            try cache.flush()
+        }
+        // Readable again it says whose it is: of that key nothing older counts, of the others everything.
+        world.files.setUnreadable(false, at: "/cache/entries/" + aside)
+        try cache.flush()
+        #expect(cache.string(forKey: "18") == nil && cache.string(forKey: "17") == "old")
+        #expect(cache.string(forKey: "16") == "new")
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("removals and clears of what is not there leave one tombstone each, however often", arguments: 0..<3)
+    func tombstoneFiles(kind: Int) throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        try cache.setString("v", forKey: "other")
+        world.remove(try world.journal)
+        world.files.setUnreadable(true, at: "/cache/entries/" + world.entryFiles[0])
+        cache = try world.open()
+        for _ in 0..<2_000 {
+            switch kind {
+            case 0: try cache.removeValue(forKey: "session")
+            case 1: try cache.namespace("n").removeAll()
+            default:
+                try cache.setString("v", forKey: "session")
+                try cache.removeValue(forKey: "session")
+            }
+        }
+        try cache.flush()
+        #expect(world.entryFiles.count < 10 && cache.store.tombstones.withLock { $0.count } < 3)
+    }
+
+    @Test("a tombstone that could not be read is read again, and is not needed where the journal tells of it")
+    func tombstone() throws {
+        for isJournalLost in [false, true] {
+            var world = World { $0.sweepInterval = .seconds(60) }
+            var cache = try world.open()
+            for number in 0..<50 { try cache.setString("v", forKey: "\(number)", tags: number == 7 ? ["t"] : []) }
+            world.files.inject { _, call in call == .remove ? .fail(.io) : nil }
+            try cache.removeAll(tagged: "t")
+            cache.settle()
+            world.restart()
+            if isJournalLost { for name in world.names where name != "entries" { world.remove(name) } }
+            let stone = "/cache/entries/" + (try #require(world.entryFiles.first { $0.hasPrefix("40") }))
+            world.files.setUnreadable(true, at: stone)
+            cache = try world.open()
+            try cache.flush()
+            #expect(cache.string(forKey: "3") == (isJournalLost ? nil : "v") && cache.string(forKey: "7") == nil)
+            world.files.setUnreadable(false, at: stone)
+            try cache.flush()
+            #expect(cache.string(forKey: "3") == "v" && cache.string(forKey: "7") == nil)
+            try cache.flush()
+            #expect(!cache.store.provisional.isSet)
+            cache.checkInvariants(world, settled: true)
+        }
+    }
+
+    @Test("a journal that cannot be read does not keep the directory from being opened")
+    func journal() throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        for number in 0..<20 { try cache.setString("v", forKey: "\(number)") }
+        world.restart()
+        world.files.setUnreadable(true, at: "/cache/" + (try world.journal))
+        cache = try world.open()
+        for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v") }
+    }
+
+    @Test("the newest file, of a key that was overwritten two million times, is waited for")
+    func hotKey() throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        for number in 0..<5 { try cache.setString("old", forKey: "\(number)") }
+        try cache.flush()
+        cache.store.raiseNumbers(to: 2_000_000)
+        try cache.setString("new", forKey: "3")
+        for name in world.names where name != "entries" { world.remove(name) }
+        let newest = "/cache/entries/" + (try #require(world.entryFiles.last))
+        world.files.setUnreadable(true, at: newest)
+        cache = try world.open()
+        #expect(cache.string(forKey: "3") == nil)
+        try cache.setString("newest", forKey: "3")
+        world.files.setUnreadable(false, at: newest)
+        try cache.flush()
+        for name in world.names where name != "entries" { world.remove(name) }
+        cache = try world.open()
+        #expect(cache.string(forKey: "3") == "newest")
+    }
+
+    @Test("a removal that fails leaves no tombstone that the next opening would obey")
+    func failedRemoval() throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        for number in 0..<Recovery.mostAtOnce + 500 { try cache.setString("v", forKey: "\(number)") }
+        for name in world.names where name != "entries" { world.remove(name) }
+        cache = try world.open()
+        let last = "\(Recovery.mostAtOnce + 499)"
+        world.files.holdingOtherReaders {
+            let removes = Lock(0)
+            world.files.inject { _, call in
+                guard call == .remove, removes.withLock({ $0 }) == 0 else { return nil }
+                removes.withLock { $0 += 1 }
+                return .fail(.notPermitted)
+            }
+            #expect(code { try cache.removeValue(forKey: last) } == .io)
+            #expect(cache.string(forKey: last) == "v")
+        }
+        world.restart()
+        for name in world.names where name != "entries" { world.remove(name) }
+        #expect(try world.open().string(forKey: last) == "v")
+    }
+}
