@@ -2,8 +2,8 @@ import LarderFiles
 
 /// Fetches through a cache: decides what a call is answered, and sees to it that one fetch runs for all who wait.
 ///
-/// What a caller is answered is up to his own policy; how a fetch runs, to that of the call that has begun it. Nothing is locked
-/// while anybody waits or a fetch runs.
+/// What a caller is answered is up to his own policy; how a fetch runs, to that of the call that has begun it. Nothing
+/// is locked while anybody waits or a fetch runs.
 struct Fetcher<Value: Sendable>: Sendable {
     let front: any Front<Value>
 
@@ -50,8 +50,8 @@ struct Fetcher<Value: Sendable>: Sendable {
         case nothing
     }
 
-    /// Returns nil where the call has to go on: it has joined a flight that found in the cache what it wants to be fetched, or there is
-    /// nothing stale after all.
+    /// Returns nil where the call has to go on: it has joined a flight that found in the cache what it wants to be
+    /// fetched, or there is nothing stale after all.
     func answer(
         to arrival: Arrival, _ key: Key, _ order: FetchOrder, _ patience: inout Patience
     ) async throws -> Answer? {

@@ -38,7 +38,8 @@ enum DirectoryLayout: Hashable {
         return number
     }
 
-    /// The mark in the number of a file that is set aside: it is never adopted, and entries below its number are not answered.
+    /// The mark in the number of a file that is set aside: it is never adopted, and entries below its number are not
+    /// answered.
     private static let asideMark: UInt64 = 1 << 60
 
     static func asideNumber(_ number: UInt64) -> UInt64 { number | asideMark }

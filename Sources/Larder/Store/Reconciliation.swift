@@ -34,7 +34,8 @@ struct Reconciliation: Sendable {
 
     /// Suspects that could not be read. The sweep tries again.
     private(set) var unreadable: Set<UInt64> = []
-    /// Files that could not be read for long, and have been set aside: none is adopted, but each may have replaced entries below.
+    /// Files that could not be read for long, and have been set aside: none is adopted, but each may have replaced
+    /// entries below.
     private(set) var aside: Set<UInt64> = []
     /// Tombstones that could not be read: entries below may be dead.
     private var unreadTombstones: Set<UInt64> = []

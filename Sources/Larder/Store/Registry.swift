@@ -83,10 +83,11 @@ final class Registry: Sendable {
         return known.values.compactMap(\.store)
     }
 
-    /// Takes the place of a directory for a store whose own was deleted, if `move` answers true. Nobody can join it there before.
+    /// Takes the place of a directory for a store whose own was deleted, if `move` answers true. Nobody can join it
+    /// there before.
     ///
-    /// Nothing is done when somebody has that place, or is just opening or closing there: nobody is waited for, who might wait for the
-    /// caller. `lease` outlives the gate, as it asks for it when it goes.
+    /// Nothing is done when somebody has that place, or is just opening or closing there: nobody is waited for, who
+    /// might wait for the caller. `lease` outlives the gate, as it asks for it when it goes.
     fileprivate func take(
         _ identity: FileIdentity, root: SharedDescriptor, for store: Store, lease: inout Lease?,
         _ move: (Lease) throws(CacheError) -> Bool
@@ -176,8 +177,9 @@ final class Lease: Sendable {
         self.registry = registry
     }
 
-    /// Takes the place of another directory for the same store, whose own was deleted, and gives this place up, if `move` answers true.
-    /// Meanwhile nobody can open or close a store in either place; when somebody is just doing so, nothing is done.
+    /// Takes the place of another directory for the same store, whose own was deleted, and gives this place up, if
+    /// `move` answers true. Meanwhile nobody can open or close a store in either place; when somebody is just doing so,
+    /// nothing is done.
     func move(
         to identity: FileIdentity, root: SharedDescriptor, of store: Store, _ move: (Lease) throws(CacheError) -> Bool
     ) throws(CacheError) {

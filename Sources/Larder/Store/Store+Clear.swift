@@ -133,7 +133,8 @@ extension Store {
             throw error
         }
         if let replaced = tombstones.withLock({ $0.insert(number, of: removal) }) {
-            // It says less than the new one. Where it cannot be unlinked it does no harm, and the next opening finds it.
+            // It says less than the new one. Where it cannot be unlinked it does no harm, and the next opening finds
+            // it.
             try? volume.unlink(DirectoryLayout.tombstoneNumber(replaced))
             tombstones.withLock { $0.remove(replaced: replaced) }
         }

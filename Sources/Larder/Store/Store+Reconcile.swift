@@ -56,8 +56,8 @@ extension Store {
         return true
     }
 
-    /// Notes that everything has been looked at. In a block of `disk`, with the step that said so: another directory that is opened
-    /// meanwhile has a reconciliation of its own.
+    /// Notes that everything has been looked at. In a block of `disk`, with the step that said so: another directory
+    /// that is opened meanwhile has a reconciliation of its own.
     private func concludeReconciling() {
         // What was adopted came in the order of its files, the newest first; nothing is evicted before.
         if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew(at: clock.now) }
@@ -243,7 +243,8 @@ extension Store {
         }
     }
 
-    /// Looks again at a file that was set aside: if it can be read by now, the older files of its key are dead, and so is it.
+    /// Looks again at a file that was set aside: if it can be read by now, the older files of its key are dead, and so
+    /// is it.
     private func resolve(aside file: UInt64, in volume: Volume) {
         let name = DirectoryLayout.asideNumber(file)
         do {
@@ -261,8 +262,8 @@ extension Store {
         reconciliation.withLock { $0.resolved(aside: file) }
     }
 
-    /// Bounds the tombstones that are kept for the sake of files that cannot be read: beyond the bound such a file is set aside. It will
-    /// not be adopted, and entries below its number are not answered. On the chores queue.
+    /// Bounds the tombstones that are kept for the sake of files that cannot be read: beyond the bound such a file is
+    /// set aside. It will not be adopted, and entries below its number are not answered. On the chores queue.
     func boundTombstones() {
         guard provisional.isSet, !isReconciling, hasTooManyTombstones else { return }
         _ = attempting { () throws(CacheError) in

@@ -24,8 +24,8 @@ extension Store {
     /// True when there is nothing to open again: somebody else has done it meanwhile.
     private var isWhole: Bool { disk.run { volume?.isWhole ?? false } }
 
-    /// Opens the directory again when it was deleted, or its entries were; true when it did. With `only`, only where the store then
-    /// comes to that directory.
+    /// Opens the directory again when it was deleted, or its entries were; true when it did. With `only`, only where
+    /// the store then comes to that directory.
     ///
     /// Never call it from a chore, or where the gate of a directory is held.
     @discardableResult
@@ -55,8 +55,8 @@ extension Store {
         return true
     }
 
-    /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk. Nil when they
-    /// lead to different ones.
+    /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk.
+    /// Nil when they lead to different ones.
     private func successor(
         of volume: Volume, only wanted: FileIdentity?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
@@ -86,7 +86,7 @@ extension Store {
     private func reopen(
         _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: Lease, replacing old: Lease, at now: Timestamp
     ) throws(CacheError) -> LoadedStore.Found? {
-        try disk.runAlone { () throws(CacheError) in
+        try disk.runAlone { () throws(CacheError) -> LoadedStore.Found? in
             guard let volume, self.lease === old, !isClosing, !volume.isWhole else { return nil }
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe
@@ -120,8 +120,8 @@ extension FileDescriptor {
 }
 
 extension Volume {
-    /// True when the directory itself is gone: nothing can be made in it, under whatever path it was found. Ask in a barrier: others
-    /// must not see the probe.
+    /// True when the directory itself is gone: nothing can be made in it, under whatever path it was found. Ask in a
+    /// barrier: others must not see the probe.
     fileprivate var isDeleted: Bool {
         let probe = DirectoryLayout.trash.name
         do {

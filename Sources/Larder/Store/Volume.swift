@@ -109,7 +109,8 @@ extension Volume {
         return count == row.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum
     }
 
-    /// Reads a footer; nil when the name is no regular file. `name` where the file has another than its number. O(length of the record).
+    /// Reads a footer; nil when the name is no regular file. `name` where the file has another than its number.
+    /// O(length of the record).
     func footer(of number: UInt64, in name: UInt64? = nil) throws(Errno) -> EntryFile.Footer? {
         guard let (file, size) = try fileSystem.openRegular(.number(name ?? number), in: entries.file) else {
             return nil

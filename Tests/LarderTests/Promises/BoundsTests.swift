@@ -33,7 +33,7 @@ struct BoundsTests {
         try cache.flush()
         #expect(cache.store.reconciliation.withLock { $0.unreadable.count } == 1)
         var most = 0
-        for number in 0..<14_000 {
+        for number in 0..<12_000 {
             try cache.setString("v", forKey: "\(number)")
             if number % 500 == 0 {
                 cache.settle()
@@ -70,7 +70,7 @@ struct BoundsTests {
         for number in 0..<3_000 { try cache.setString("v", forKey: "\(number)") }
         world.files.setUnreadable(false, at: "/cache/" + name)
         cache.settle()
-        for number in 3_000..<13_000 {
+        for number in 3_000..<11_500 {
             try cache.setString("v", forKey: "\(number)")
             if number % 500 == 0 { cache.settle() }
         }

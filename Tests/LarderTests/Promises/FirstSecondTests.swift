@@ -397,7 +397,7 @@ struct FirstSecondTests {
     func takenBack(number: Int) throws {
         var original = World { $0.durability = .powerSafe }
         let first = try original.open()
-        for other in 0..<150 { try first.setString("v", forKey: "\(other)") }
+        for other in 0..<70 { try first.setString("v", forKey: "\(other)") }
         try first.setString("old", forKey: "k")
         first.settle()
         let syncs = Lock(0)

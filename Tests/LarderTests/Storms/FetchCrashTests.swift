@@ -96,7 +96,8 @@ struct FetchCrashTests {
         world.restart()
     }
 
-    /// Runs the steps until the process is killed. Returns what has been acknowledged, and the step that had not returned.
+    /// Runs the steps until the process is killed. Returns what has been acknowledged, and the step that had not
+    /// returned.
     private func run(
         _ world: World, killedIn number: Int
     ) async -> (acknowledged: Known, pending: Step?, isKilled: Bool) {
@@ -106,7 +107,8 @@ struct FetchCrashTests {
         let cache = Cache<String>(disk: disk, namespace: "n")
         for step in Self.steps {
             try? await step.run(cache, world)
-            // A call that does not fail with its disk does not say so either: it has returned when nothing has happened yet.
+            // A call that does not fail with its disk does not say so either: it has returned when nothing has happened
+            // yet.
             if isReached.withLock({ $0 }) { return (acknowledged, step, true) }
             for (key, value) in step.after { acknowledged[key] = value }
             disk.settle()
