@@ -12,7 +12,7 @@ struct IndexReader {
     let path: String
 
     /// Bytes of memory that records may ask for before anybody counts the files.
-    var freely = 256 << 20
+    var freely = 512 << 20
     /// Entries that may be missing their files, as after a power cut; and what may be kept in mind besides.
     var missing = 1 << 16
     /// Bytes of damage in one file, after which the rest is not read: a file with holes may claim any length.

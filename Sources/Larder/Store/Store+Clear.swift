@@ -107,12 +107,21 @@ extension Store {
     /// Takes the tombstone of a removal back that could not be done.
     func discardTombstone(_ number: UInt64, in volume: Volume) {
         let name = DirectoryLayout.tombstoneNumber(number)
+        tombstones.withLock { $0.remove([number]) }
         if let file = try? fileSystem.open(.number(name), in: volume.entries.file, for: .updating) {
             // Without its footer it says nothing.
             try? fileSystem.truncate(file, to: 0)
         }
-        try? volume.unlink(name)
-        tombstones.withLock { $0.remove([number]) }
+        unlinkTombstone(number, in: volume)
+    }
+
+    /// Unlinks a tombstone that says nothing; one that stays goes with the others.
+    private func unlinkTombstone(_ number: UInt64, in volume: Volume) {
+        do {
+            try volume.unlink(DirectoryLayout.tombstoneNumber(number))
+        } catch {
+            tombstones.withLock { $0.insert(unread: number) }
+        }
     }
 
     private func writeTombstone(
@@ -129,14 +138,13 @@ extension Store {
         } catch {
             // Without its footer it says nothing.
             try? fileSystem.truncate(file, to: 0)
-            try? volume.unlink(name)
+            unlinkTombstone(number, in: volume)
             throw error
         }
         if let replaced = tombstones.withLock({ $0.insert(number, of: removal) }) {
-            // It says less than the new one. Where it cannot be unlinked it does no harm, and the next opening finds
-            // it.
-            try? volume.unlink(DirectoryLayout.tombstoneNumber(replaced))
+            // It says nothing that the new one does not say.
             tombstones.withLock { $0.remove(replaced: replaced) }
+            unlinkTombstone(replaced, in: volume)
         }
     }
 

@@ -148,13 +148,17 @@ extension Store {
         let isSettled =
             index.doomedCount == 0 && tombstones.withLock { $0.isEmpty } && reconciliation.withLock { $0.isDone }
         try info.run { () throws(CacheError) in
-            guard isSettled, !journal.mustSave else { return }
-            try translating("close the journal", at: path) { () throws(Errno) in
-                // `closed` promises that names and index agree, after a power cut too: it must not reach the disk
-                // before the names.
-                if !journal.endsClosed { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
-                try journal.close(last: lastTaken)
+            guard isSettled, !journal.mustSave, !journal.endsClosed else { return }
+            // `closed` promises that names and index agree, after a power cut too: it must not reach the disk before the
+            // names. Some file systems cannot sync a directory; then the next opening lists it.
+            do throws(Errno) {
+                try volume.entriesSync.sync(through: volume.entriesSync.note())
+            } catch {
+                let failure = CacheError(error, doing: "sync the directory", path: path)
+                if isPowerSafe { throw failure }
+                return report(failure)
             }
+            try translating("close the journal", at: path) { () throws(Errno) in try journal.close(last: lastTaken) }
         }
     }
 }
