@@ -8,11 +8,12 @@ extension Store {
     /// yet, one of them may be an older one of the key: a tombstone among the files keeps it dead.
     func remove(_ key: Key, at now: Timestamp, for flight: Flight? = nil) throws(CacheError) -> Bool {
         let removed: Row?
-        do {
-            do {
+        do throws(CacheError) {
+            do throws(CacheError) {
                 removed = try removeOnce(key, at: now, for: flight)
-            } catch  where error.code == .noSpace && isReconciling {
+            } catch {
                 // There is no room for the tombstone: when every file has been found, none is needed.
+                guard error.code == .noSpace, isReconciling else { throw error }
                 awaitReconciliation()
                 removed = try removeOnce(key, at: now, for: flight)
             }
