@@ -282,7 +282,7 @@ struct CrashTests {
 
     @Test("with the power, in the first seconds of a cache: the directory is still ours, and nothing is left for ever")
     func powerCutAtBirth() throws {
-        for seed in 1...400 as ClosedRange<UInt64> {
+        for seed in 1...150 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
             var world = World { $0.sweepInterval = nil }
             var cache = try world.open()
