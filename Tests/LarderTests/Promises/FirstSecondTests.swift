@@ -107,7 +107,7 @@ struct FirstSecondTests {
         }
     }
 
-    @Test("clears, sweeps, trims and imports at once after damage wait or look", arguments: Loss.allCases)
+    @Test("clears, sweeps and trims at once after damage wait or look", arguments: Loss.allCases)
     func manyAtOnce(loss: Loss) throws {
         let count = Self.many
         let original = World {
