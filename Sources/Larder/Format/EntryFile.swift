@@ -24,8 +24,6 @@ import LarderFiles
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32
-    /// The expiry of an entry whose life slot is damaged.
-    static let damagedSlot = Timestamp(milliseconds: .min)
     static let magic = Array("larder entry 01\n".utf8)
     private static let versionlessMagic = magic.prefix(13)
 
@@ -142,7 +140,7 @@ enum EntryFile {
             row.life = life
             row.change = max(row.change, change)
         } else {
-            row.life.expires = damagedSlot
+            row.life.expires = Life.unknownExpiry
         }
         return .valid(row)
     }

@@ -10,6 +10,9 @@ struct Life: Hashable, Sendable {
     static let unlimited = Int64.max
     static let forever = Life(expires: Timestamp(milliseconds: unlimited), ttl: unlimited)
 
+    /// The expiry of an entry that was read from a file with a damaged life slot: it counts as expired.
+    static let unknownExpiry = Timestamp(milliseconds: .min)
+
     var expires: Timestamp
     /// Milliseconds; `unlimited` for a life until a given date, and for ever.
     var ttl: Int64

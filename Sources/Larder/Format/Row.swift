@@ -59,7 +59,7 @@ struct Row: Sendable {
     }
 
     /// True for an entry that was read from a file with a damaged life slot.
-    var hasDamagedSlot: Bool { life.expires == EntryFile.damagedSlot }
+    var hasDamagedSlot: Bool { life.expires == Life.unknownExpiry }
 
     /// True when a read may return the value.
     func isFresh(at now: Timestamp) -> Bool {
