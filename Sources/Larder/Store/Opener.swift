@@ -58,17 +58,8 @@ struct Opener {
         return loaded
     }
 
-    /// The tombstones of a directory.
-    struct Tombstones {
-        var valid: [(number: UInt64, removal: EntryFile.Removal)] = []
-        /// The names of those that were not finished, so their call has not returned, or that the disk has damaged.
-        var torn: [UInt64] = []
-        /// The numbers of those that cannot be read, or are of a newer format.
-        var unread: [UInt64] = []
-    }
-
-    private func read(_ numbers: [UInt64], in volume: Volume) throws(CacheError) -> Tombstones {
-        var tombstones = Tombstones()
+    private func read(_ numbers: [UInt64], in volume: Volume) throws(CacheError) -> FoundTombstones {
+        var tombstones = FoundTombstones()
         for number in numbers {
             let name = DirectoryLayout.tombstoneNumber(number)
             do throws(Errno) {

@@ -144,8 +144,8 @@ struct Reconciliation: Sendable {
         return .finish
     }
 
-    /// Notes that a suspect has been read, and what has come of it can be seen.
-    mutating func examined(_ file: UInt64) {
+    /// Notes that the suspect has been read, and its outcome can be seen.
+    mutating func examined() {
         current = nil
     }
 

@@ -30,7 +30,7 @@ struct Recovery {
     private var torn: [UInt64] = []
     private var findings = Reconciliation.Findings()
 
-    init(_ replay: borrowing IndexReplay, names: [UInt64], _ found: Opener.Tombstones) {
+    init(_ replay: borrowing IndexReplay, names: [UInt64], _ found: FoundTombstones) {
         shards = replay.shards
         lastNumber = replay.lastNumber
         cleared = replay.cleared

@@ -93,7 +93,7 @@ extension Store {
             reconciliation.withLock { $0.couldNotRead(file) }
             return report(CacheError(error, doing: "look at an unknown file", path: volume.path(of: file)))
         }
-        reconciliation.withLock { $0.examined(file) }
+        reconciliation.withLock { $0.examined() }
     }
 
     /// Adopts an entry that was found by its file, unless more is known about its key.

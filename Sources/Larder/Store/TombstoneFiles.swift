@@ -36,3 +36,12 @@ struct TombstoneFiles {
         newest = newest.filter { !gone.contains($0.value) }
     }
 }
+
+/// The tombstones that an opening found by their names.
+struct FoundTombstones {
+    var valid: [(number: UInt64, removal: EntryFile.Removal)] = []
+    /// The names of those that were not finished, so their call has not returned, or that the disk has damaged.
+    var torn: [UInt64] = []
+    /// The numbers of those that cannot be read, or are of a newer format.
+    var unread: [UInt64] = []
+}
