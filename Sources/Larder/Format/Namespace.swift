@@ -1,28 +1,49 @@
 import LarderFiles
 
-/// A part of a cache with keys of its own. Its name is part of the identity of its entries; compared by its UTF-8 bytes.
+/// A part of a cache with keys of its own. Its name, compared by its UTF-8 bytes, is part of the identity of its
+/// entries.
+///
+/// One reference: a key that has no namespace, as most have not, is copied without counting one.
 struct Namespace: Sendable {
-    let name: String
-    /// The seed of its keys' hashes.
-    let seed: UInt64
+    private final class Named: Sendable {
+        let name: String
+        let seed: UInt64
 
-    private static let seed = UInt64.random(in: .min ... .max)
+        init(_ name: String) {
+            var name = name
+            seed = name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: Namespace.processSeed) }
+            self.name = name
+        }
+    }
 
-    /// What entries belong to that were stored without a namespace.
-    static let none = Namespace("")
+    private let named: Named?
 
-    var isNone: Bool { name.isEmpty }
+    /// Random, so that nobody can prepare keys with one hash.
+    private static let processSeed = UInt64.random(in: .min ... .max)
+
+    /// The namespace of entries that were stored without one.
+    static var none: Namespace { Namespace(Named?.none) }
+
+    private init(_ named: Named?) {
+        self.named = named
+    }
 
     init(_ name: String) {
-        var name = name
-        seed = name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: Self.seed) }
-        self.name = name
+        named = name.isEmpty ? nil : Named(name)
     }
+
+    /// The seed of its keys' hashes.
+    var seed: UInt64 { named?.seed ?? Self.processSeed }
+
+    var name: String { named?.name ?? "" }
+
+    var isNone: Bool { named == nil }
 }
 
 extension Namespace: Hashable {
     static func == (left: Namespace, right: Namespace) -> Bool {
-        left.seed == right.seed && left.name.hasSameBytes(as: right.name)
+        guard let one = left.named, let other = right.named else { return left.isNone && right.isNone }
+        return one === other || one.seed == other.seed && one.name.hasSameBytes(as: other.name)
     }
 
     func hash(into hasher: inout Hasher) {
