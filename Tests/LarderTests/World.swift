@@ -78,33 +78,33 @@ struct World {
 }
 
 extension DiskCache {
-    /// Waits for the chores that are under way, and for those that they began.
+    /// Waits for the maintenance that are under way, and for those that they began.
     func settle() {
-        for _ in 0..<3 { store.chores.wait() }
+        for _ in 0..<3 { store.maintenance.wait() }
     }
 
-    /// Whatever happened, this holds. With `settled`, rows and files agree too: call `flush()` first.
+    /// Whatever happened, this holds. With `settled`, entries and files agree too: call `flush()` first.
     func checkInvariants(
         _ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
     ) {
         var files: Set<UInt64> = []
         for position in 0..<Index.shardCount {
             let shard = store.index.withShard(at: position) { $0 }
-            #expect(shard.manifest.violations() == [], sourceLocation: sourceLocation)
-            for row in shard.manifest.rows where row.file != 0 {
-                #expect(row.name.shard == position, sourceLocation: sourceLocation)
-                #expect(files.insert(row.file).inserted, sourceLocation: sourceLocation)
+            #expect(shard.table.violations() == [], sourceLocation: sourceLocation)
+            for entry in shard.table.entries where entry.file != 0 {
+                #expect(entry.key.shard == position, sourceLocation: sourceLocation)
+                #expect(files.insert(entry.file).inserted, sourceLocation: sourceLocation)
             }
         }
         guard settled, let world else { return }
-        #expect(store.index.doomedCount == 0, sourceLocation: sourceLocation)
-        var totals = Manifest.Totals()
+        #expect(store.index.obsoleteCount == 0, sourceLocation: sourceLocation)
+        var totals = EntryTable.Totals()
         store.index.forEachShard { shard in
-            totals.add(shard.manifest.totals)
+            totals.add(shard.table.totals)
         }
         #expect(store.index.totals == totals, sourceLocation: sourceLocation)
         let expected = files.map { FileName.number($0).description }.sorted()
-        #expect(world.entryFiles == expected, "rows and files agree", sourceLocation: sourceLocation)
+        #expect(world.entryFiles == expected, "entries and files agree", sourceLocation: sourceLocation)
         let strange = world.names.filter { $0.hasSuffix(".tmp") }
         #expect(strange == [], sourceLocation: sourceLocation)
     }

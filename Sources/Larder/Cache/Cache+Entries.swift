@@ -5,20 +5,20 @@ extension Cache {
     public func hasValue(forKey key: String) async -> Bool {
         if memory?.hasValue(forKey: key) == true { return true }
         guard let disk else { return false }
-        return await disk.store.lane.run { disk.hasValue(forKey: key) }
+        return await disk.store.io.run { disk.hasValue(forKey: key) }
     }
 
     /// Returns what the disk tier knows about a fresh entry, its metadata among it; nil for a miss, and without a disk tier. Does not
     /// count as a use. O(1).
     public func entry(forKey key: String) async -> CacheEntry? {
         guard let disk else { return nil }
-        return await disk.store.lane.run { disk.entry(forKey: key) }
+        return await disk.store.io.run { disk.entry(forKey: key) }
     }
 
     /// Returns the keys of all fresh values, in no order. O(n).
     public func keys() async -> [String] {
         guard let disk else { return memory?.keys() ?? [] }
-        return await disk.store.lane.run { disk.keys() }
+        return await disk.store.io.run { disk.keys() }
     }
 
     /// Gives a fresh value a new life, from now on, without rewriting it. O(1).
@@ -39,7 +39,7 @@ extension Cache {
     /// - Throws: What ``DiskCache/flush()`` throws.
     public func flush() async throws(CacheError) {
         guard let disk else { return }
-        try await disk.store.lane.run { () throws(CacheError) in try disk.flush() }
+        try await disk.store.io.run { () throws(CacheError) in try disk.flush() }
     }
 
     /// Ends the use of the directory, by this cache and by all that share its ``DiskCache``. Afterwards reads miss and writes throw
@@ -48,7 +48,7 @@ extension Cache {
     /// - Throws: What ``DiskCache/close()`` throws; it is closed all the same.
     public func close() async throws(CacheError) {
         guard let disk else { return }
-        try await disk.store.lane.run { () throws(CacheError) in try disk.close() }
+        try await disk.store.io.run { () throws(CacheError) in try disk.close() }
     }
 
     /// What the cache has done, tier by tier. O(1).

@@ -124,7 +124,7 @@ extension Cache {
     ) async throws -> [String: Value] {
         var known: Set<String> = []
         let keys = keys.filter { known.insert($0).inserted }.map { front.key($0) }
-        let order = FetchOrder(ttl: ttl, tags: tags.map { front.key($0) }, policy: policy)
+        let order = FetchOptions(ttl: ttl, tags: tags.map { front.key($0) }, policy: policy)
         let found = try await fetcher.values(keys, order, fetch)
         return Dictionary(uniqueKeysWithValues: found.map { ($0.key.text, $0.value.value) })
     }
@@ -135,7 +135,7 @@ extension Cache {
     ) -> FetchRequest<Value> {
         FetchRequest(
             key: front.key(key),
-            order: FetchOrder(
+            order: FetchOptions(
                 ttl: ttl, tags: tags.map { front.key($0) }, policy: policy, revalidates: revalidates),
             fetch: fetch)
     }

@@ -17,7 +17,7 @@ public final class Cache<Value: Sendable>: Sendable {
     public let memory: MemoryCache<String, Value>?
     /// The disk tier, with this cache's namespace; nil without one. What is changed there is changed here.
     public let disk: DiskCache?
-    let front: any Front<Value>
+    let front: any CacheBackend<Value>
     let fetcher: Fetcher<Value>
     /// Those of a cache without a disk tier.
     let ownEvents: EventCenter?
@@ -70,8 +70,8 @@ public final class Cache<Value: Sendable>: Sendable {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
         }
         self.memory = memory
-        let attached = memory.map { AttachedMemory($0, of: space) }
-        let front = DiskFront(
+        let attached = memory.map { MemoryTierAdapter($0, of: space) }
+        let front = TieredBackend(
             disk: disk, coder: coder, attached: attached, cost: configuration.costInMemory,
             defaultTTL: configuration.defaultTTL)
         self.front = front
@@ -100,7 +100,7 @@ public final class Cache<Value: Sendable>: Sendable {
         }
         self.memory = memory
         disk = nil
-        let front = MemoryFront(memory, events: events)
+        let front = MemoryBackend(memory, events: events)
         self.front = front
         fetcher = Fetcher(front: front)
         ownEvents = events

@@ -3,7 +3,7 @@ public import Foundation
 /// How values become bytes and bytes become values.
 ///
 ///     let users = try Cache(name: "users", coder: Coder<User>.propertyList)
-///     let notes = try Cache(name: "notes", coder: Coder<Note>.json.wrapped(encode: seal, decode: open))
+///     let notes = try Cache(name: "notes", coder: Coder<Note>.json.wrapped(encode: setShutdownMarker, decode: open))
 ///
 /// Both closures run on the cache's threads with no lock held, several at a time. One that throws fails the write, and makes a
 /// read a miss that is reported.

@@ -8,7 +8,7 @@ extension DiskCache {
     public func data(forKey key: String) -> Data? {
         if isClosed { return nil }
         let (key, now) = (self.key(key), now)
-        return session.lentStore.use { $0.read(key, at: now) }
+        return session.unretainedStore.use { $0.read(key, at: now) }
     }
 
     /// Stores a value. O(size), whatever the number of entries.

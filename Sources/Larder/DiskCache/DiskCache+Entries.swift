@@ -4,25 +4,25 @@ import LarderFiles
 extension DiskCache {
     /// Tells whether there is a fresh value. Does not read it and does not count as a use. O(1).
     public func hasValue(forKey key: String) -> Bool {
-        readableStore?.freshRow(self.key(key), at: now) != nil
+        readableStore?.freshEntry(self.key(key), at: now) != nil
     }
 
     /// Returns what is known about a fresh entry; nil for a miss. Does not count as a use. O(1).
     public func entry(forKey key: String) -> CacheEntry? {
         let now = now
-        return readableStore?.freshRow(self.key(key), at: now).map { CacheEntry($0, at: now) }
+        return readableStore?.freshEntry(self.key(key), at: now).map { CacheEntry($0, at: now) }
     }
 
     /// Returns the keys of all fresh entries, in no order; of this namespace, or of none. O(n).
     public func keys() -> [String] {
         let now = now
-        return readableStore?.freshRows(of: space, at: now) { $0.key } ?? []
+        return readableStore?.freshEntries(of: space, at: now) { $0.keyText } ?? []
     }
 
     /// Returns all fresh entries, in no order; of this namespace, or of none. O(n).
     public func entries() -> [CacheEntry] {
         let now = now
-        return readableStore?.freshRows(of: space, at: now) { CacheEntry($0, at: now) } ?? []
+        return readableStore?.freshEntries(of: space, at: now) { CacheEntry($0, at: now) } ?? []
     }
 
     /// The number of entries in the directory, or in this namespace; expired ones that have not been swept yet
@@ -33,8 +33,8 @@ extension DiskCache {
     /// included. O(1).
     public var size: Int { totals.size }
 
-    private var totals: Manifest.Totals {
-        guard let store = readableStore else { return Manifest.Totals() }
+    private var totals: EntryTable.Totals {
+        guard let store = readableStore else { return EntryTable.Totals() }
         return space == .none ? store.index.totals : store.index.totals(of: space)
     }
 
@@ -80,7 +80,7 @@ extension DiskCache {
     }
 
     /// Removes every entry of this namespace, or of none, that was stored with a tag. O(1), and O(fetches under way);
-    /// rows and files go behind, and are counted until then.
+    /// entries and files go behind, and are counted until then.
     ///
     /// Memory tiers of the namespace are emptied: what is still right comes back from the disk when it is asked for.
     ///

@@ -3,7 +3,7 @@ import LarderFiles
 /// The use of a store by one handle, and by the handles of its namespaces.
 final class DiskSession: Sendable {
     let store: Store
-    let lentStore: Lent<Store>
+    let unretainedStore: UnretainedReference<Store>
     private let handle: Store.Handle
     private let state = Lock(State())
     /// Set in the lock of `state`.
@@ -17,7 +17,7 @@ final class DiskSession: Sendable {
 
     init(_ store: Store, _ handle: Store.Handle) {
         self.store = store
-        lentStore = Lent(store)
+        unretainedStore = UnretainedReference(store)
         self.handle = handle
     }
 

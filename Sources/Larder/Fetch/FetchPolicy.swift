@@ -21,7 +21,7 @@ public struct FetchPolicy: Hashable, Sendable {
     var retryThrottle: Duration?
     var earlyRefresh: Double?
     var jitter = 0.0
-    var goesOn = false
+    var outlivesCallers = false
 
     /// True when a fresh value in memory is all that a call wants.
     @usableFromInline var takesAnyFresh: Bool { source != .reload && earlyRefresh == nil }
@@ -89,7 +89,7 @@ public struct FetchPolicy: Hashable, Sendable {
 
     /// A fetch goes on, and its value is stored, when all its callers have been cancelled. By default it is cancelled with the last of
     /// them.
-    public func continuesWithoutCallers() -> FetchPolicy { with { $0.goesOn = true } }
+    public func continuesWithoutCallers() -> FetchPolicy { with { $0.outlivesCallers = true } }
 
     private func with(_ change: (inout FetchPolicy) -> Void) -> FetchPolicy {
         var policy = self

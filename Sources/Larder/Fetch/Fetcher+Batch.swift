@@ -5,7 +5,7 @@ extension Fetcher {
     typealias Fetch = @Sendable ([String]) async throws -> [String: Value]
 
     /// Returns the values of those keys that have one.
-    func values(_ keys: [Key], _ order: FetchOrder, _ fetch: @escaping Fetch) async throws -> [Key: Lookup<Value>] {
+    func values(_ keys: [Key], _ order: FetchOptions, _ fetch: @escaping Fetch) async throws -> [Key: Lookup<Value>] {
         var (known, missing) = order.policy.source == .reload ? (Batch(), keys) : await look(for: keys, order)
         refreshBehind(known.aging, order) { begin($0, order, fetch) }
         if order.policy.source == .cacheOnly { missing = [] }
@@ -20,7 +20,7 @@ extension Fetcher {
         var aging: [Key] = []
     }
 
-    private func look(for keys: [Key], _ order: FetchOrder) async -> (known: Batch, missing: [Key]) {
+    private func look(for keys: [Key], _ order: FetchOptions) async -> (known: Batch, missing: [Key]) {
         var (batch, onDisk, unknown) = (Batch(), [] as [(key: Key, life: MemoryLife)], [] as [Key])
         func take(_ found: Lookup<Value>, _ key: Key, _ life: MemoryLife) {
             batch.found[key] = found
@@ -57,11 +57,11 @@ extension Fetcher {
     }
 
     private func fetched(
-        _ missing: [Key], _ order: FetchOrder, _ fetch: @escaping Fetch
+        _ missing: [Key], _ order: FetchOptions, _ fetch: @escaping Fetch
     ) async throws -> [(Key, Lookup<Value>)] {
         var found: [(Key, Lookup<Value>)] = []
         var missing = missing
-        var patience = Patience(order.policy, from: front.clock.now)
+        var patience = WaitDeadlines(order.policy, from: front.clock.now)
         while !missing.isEmpty {
             try Task.checkCancellation()
             let seats = join(missing, order, patience) { begin($0, order, fetch) }
@@ -78,11 +78,11 @@ extension Fetcher {
         return found
     }
 
-    private func begin(_ flight: Flight, _ order: FetchOrder, _ fetch: @escaping Fetch) {
+    private func begin(_ flight: Flight, _ order: FetchOptions, _ fetch: @escaping Fetch) {
         begin(flight, order.policy) { await Self.fly(flight, order, fetch) }
     }
 
-    private static func fly(_ flight: Flight, _ order: FetchOrder, _ fetch: Fetch) async {
+    private static func fly(_ flight: Flight, _ order: FetchOptions, _ fetch: Fetch) async {
         guard let arrived = await flight.owner(Self.self)?.prepare(flight, order) else { return }
         let missing = flight.keys.filter { arrived[$0] == nil }
         let brought: Result<[String: Value], any Error>
@@ -95,16 +95,17 @@ extension Fetcher {
     }
 
     /// Looks once more for each key.
-    private func prepare(_ flight: Flight, _ order: FetchOrder) async -> [Key: Arrival] {
-        var arrivals: [Key: Arrival] = [:]
+    private func prepare(_ flight: Flight, _ order: FetchOptions) async -> [Key: FetchOutcome] {
+        var arrivals: [Key: FetchOutcome] = [:]
         for key in flight.keys { arrivals[key] = await arrivedMeanwhile(key, order.policy) }
         if arrivals.count < flight.keys.count { front.counts.withLock { $0.fetches.begun += 1 } }
         return arrivals
     }
 
     private func arrive(
-        _ brought: Result<[String: Value], any Error>, _ missing: [Key], _ arrived: [Key: Arrival], _ flight: Flight,
-        _ order: FetchOrder
+        _ brought: Result<[String: Value], any Error>, _ missing: [Key], _ arrived: [Key: FetchOutcome],
+        _ flight: Flight,
+        _ order: FetchOptions
     ) async {
         var arrivals = arrived
         for key in missing {

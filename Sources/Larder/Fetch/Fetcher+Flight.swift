@@ -21,16 +21,16 @@ extension Fetcher {
     }
 
     /// Takes the flight off, so that nobody joins it any more, and tells everybody.
-    func land(_ flight: Flight, _ policy: FetchPolicy, _ arrival: (Key) -> Arrival) {
+    func land(_ flight: Flight, _ policy: FetchPolicy, _ arrival: (Key) -> FetchOutcome) {
         let arrivals = Dictionary(uniqueKeysWithValues: flight.keys.map { ($0, arrival($0)) })
-        front.flights.takeOff(flight)
+        front.flights.remove(flight)
         guard let waiting = flight.land(arrivals) else { return }
         // A fetch that nobody wants any more was cancelled; what it says about that is no failure.
-        if !flight.isDeserted { note(arrivals, policy) }
+        if !flight.isAbandoned { note(arrivals, policy) }
         for (continuation, arrival) in waiting { continuation.resume(returning: arrival) }
     }
 
-    private func note(_ arrivals: [Key: Arrival], _ policy: FetchPolicy) {
+    private func note(_ arrivals: [Key: FetchOutcome], _ policy: FetchPolicy) {
         let now = front.clock.now
         let end = policy.retryThrottle.map { now.advanced(byMilliseconds: $0.milliseconds) }
         var failed: [Key] = []
@@ -64,7 +64,7 @@ extension Fetcher {
         /// There is no need to fetch any more, and everybody has been told.
         case landed
         /// The fetch is to be given what is known, if it has asked for it.
-        case fetch(Usable<Value>?)
+        case fetch(StoredValue<Value>?)
     }
 
     private func prepare(_ flight: Flight, _ request: FetchRequest<Value>) async -> Preparation {
@@ -74,7 +74,7 @@ extension Fetcher {
             return .landed
         }
         var known = request.order.revalidates ? await front.usable(key) : nil
-        if let tags = known?.row?.tags, !tags.isEmpty { flight.note(tags: tags) }
+        if let tags = known?.entry?.tags, !tags.isEmpty { flight.note(tags: tags) }
         // It may have been removed by a tag before that was noted.
         if let usable = known, !front.isCurrent(usable, key) { known = nil }
         front.counts.withLock { $0.fetches.begun += 1 }
@@ -82,10 +82,10 @@ extension Fetcher {
     }
 
     private func arrive(
-        _ answer: Result<Revalidation<Value>, any Error>, _ known: Usable<Value>?, _ flight: Flight,
+        _ answer: Result<Revalidation<Value>, any Error>, _ known: StoredValue<Value>?, _ flight: Flight,
         _ request: FetchRequest<Value>
     ) async {
-        let arrival: Arrival =
+        let arrival: FetchOutcome =
             switch answer {
             case .success(let answer): await keep(answer, request.key, request.order, known, from: flight)
             case .failure(let error): .failed(error)
@@ -94,7 +94,7 @@ extension Fetcher {
     }
 
     /// Another flight may have brought the value since the caller looked.
-    func arrivedMeanwhile(_ key: Key, _ policy: FetchPolicy) async -> Arrival? {
+    func arrivedMeanwhile(_ key: Key, _ policy: FetchPolicy) async -> FetchOutcome? {
         if policy.source == .reload { return nil }
         let now = front.clock.now
         switch front.standing(of: key, at: now) {
@@ -108,9 +108,9 @@ extension Fetcher {
 
     /// Keeps what a fetch has brought, for as long as it says, or else the call.
     func keep(
-        _ answer: Revalidation<Value>, _ key: Key, _ order: FetchOrder, _ known: Usable<Value>?,
+        _ answer: Revalidation<Value>, _ key: Key, _ order: FetchOptions, _ known: StoredValue<Value>?,
         from flight: Flight
-    ) async -> Arrival {
+    ) async -> FetchOutcome {
         let now = front.clock.now
         let terms = terms(of: answer, order, at: now)
         if terms == nil { await front.discard(key, from: flight) }
@@ -131,14 +131,14 @@ extension Fetcher {
 
     /// Nil for "do not keep".
     private func terms(
-        of answer: Revalidation<Value>, _ order: FetchOrder, at now: Timestamp
-    ) -> FetchTerms? {
+        of answer: Revalidation<Value>, _ order: FetchOptions, at now: Timestamp
+    ) -> StoreOptions? {
         let ttl = answer.ttl ?? order.ttl
         guard let whole = ttl.life(from: now, default: front.defaultTTL) else { return nil }
         let life = order.policy.jittered(whole, from: now) { Int64.random(in: $0) }
         let keptStale = order.policy.keptStale(
             after: life.expires, revalidates: order.revalidates, defaultTTL: front.defaultTTL)
-        return FetchTerms(
+        return StoreOptions(
             now: now, life: life, metadata: answer.metadata, tags: order.tags, keptStale: keptStale,
             mustRevalidate: answer.mustRevalidate)
     }

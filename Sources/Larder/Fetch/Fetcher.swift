@@ -5,7 +5,7 @@ import LarderFiles
 /// What a caller is answered is up to his own policy; how a fetch runs, to that of the call that has begun it. Nothing
 /// is locked while anybody waits or a fetch runs.
 struct Fetcher<Value: Sendable>: Sendable {
-    let front: any Front<Value>
+    let front: any CacheBackend<Value>
 
     /// Returns the value of a key, fetched if need be; nil when there is none.
     func value(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
@@ -30,7 +30,7 @@ struct Fetcher<Value: Sendable>: Sendable {
     /// Waits for a fetch; for as long as the policy allows.
     private func fetched(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
         let (key, order) = (request.key, request.order)
-        var patience = Patience(order.policy, from: front.clock.now)
+        var patience = WaitDeadlines(order.policy, from: front.clock.now)
         while true {
             try Task.checkCancellation()
             let seats = join([key], order, patience) { begin($0, request) }
@@ -53,7 +53,7 @@ struct Fetcher<Value: Sendable>: Sendable {
     /// Returns nil where the call has to go on: it has joined a flight that found in the cache what it wants to be
     /// fetched, or there is nothing stale after all.
     func answer(
-        to arrival: Arrival, _ key: Key, _ order: FetchOrder, _ patience: inout Patience
+        to arrival: FetchOutcome, _ key: Key, _ order: FetchOptions, _ patience: inout WaitDeadlines
     ) async throws -> Answer? {
         let reloads = order.policy.source == .reload
         switch arrival {
@@ -82,7 +82,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         case missing
     }
 
-    private func known(_ key: Key, _ order: FetchOrder) async -> Known {
+    private func known(_ key: Key, _ order: FetchOptions) async -> Known {
         if order.policy.source == .reload { return .missing }
         if front.isProvisional { await front.look(at: [key]) }
         switch front.standing(of: key, at: front.clock.now) {
@@ -97,7 +97,7 @@ struct Fetcher<Value: Sendable>: Sendable {
     }
 
     /// What is stale and can be answered without waiting for a fetch.
-    func staleEnough(_ key: Key, _ order: FetchOrder) async -> Known {
+    func staleEnough(_ key: Key, _ order: FetchOptions) async -> Known {
         if let stale = await staleValue(.revalidating, key, order) { return .enough(stale, isAging: true) }
         if order.policy.retryThrottle != nil, front.flights.hasFailed(key, at: front.clock.now),
             let stale = await staleValue(.failed, key, order)
@@ -107,7 +107,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         return .missing
     }
 
-    func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOrder) -> Bool {
+    func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOptions) -> Bool {
         let now = front.clock.now
         switch front.standing(of: key, at: now) {
         case .stale(let expires, true):
@@ -121,7 +121,7 @@ struct Fetcher<Value: Sendable>: Sendable {
 
     /// Returns what there is, fresh or stale, if the policy allows it on this occasion.
     func staleValue(
-        _ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOrder
+        _ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOptions
     ) async -> Lookup<Value>? {
         guard mayAnswerStale(occasion, key, order), let found = await front.usable(key) else { return nil }
         let now = front.clock.now

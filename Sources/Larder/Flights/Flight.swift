@@ -10,11 +10,11 @@ final class Flight: Sendable {
     let keys: [Key]
     private let state: Lock<FlightState>
 
-    /// A flight that `goesOn` is not cancelled when nobody waits for it any more.
-    init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], goesOn: Bool) {
+    /// A flight that `outlivesCallers` is not cancelled when nobody waits for it any more.
+    init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], outlivesCallers: Bool) {
         self.type = type
         self.keys = keys
-        state = Lock(FlightState(tags: tags, goesOn: goesOn))
+        state = Lock(FlightState(tags: tags, outlivesCallers: outlivesCallers))
     }
 
     /// Returns the number of a seat. Call it through `Flights`, before it has been taken off.
@@ -23,7 +23,7 @@ final class Flight: Sendable {
     }
 
     /// Waits for what arrives, or for the seat to be left.
-    func wait(in seat: Int) async -> Arrival {
+    func wait(in seat: Int) async -> FetchOutcome {
         await withCheckedContinuation { continuation in
             if let arrival = state.withLock({ $0.enter(seat, continuation) }) {
                 continuation.resume(returning: arrival)
@@ -32,17 +32,17 @@ final class Flight: Sendable {
     }
 
     /// Call it through `Flights`, so that nobody joins meanwhile.
-    func leave(_ seat: Int, as arrival: Arrival, goesOn: Bool) -> FlightState.Left {
-        state.withLock { $0.leave(seat, as: arrival, goesOn: goesOn) }
+    func leave(_ seat: Int, as arrival: FetchOutcome, outlivesCallers: Bool) -> FlightState.Left {
+        state.withLock { $0.leave(seat, as: arrival, outlivesCallers: outlivesCallers) }
     }
 
     /// Notes what has arrived for each key, once nobody can join any more. Returns whom to tell; nil when it has landed before.
-    func land(_ arrivals: [Key: Arrival]) -> [(FlightState.Waiting, Arrival)]? {
+    func land(_ arrivals: [Key: FetchOutcome]) -> [(FlightState.Waiting, FetchOutcome)]? {
         hold(nil)
         return state.withLock { $0.land(arrivals) }
     }
 
-    var isDeserted: Bool { state.withLock { $0.isDeserted } }
+    var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
 
     func hold(_ owner: (any Sendable)?) {
         // What was held ends outside of the lock.

@@ -1,85 +1,85 @@
 /// Who waits for a flight, and what is to become of it: decides, and resumes and cancels nobody.
 struct FlightState: Sendable {
-    typealias Waiting = CheckedContinuation<Arrival, Never>
+    typealias Waiting = CheckedContinuation<FetchOutcome, Never>
 
-    private struct Passenger {
+    private struct Waiter {
         let key: Key
         var continuation: Waiting?
         /// What he is to be told, when that is known before he waits.
-        var arrival: Arrival?
+        var arrival: FetchOutcome?
     }
 
     /// What leaving a seat has led to.
     struct Left {
         var continuation: Waiting?
         /// Nobody is left who would want the result.
-        var isDeserted = false
+        var isAbandoned = false
     }
 
-    private var passengers: [Int: Passenger] = [:]
+    private var waiters: [Int: Waiter] = [:]
     private var last = 0
     /// Those who have not been told anything.
     private var waiting = 0
-    private var goesOn: Bool
+    private var outlivesCallers: Bool
     /// Those of what it brings and of what it was given.
     var tags: [Key]
     /// Who has begun it, for as long as anybody wants the result: a fetch that does not end must not keep the cache.
     var owner: (any Sendable)?
     private var hasLanded = false
-    private(set) var isDeserted = false
+    private(set) var isAbandoned = false
     private var task: Task<Void, Never>?
     private var priority: TaskPriority?
     private var isCancelled = false
 
-    init(tags: [Key], goesOn: Bool) {
+    init(tags: [Key], outlivesCallers: Bool) {
         self.tags = tags
-        self.goesOn = goesOn
+        self.outlivesCallers = outlivesCallers
     }
 
     mutating func join(_ key: Key) -> Int {
         last += 1
         waiting += 1
-        passengers[last] = Passenger(key: key)
+        waiters[last] = Waiter(key: key)
         return last
     }
 
     /// Returns what he is to be told, when that is known by now.
-    mutating func enter(_ number: Int, _ continuation: Waiting) -> Arrival? {
-        guard let arrival = passengers[number]?.arrival else {
-            passengers[number]?.continuation = continuation
+    mutating func enter(_ number: Int, _ continuation: Waiting) -> FetchOutcome? {
+        guard let arrival = waiters[number]?.arrival else {
+            waiters[number]?.continuation = continuation
             return nil
         }
-        passengers[number] = nil
+        waiters[number] = nil
         return arrival
     }
 
-    /// A passenger leaves early, with an arrival of his own; nothing when he has arrived.
-    mutating func leave(_ number: Int, as arrival: Arrival, goesOn: Bool) -> Left {
-        guard let passenger = passengers[number], passenger.arrival == nil else { return Left() }
-        if passenger.continuation == nil {
-            passengers[number]?.arrival = arrival
+    /// A waiter leaves early, with an arrival of his own; nothing when he has arrived.
+    mutating func leave(_ number: Int, as arrival: FetchOutcome, outlivesCallers: Bool) -> Left {
+        guard let waiter = waiters[number], waiter.arrival == nil else { return Left() }
+        if waiter.continuation == nil {
+            waiters[number]?.arrival = arrival
         } else {
-            passengers[number] = nil
+            waiters[number] = nil
         }
         waiting -= 1
-        if goesOn { self.goesOn = true }
-        isDeserted = !self.goesOn && !hasLanded && waiting == 0
-        return Left(continuation: passenger.continuation, isDeserted: isDeserted)
+        if outlivesCallers { self.outlivesCallers = true }
+        isAbandoned = !self.outlivesCallers && !hasLanded && waiting == 0
+        return Left(continuation: waiter.continuation, isAbandoned: isAbandoned)
     }
 
     /// Returns whom to tell what; nil when it has landed before.
-    mutating func land(_ arrivals: [Key: Arrival]) -> [(Waiting, Arrival)]? {
+    mutating func land(_ arrivals: [Key: FetchOutcome]) -> [(Waiting, FetchOutcome)]? {
         if hasLanded { return nil }
         hasLanded = true
         waiting = 0
-        var told: [(Waiting, Arrival)] = []
-        for (number, passenger) in passengers where passenger.arrival == nil {
-            let arrival = arrivals[passenger.key] ?? .nothing
-            if let continuation = passenger.continuation {
+        var told: [(Waiting, FetchOutcome)] = []
+        for (number, waiter) in waiters where waiter.arrival == nil {
+            let arrival = arrivals[waiter.key] ?? .nothing
+            if let continuation = waiter.continuation {
                 told.append((continuation, arrival))
-                passengers[number] = nil
+                waiters[number] = nil
             } else {
-                passengers[number]?.arrival = arrival
+                waiters[number]?.arrival = arrival
             }
         }
         return told

@@ -12,13 +12,13 @@ final class Flights: Sendable {
     /// Returns a seat for each key, and the flight that is to be begun.
     func join(
         _ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight
-    ) -> (seats: [Seat], new: Flight?) {
+    ) -> (seats: [Waiter], new: Flight?) {
         flying.withLock { flying in
-            var seats: [Seat] = []
+            var seats: [Waiter] = []
             var free: [Key] = []
             for key in keys {
                 if let flight = flying[key]?.first(where: { $0.type == type }) {
-                    seats.append(Seat(in: flight, for: key))
+                    seats.append(Waiter(in: flight, for: key))
                 } else {
                     free.append(key)
                 }
@@ -27,14 +27,14 @@ final class Flights: Sendable {
             let new = make(free)
             for key in free {
                 flying[key, default: []].append(new)
-                seats.append(Seat(in: new, for: key))
+                seats.append(Waiter(in: new, for: key))
             }
             return (seats, new)
         }
     }
 
     /// Puts a flight on its way for which nobody waits, to those of some keys that have none.
-    func depart(_ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight) -> Flight? {
+    func start(_ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight) -> Flight? {
         if keys.isEmpty { return nil }
         return flying.withLock { flying in
             let free = keys.filter { key in flying[key]?.contains { $0.type == type } != true }
@@ -55,18 +55,18 @@ final class Flights: Sendable {
     }
 
     /// Takes off the flights to a key, because it is being set or removed; but the one that does it.
-    func divert(_ key: Key, but spared: Flight? = nil) {
+    func invalidate(_ key: Key, but spared: Flight? = nil) {
         remove(from: key) { $0 !== spared }
     }
 
     /// The same while what there is for the key is changed in memory alone: in one piece, in the lock of the flights.
-    func diverting<Result>(_ key: Key, _ change: () -> Result) -> Result {
+    func invalidating<Result>(_ key: Key, _ change: () -> Result) -> Result {
         let (gone, result) = flying.withLock { ($0.remove(from: key) { _ in true }, change()) }
         _ = consume gone
         return result
     }
 
-    func divertingAll<Result>(_ change: () -> Result) -> Result {
+    func invalidatingAll<Result>(_ change: () -> Result) -> Result {
         let (gone, result) = flying.withLock { flying in
             defer { flying = [:] }
             return (flying, change())
@@ -76,36 +76,39 @@ final class Flights: Sendable {
     }
 
     /// Takes off flights to keys in a namespace, or in all: those that are wanted.
-    func divertAll(in space: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
+    func invalidateAll(in space: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
         // Asked for outside of the lock: who decides takes locks too.
         let candidates = flying.withLock { flying in
             flying.filter { space == nil || $0.key.namespace == space }
         }
         for (key, flights) in candidates {
-            for flight in flights where isWanted(key, flight) { divert(flight, from: key) }
+            for flight in flights where isWanted(key, flight) { invalidate(flight, from: key) }
         }
     }
 
-    private func divert(_ flight: Flight, from key: Key) {
+    /// The right of a flight to write the keys that it brings.
+    func permit(_ flight: Flight) -> any WritePermit { FlightPermit(flights: self, flight: flight) }
+
+    private func invalidate(_ flight: Flight, from key: Key) {
         remove(from: key) { $0 === flight }
     }
 
     /// Takes a flight off for all its keys.
-    func takeOff(_ flight: Flight) {
-        for key in flight.keys { divert(flight, from: key) }
+    func remove(_ flight: Flight) {
+        for key in flight.keys { invalidate(flight, from: key) }
     }
 
     /// Leaves a seat early; the last who does so takes the flight off, unless it goes on by itself.
-    func leave(_ seat: Seat, as arrival: Arrival, goesOn: Bool = false) {
+    func leave(_ seat: Waiter, as arrival: FetchOutcome, outlivesCallers: Bool = false) {
         let flight = seat.flight
         let left = flying.withLock { flying in
-            let left = flight.leave(seat.number, as: arrival, goesOn: goesOn)
+            let left = flight.leave(seat.number, as: arrival, outlivesCallers: outlivesCallers)
             // The seat still holds it: nothing ends in here.
-            if left.isDeserted { for key in flight.keys { flying.remove(from: key) { $0 === flight } } }
+            if left.isAbandoned { for key in flight.keys { flying.remove(from: key) { $0 === flight } } }
             return left
         }
         left.continuation?.resume(returning: arrival)
-        if left.isDeserted { flight.cancel() }
+        if left.isAbandoned { flight.cancel() }
     }
 
     private func remove(from key: Key, _ isGone: (Flight) -> Bool) {
@@ -129,6 +132,25 @@ final class Flights: Sendable {
     func hasFailed(_ key: Key, at now: Timestamp) -> Bool {
         failures.withLock { $0.has(key, at: now) }
     }
+}
+
+extension Flights: ChangeObserver {
+    func didChange(_ key: Key, with permit: (any WritePermit)?) {
+        invalidate(key, but: (permit as? FlightPermit)?.flight)
+    }
+
+    /// A tag takes off the flights that were given a value with it, and those that bring one.
+    func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool) {
+        guard case .tag(let tag) = scope else { return invalidateAll(in: scope.space) }
+        invalidateAll(in: scope.space) { key, flight in flight.hasTag(tag) || isTagged(key) }
+    }
+}
+
+private struct FlightPermit: WritePermit {
+    let flights: Flights
+    let flight: Flight
+
+    func isValid(for key: Key) -> Bool { flights.isFlying(flight, key) }
 }
 
 extension Dictionary<Key, [Flight]> {

@@ -37,14 +37,14 @@ struct ClearMarks: Sendable {
     }
 
     /// Files of an entry like this one are dead below the number. O(tags).
-    func number(for row: Row) -> UInt64 {
+    func number(for entry: IndexEntry) -> UInt64 {
         if numbers.isEmpty { return 0 }
-        let whole = max(numbers[.everything] ?? 0, number(for: row.namespace))
-        return row.tags.reduce(whole) { max($0, numbers[.tag($1)] ?? 0) }
+        let whole = max(numbers[.everything] ?? 0, number(for: entry.namespace))
+        return entry.tags.reduce(whole) { max($0, numbers[.tag($1)] ?? 0) }
     }
 
     /// The same, as far as the whole namespace was cleared.
     func number(for space: Namespace) -> UInt64 { numbers[.namespace(space)] ?? 0 }
 
-    func cover(_ row: Row) -> Bool { number(for: row) > row.file }
+    func cover(_ entry: IndexEntry) -> Bool { number(for: entry) > entry.file }
 }

@@ -29,7 +29,7 @@ enum EntryFile {
 
     /// What the end of a file says.
     enum Footer {
-        case valid(Row)
+        case valid(IndexEntry)
         /// The record is longer than what was read: this many bytes from the end are needed.
         case longer(Int)
         /// A footer of a newer format: left alone.
@@ -59,12 +59,12 @@ enum EntryFile {
         case scope(ClearScope)
         case key(Key)
 
-        func covers(_ row: Row) -> Bool {
+        func covers(_ entry: IndexEntry) -> Bool {
             switch self {
             case .scope(.everything): true
-            case .scope(.namespace(let space)): row.namespace == space
-            case .scope(.tag(let tag)): row.tags.contains(tag)
-            case .key(let key): row.isNamed(key)
+            case .scope(.namespace(let space)): entry.namespace == space
+            case .scope(.tag(let tag)): entry.tags.contains(tag)
+            case .key(let key): entry.isNamed(key)
             }
         }
 
@@ -133,16 +133,16 @@ enum EntryFile {
         let footerLength = Int(length) + trailerLength
         if footerLength > tail.count { return .longer(footerLength) }
         let record = UnsafeRawBufferPointer(rebasing: tail.suffix(footerLength).dropLast(trailerLength))
-        guard XXH64.hash(record, seed: length) == check, case .set(var row)? = RecordScanner.record(on: record),
-            row.file == number, row.size == fileSize - footerLength
+        guard XXH64.hash(record, seed: length) == check, case .set(var entry)? = RecordScanner.record(on: record),
+            entry.file == number, entry.size == fileSize - footerLength
         else { return .invalid }
         if let (life, change) = slot(in: trailer, recordCheck: check) {
-            row.life = life
-            row.change = max(row.change, change)
+            entry.life = life
+            entry.change = max(entry.change, change)
         } else {
-            row.life.expires = Life.unknownExpiry
+            entry.life.expires = Life.unknownExpiry
         }
-        return .valid(row)
+        return .valid(entry)
     }
 
     private static func slot(in trailer: UnsafeRawBufferPointer, recordCheck: UInt64) -> (Life, UInt64)? {

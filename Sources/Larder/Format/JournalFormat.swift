@@ -22,9 +22,9 @@ enum JournalFormat {
         return printer.bytes
     }
 
-    static func append(_ row: Row, to printer: inout RecordPrinter) {
+    static func append(_ entry: IndexEntry, to printer: inout RecordPrinter) {
         printer.append("\n")
-        printer.append(row)
+        printer.append(entry)
     }
 
     static func append(_ record: Record, to printer: inout RecordPrinter) {

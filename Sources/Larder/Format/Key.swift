@@ -24,7 +24,7 @@ struct Key: Sendable {
     var shard: Int { Int(hash >> UInt64(64 - Self.shardBits)) }
 
     /// The part of the hash by which a shard finds the key.
-    var tag: UInt32 { UInt32(truncatingIfNeeded: hash) }
+    var fingerprint: UInt32 { UInt32(truncatingIfNeeded: hash) }
 }
 
 extension Key: Hashable {

@@ -1,23 +1,23 @@
 import LarderFiles
 
-/// A row that has got its number, and what tells of it: the line of the journal, and the footer of the file. They share the record,
+/// A entry that has got its number, and what tells of it: the line of the journal, and the footer of the file. They share the record,
 /// which is printed once.
 struct NewEntry: ~Copyable {
-    let row: Row
+    let entry: IndexEntry
     private let printer: RecordPrinter
     /// Bytes, the line feed included.
     let lineLength: Int
 
-    /// Gives a row its number and prints its record. O(its length).
-    init(_ row: Row, number: UInt64) {
-        var row = row
-        row.file = number
-        row.change = number
-        var printer = RecordPrinter(reserving: 384 + row.key.utf8.count)
-        JournalFormat.append(row, to: &printer)
+    /// Gives a entry its number and prints its record. O(its length).
+    init(_ entry: IndexEntry, number: UInt64) {
+        var entry = entry
+        entry.file = number
+        entry.change = number
+        var printer = RecordPrinter(reserving: 384 + entry.keyText.utf8.count)
+        JournalFormat.append(entry, to: &printer)
         lineLength = printer.count
-        EntryFile.appendTrailer(to: &printer, recordLength: lineLength - 1, life: row.life, change: row.change)
-        self.row = row
+        EntryFile.appendTrailer(to: &printer, recordLength: lineLength - 1, life: entry.life, change: entry.change)
+        self.entry = entry
         self.printer = printer
     }
 

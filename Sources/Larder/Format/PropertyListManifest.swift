@@ -44,15 +44,15 @@ struct PropertyListManifest {
     }
 
     private mutating func add(_ record: Record) {
-        guard case .set(let row) = record else { return removed.append(text(record)) }
-        var entry: [String: Any] = ["record": text(record), "size": row.size, "stored": row.stored.date]
-        if !row.life.isForever { entry["expires"] = row.life.expires.date }
-        if let metadata = row.attachments?.metadata, !metadata.isEmpty { entry["metadata"] = metadata }
-        length += row.key.utf8.count + 64
+        guard case .set(let entry) = record else { return removed.append(text(record)) }
+        var fields: [String: Any] = ["record": text(record), "size": entry.size, "stored": entry.stored.date]
+        if !entry.life.isForever { fields["expires"] = entry.life.expires.date }
+        if let metadata = entry.attachments?.metadata, !metadata.isEmpty { fields["metadata"] = metadata }
+        length += entry.keyText.utf8.count + 64
         // Swift calls two spellings of a key equal; here they are two.
-        var label = row.key
-        while entries[label] != nil { label += " (file \(row.file))" }
-        entries[label] = entry
+        var label = entry.keyText
+        while entries[label] != nil { label += " (file \(entry.file))" }
+        entries[label] = fields
     }
 
     /// Returns the bytes of the list; nil when there are too many. O(n).

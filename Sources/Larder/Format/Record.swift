@@ -34,7 +34,7 @@ import LarderFiles
 /// the header stay the same in every version.
 enum Record: Sendable {
     case header(version: UInt64, generation: UInt64, last: UInt64)
-    case set(Row)
+    case set(IndexEntry)
     case remove(key: Key, number: UInt64)
     case life(key: Key, file: UInt64, change: UInt64, Life, Attachments.Update? = nil)
     /// Last use, and the expiry that came of it where lives slide; that holds for the life of `change` alone.
@@ -44,7 +44,7 @@ enum Record: Sendable {
     /// A file is dead, whatever its footer says, and waits to be unlinked; with the key, the entry must not use it
     /// either.
     case obsolete(file: UInt64, of: Key?)
-    /// The last record of a session that ended in order: the rows and the files agree.
+    /// The last record of a session that ended in order: the entries and the files agree.
     case closed(number: UInt64)
     /// A valid record of an operation that this version does not know.
     case unknown
@@ -62,7 +62,7 @@ enum Record: Sendable {
     var highestNumber: UInt64 {
         switch self {
         case .header(_, _, let last): last
-        case .set(let row): max(row.file, row.change)
+        case .set(let entry): max(entry.file, entry.change)
         case .remove(_, let number), .clear(_, let number), .closed(let number): number
         case .life(_, let file, let change, _, _): max(file, change)
         case .used(_, let file, let change, _, _): max(file, change)

@@ -29,7 +29,7 @@ struct Fields {
     /// The record that the fields make; nil when one is missing or out of bounds.
     var record: Record? {
         if let version { return header(version) }
-        guard let operation else { return row.map(Record.set) }
+        guard let operation else { return entry.map(Record.set) }
         switch Record.Operation(rawValue: operation) {
         case .remove:
             guard let name, let number else { return nil }
@@ -98,21 +98,21 @@ struct Fields {
         return Attachments(isBare ? .init() : traits, metadata: metadata ?? [:], unknown: unknown)
     }
 
-    private var row: Row? {
-        Self.row(
+    private var entry: IndexEntry? {
+        Self.entry(
             key: key, number: number, change: change, stored: stored, life: life, used: used, size: size,
             checksum: checksum, attachments: attachments)
     }
 
-    /// The row that the fields of a set make; nil when one is missing or out of bounds.
-    static func row(
+    /// The entry that the fields of a set make; nil when one is missing or out of bounds.
+    static func entry(
         key: String?, number: UInt64?, change: UInt64?, stored: Int64?, life: Life, used: Int64?, size: Int64?,
         checksum: UInt64?, attachments: @autoclosure () -> Attachments?
-    ) -> Row? {
+    ) -> IndexEntry? {
         guard let key, let number, number > 0, let stored, let size, let checksum, size >= 0, size <= Int64(largestSize)
         else { return nil }
-        return Row(
-            key: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored),
+        return IndexEntry(
+            keyText: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored),
             life: life,
             used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
             attachments: attachments())

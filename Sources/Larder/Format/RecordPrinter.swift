@@ -29,8 +29,8 @@ struct RecordPrinter: ~Copyable {
             integer(#"{"larder":"#, version)
             integer(#","g":"#, generation)
             integer(#","n":"#, last)
-        case .set(let row):
-            return append(row)
+        case .set(let entry):
+            return append(entry)
         case .remove(let key, let number):
             operation(.remove, key: key)
             integer(#","n":"#, number)
@@ -71,10 +71,10 @@ struct RecordPrinter: ~Copyable {
         check()
     }
 
-    /// Prints the record of a row. O(its length).
-    mutating func append(_ row: Row) {
+    /// Prints the record of a entry. O(its length).
+    mutating func append(_ entry: IndexEntry) {
         start = count
-        set(row)
+        set(entry)
         check()
     }
 
@@ -99,20 +99,20 @@ struct RecordPrinter: ~Copyable {
         text.removeAll()
     }
 
-    private mutating func set(_ row: Row) {
+    private mutating func set(_ entry: IndexEntry) {
         append(#"{"k":"#)
-        string(row.key)
-        if let attachments = row.attachments { namespace(attachments.traits.namespace) }
-        integer(#","n":"#, row.file)
-        if row.change != row.file { integer(#","l":"#, row.change) }
-        integer(#","s":"#, row.stored.milliseconds)
-        life(row.life)
-        if row.used != row.stored { integer(#","u":"#, row.used.milliseconds) }
-        integer(#","z":"#, row.size)
+        string(entry.keyText)
+        if let attachments = entry.attachments { namespace(attachments.traits.namespace) }
+        integer(#","n":"#, entry.file)
+        if entry.change != entry.file { integer(#","l":"#, entry.change) }
+        integer(#","s":"#, entry.stored.milliseconds)
+        life(entry.life)
+        if entry.used != entry.stored { integer(#","u":"#, entry.used.milliseconds) }
+        integer(#","z":"#, entry.size)
         append(#","h":""#)
-        text.append(hex: row.checksum)
+        text.append(hex: entry.checksum)
         append(#"""#)
-        guard let attachments = row.attachments else { return }
+        guard let attachments = entry.attachments else { return }
         if !attachments.metadata.isEmpty { metadata(attachments.metadata) }
         traits(attachments.traits)
         append(attachments.unknown)

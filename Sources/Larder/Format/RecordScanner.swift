@@ -14,7 +14,7 @@ struct RecordScanner {
     /// Returns the record on `line`, which holds nothing but the record; nil when it is damaged. O(its length).
     static func record(on line: UnsafeRawBufferPointer) -> Record? {
         guard let body = checkedBody(of: line) else { return nil }
-        if let row = plainRow(on: body) { return .set(row) }
+        if let entry = plainEntry(on: body) { return .set(entry) }
         var scanner = RecordScanner(bytes: body)
         var fields = Fields()
         guard scanner.scan(&fields) else { return nil }
@@ -25,9 +25,9 @@ struct RecordScanner {
         self.bytes = bytes
     }
 
-    /// Reads the row of an entry that has nothing special, the fields in the order in which they are printed: of nearly all lines.
+    /// Reads the entry of an entry that has nothing special, the fields in the order in which they are printed: of nearly all lines.
     /// Nil when it is not such a one; then the fields are read one by one.
-    private static func plainRow(on body: UnsafeRawBufferPointer) -> Row? {
+    private static func plainEntry(on body: UnsafeRawBufferPointer) -> IndexEntry? {
         var scanner = RecordScanner(bytes: body)
         var (key, number, checksum) = (String?.none, UInt64?.none, UInt64?.none)
         var (stored, expires, ttl, used, size) = (Int64?.none, Int64?.none, Int64?.none, Int64?.none, Int64?.none)
@@ -39,7 +39,7 @@ struct RecordScanner {
             scanner.skip(#","z":"#), scanner.integer(&size), scanner.skip(#","h":"#), scanner.hex(&checksum),
             scanner.position == body.count
         else { return nil }
-        return Fields.row(
+        return Fields.entry(
             key: key, number: number, change: nil, stored: stored, life: Fields.life(expires: expires, ttl: ttl),
             used: used, size: size, checksum: checksum, attachments: nil)
     }

@@ -107,13 +107,13 @@ package enum XXH64 {
     }
 
     @inline(__always)
-    private static func round(_ lane: UInt64, _ word: UInt64) -> UInt64 {
-        rotated(lane &+ word &* prime2, 31) &* prime1
+    private static func round(_ io: UInt64, _ word: UInt64) -> UInt64 {
+        rotated(io &+ word &* prime2, 31) &* prime1
     }
 
     @inline(__always)
-    private static func merged(_ hash: UInt64, _ lane: UInt64) -> UInt64 {
-        (hash ^ round(0, lane)) &* prime1 &+ prime4
+    private static func merged(_ hash: UInt64, _ io: UInt64) -> UInt64 {
+        (hash ^ round(0, io)) &* prime1 &+ prime4
     }
 
     private static func avalanche(_ hash: UInt64) -> UInt64 {

@@ -12,7 +12,7 @@ struct EvictionPlan {
         case unusedSince(Timestamp, now: Timestamp)
 
         /// What is too much for a limit on the size: down to the limit, and on to the mark but not below it.
-        static func overSize(_ limit: Int, lowWaterMark: Int, of totals: Manifest.Totals) -> Need {
+        static func overSize(_ limit: Int, lowWaterMark: Int, of totals: EntryTable.Totals) -> Need {
             .bytes(totals.size - limit, upTo: totals.size - lowWaterMark)
         }
     }
@@ -26,12 +26,12 @@ struct EvictionPlan {
         let space: Int
         let used: Timestamp
 
-        init(_ row: Row, stamp: UInt64) {
+        init(_ entry: IndexEntry, stamp: UInt64) {
             self.stamp = stamp
-            file = row.file
-            size = row.size
-            space = row.space
-            used = row.used
+            file = entry.file
+            size = entry.size
+            space = entry.allocatedSize
+            used = entry.used
         }
     }
 

@@ -2,8 +2,8 @@ import LarderFiles
 
 /// A heap of reminders: "look at this slot at that time".
 ///
-/// Every row that expires has at least one reminder no later than its expiry. Longer lives and reused slots leave
-/// reminders that come too early; who pops one looks at the row and, when it still lives, leaves a new one. So a
+/// Every entry that expires has at least one reminder no later than its expiry. Longer lives and reused slots leave
+/// reminders that come too early; who pops one looks at the entry and, when it still lives, leaves a new one. So a
 /// renewal costs nothing here, and a sweep costs what has expired.
 struct ExpiryQueue: Sendable {
     struct Reminder: Sendable {

@@ -11,8 +11,8 @@ final class Index: Sendable {
     private let cells: [Lock<Cell>]
     // The locks of these three are taken inside that of a shard, one at a time.
     /// The sums over the shards.
-    private let sums = Lock(Manifest.Totals())
-    private let uses = UseCounter()
+    private let sums = Lock(EntryTable.Totals())
+    private let uses = AccessCounter()
     private let keepsOrder: Lock<Bool>
 
     /// A shard, and the memory tiers that are told of its changes before anybody can see them.
@@ -53,44 +53,44 @@ final class Index: Sendable {
         }
     }
 
-    /// Puts a row in, and its value into the memory tier that it came through, if that is still attached. Returns the
-    /// row that it replaces, whose file is doomed at once if `dooming`.
-    func publish(_ row: Row, for key: Key, _ promotion: Promotion?, dooming: Bool) -> Row? {
-        // Not through `withCell`: a closure in a closure copies the row once more.
+    /// Puts a entry in, and its value into the memory tier that it came through, if that is still attached. Returns the
+    /// entry that it replaces, whose file is obsolete at once if `markingObsolete`.
+    func publish(_ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool) -> IndexEntry? {
+        // Not through `withCell`: a closure in a closure copies the entry once more.
         cells[key.shard].withLock { cell in
-            let before = cell.shard.manifest.totals
-            defer { settle(before, cell.shard.manifest.totals) }
+            let before = cell.shard.table.totals
+            defer { settle(before, cell.shard.table.totals) }
             // That one replaces the value itself.
             cell.invalidate(key, .replaced, but: promotion?.tier)
-            let old = cell.shard.manifest.publish(row, for: key)
-            if !row.isAbsent { cell.shard.stores += 1 }
-            if dooming, let file = old?.file { cell.shard.doom(file, of: key) }
-            if let promotion, cell.hasTier(promotion.tier) { promotion.insert(row) }
+            let old = cell.shard.table.publish(entry, for: key)
+            if !entry.isAbsent { cell.shard.stores += 1 }
+            if markingObsolete, let file = old?.file { cell.shard.markObsolete(file, of: key) }
+            if let promotion, cell.hasTier(promotion.tier) { promotion.insert(entry) }
             return old
         }
     }
 
     /// The same for changes that say afterwards whose they were.
-    func change(at position: Int, _ cause: RemovalCause, _ body: (inout Shard) -> [Row]) -> [Row] {
+    func change(at position: Int, _ cause: RemovalCause, _ body: (inout Shard) -> [IndexEntry]) -> [IndexEntry] {
         withCell(at: position) { cell in
-            let rows = body(&cell.shard)
+            let entries = body(&cell.shard)
             for tier in cell.tiers {
-                for row in rows where row.namespace == tier.namespace { tier.invalidate(row.key, cause) }
+                for entry in entries where entry.namespace == tier.namespace { tier.invalidate(entry.keyText, cause) }
             }
-            return rows
+            return entries
         }
     }
 
     private func withCell<Result>(at position: Int, _ body: (inout Cell) -> Result) -> Result {
         cells[position].withLock { cell in
-            let before = cell.shard.manifest.totals
-            defer { settle(before, cell.shard.manifest.totals) }
+            let before = cell.shard.table.totals
+            defer { settle(before, cell.shard.table.totals) }
             return body(&cell)
         }
     }
 
     /// Takes over into the sums what has become of a shard's totals.
-    private func settle(_ before: Manifest.Totals, _ after: Manifest.Totals) {
+    private func settle(_ before: EntryTable.Totals, _ after: EntryTable.Totals) {
         if after == before { return }
         sums.withLock { sums in
             sums.add(after)
@@ -117,25 +117,26 @@ final class Index: Sendable {
 
     /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
     /// namespace were. O(1). Memory tiers do not know tags: those of the namespace are emptied.
-    func clear(_ scope: ClearScope, below number: UInt64) -> Manifest.Totals {
-        var gone = Manifest.Totals()
+    func clear(_ scope: ClearScope, below number: UInt64) -> EntryTable.Totals {
+        var gone = EntryTable.Totals()
         for position in cells.indices {
             withCell(at: position) { cell in
                 for tier in cell.tiers where tier.namespace == scope.space { tier.invalidateAll() }
-                gone.add(cell.shard.manifest.clear(scope, below: number))
+                gone.add(cell.shard.table.clear(scope, below: number))
             }
         }
         return gone
     }
 
     /// True while entries that were cleared have not been taken out.
-    var hasCleared: Bool { cells.indices.contains { withShard(at: $0) { $0.manifest.hasCleared } } }
+    var hasCleared: Bool { cells.indices.contains { withShard(at: $0) { $0.table.hasCleared } } }
 
     /// Puts a value that was read into a memory tier, with what the index says of it by now; unless it has been
     /// replaced or has gone, or the tier is not attached any more.
-    func promote(_ row: Row, _ key: Key, _ promotion: Promotion) {
+    func promote(_ entry: IndexEntry, _ key: Key, _ promotion: Promotion) {
         withCell(at: key.shard) { cell in
-            guard let current = cell.shard.manifest.row(key), current.isSameValue(as: row), cell.hasTier(promotion.tier)
+            guard let current = cell.shard.table.entry(key), current.isSameValue(as: entry),
+                cell.hasTier(promotion.tier)
             else { return }
             promotion.insert(current)
         }
@@ -159,7 +160,7 @@ final class Index: Sendable {
             let old = cell.shard
             cell.shard = content
             // Asked in here: who wants the order from now on says so first, and then comes to every shard.
-            if keepsOrder.withLock({ $0 }) { cell.shard.manifest.keepOrder(counting: uses, at: now) }
+            if keepsOrder.withLock({ $0 }) { cell.shard.table.keepOrder(counting: uses, at: now) }
             cell.shard.hits = old.hits
             cell.shard.misses = old.misses
             cell.shard.stores = old.stores
@@ -174,13 +175,13 @@ final class Index: Sendable {
             defer { isKept = true }
             return isKept
         }
-        if !isKept { forEachShard { $0.manifest.keepOrder(counting: uses, at: now) } }
+        if !isKept { forEachShard { $0.table.keepOrder(counting: uses, at: now) } }
     }
 
-    /// Orders all entries by the times of their last use again, if their order is kept: rows have come that were used
+    /// Orders all entries by the times of their last use again, if their order is kept: entries have come that were used
     /// long ago. O(n log n).
     func orderAnew(at now: Timestamp) {
-        if keepsOrder.withLock({ $0 }) { forEachShard { $0.manifest.orderAnew(counting: uses, at: now) } }
+        if keepsOrder.withLock({ $0 }) { forEachShard { $0.table.orderAnew(counting: uses, at: now) } }
     }
 
     /// The same when the clock has been set back, and entries of the wrong time would count as used last. O(1)
@@ -191,13 +192,13 @@ final class Index: Sendable {
         orderAnew(at: now)
     }
 
-    var totals: Manifest.Totals { sums.withLock { $0 } }
+    var totals: EntryTable.Totals { sums.withLock { $0 } }
 
     /// What there is of one namespace.
-    func totals(of namespace: Namespace) -> Manifest.Totals {
-        var totals = Manifest.Totals()
+    func totals(of namespace: Namespace) -> EntryTable.Totals {
+        var totals = EntryTable.Totals()
         forEachShard { shard in
-            if let part = shard.manifest.namespaces[namespace] { totals.add(part) }
+            if let part = shard.table.namespaces[namespace] { totals.add(part) }
         }
         return totals
     }
@@ -205,5 +206,5 @@ final class Index: Sendable {
     /// Tombstones that are kept in mind. O(shards).
     var tombstoneCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.tombstones.count } } }
 
-    var doomedCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.doomed.count } } }
+    var obsoleteCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.obsolete.count } } }
 }

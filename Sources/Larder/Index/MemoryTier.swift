@@ -13,6 +13,6 @@ protocol MemoryTier: AnyObject, Sendable {
 /// A value that goes into a memory tier at the moment when it can be seen on disk.
 struct Promotion {
     let tier: any MemoryTier
-    /// Is given the row by which the value is known; like the tier's own methods.
-    let insert: (Row) -> Void
+    /// Is given the entry by which the value is known; like the tier's own methods.
+    let insert: (IndexEntry) -> Void
 }

@@ -1,101 +1,101 @@
 import LarderFiles
 
-/// One of the parts into which keys fall by their hash: its rows, and what is still to be done for it.
+/// One of the parts into which keys fall by their hash: its entries, and what is still to be done for it.
 struct Shard: Sendable {
-    /// A file that no row mentions, to be unlinked behind; with the hash of its key, so that removing the key finds it.
-    struct Doomed: Hashable, Sendable {
+    /// A file that no entry mentions, to be unlinked behind; with the hash of its key, so that removing the key finds it.
+    struct ObsoleteFile: Hashable, Sendable {
         let file: UInt64
         let hash: UInt64
     }
 
-    var manifest = Manifest()
-    var doomed: [Doomed] = []
+    var table = EntryTable()
+    var obsolete: [ObsoleteFile] = []
     /// The tombstones of keys that are gone: files of the key below the number are dead. Kept while there are files
     /// that nobody has read, which may be such files.
     private(set) var tombstones: [Key: UInt64] = [:]
     private var keepsTombstones = true
-    /// Files that lines of the index mention and no row has any more. Only while the index is read.
+    /// Files that lines of the index mention and no entry has any more. Only while the index is read.
     private(set) var superseded: [UInt64] = []
     var hits = 0
     var misses = 0
     var stores = 0
 
-    /// Does again what a record says was done, as far as the row does not say more. Idempotent. Clears go to all
+    /// Does again what a record says was done, as far as the entry does not say more. Idempotent. Clears go to all
     /// shards.
     ///
     /// Files that are thereby superseded are none of its business: after a clean close there are none, after another
     /// the reconciling finds them.
     mutating func replay(_ record: Record, of key: Key) {
         switch record {
-        case .set(let row):
-            if let loser = manifest.load(row, for: key) { superseded.append(loser) }
+        case .set(let entry):
+            if let loser = table.load(entry, for: key) { superseded.append(loser) }
         case .remove(_, let number):
             keepDead(key, below: number)
-            if let row = manifest.row(key), row.file < number { drop(row, key) }
+            if let entry = table.entry(key), entry.file < number { drop(entry, key) }
         case .obsolete(let file, _):
             superseded.append(file)
-            if let row = manifest.row(key), row.file == file { manifest.remove(key) }
+            if let entry = table.entry(key), entry.file == file { table.remove(key) }
         case .life(_, let file, let change, let life, let update):
-            guard let row = manifest.row(key), row.file == file, row.change < change else { return }
-            manifest.setLife(life, change: change, update, for: key)
+            guard let entry = table.entry(key), entry.file == file, entry.change < change else { return }
+            table.setLife(life, change: change, update, for: key)
         case .used(_, let file, let change, let time, let expires):
-            guard let row = manifest.row(key), row.file == file else { return }
+            guard let entry = table.entry(key), entry.file == file else { return }
             // A life that was set since says itself when it ends.
-            manifest.setUse(at: time, expires: row.change == change ? expires : row.life.expires, for: key)
+            table.setUse(at: time, expires: entry.change == change ? expires : entry.life.expires, for: key)
         case .header, .clear, .closed, .unknown:
             return
         }
     }
 
-    private mutating func drop(_ row: Row, _ key: Key) {
-        superseded.append(row.file)
-        manifest.remove(key)
+    private mutating func drop(_ entry: IndexEntry, _ key: Key) {
+        superseded.append(entry.file)
+        table.remove(key)
     }
 
-    /// Takes a row out for good; files of the key below `number` are dead.
+    /// Takes a entry out for good; files of the key below `number` are dead.
     @discardableResult
-    mutating func remove(_ key: Key, below number: UInt64) -> Row? {
+    mutating func remove(_ key: Key, below number: UInt64) -> IndexEntry? {
         keepDead(key, below: number)
-        return manifest.remove(key)
+        return table.remove(key)
     }
 
-    /// Takes out up to `limit` rows that have expired at `now`; their files are doomed.
-    mutating func purge(at now: Timestamp, limit: Int, sparing spared: Set<UInt64>) -> [Row] {
-        doomed(manifest.purge(at: now, limit: limit, sparing: spared))
+    /// Takes out up to `limit` entries that have expired at `now`; their files are obsolete.
+    mutating func purge(at now: Timestamp, limit: Int, sparing spared: Set<UInt64>) -> [IndexEntry] {
+        obsolete(table.purge(at: now, limit: limit, sparing: spared))
     }
 
-    /// The same at the end of loading, for all rows. Those that were `cleared` are forgotten, and what they had
+    /// The same at the end of loading, for all entries. Those that were `cleared` are forgotten, and what they had
     /// replaced stays dead: it may have had other tags.
-    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> [Row] {
-        let gone = manifest.finishLoading(at: now, cleared: cleared)
-        for row in gone.cleared {
-            superseded.append(row.file)
-            keepDead(row.name, below: row.file + 1)
+    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> [IndexEntry] {
+        let gone = table.finishLoading(at: now, cleared: cleared)
+        for entry in gone.cleared {
+            superseded.append(entry.file)
+            keepDead(entry.key, below: entry.file + 1)
         }
-        return doomed(gone.expired)
+        return obsolete(gone.expired)
     }
 
-    /// The same for a row that had expired before it was put in.
-    mutating func dismiss(_ row: Row, _ key: Key, isCleared: Bool) {
-        keepDead(key, below: row.file + 1)
-        if isCleared { superseded.append(row.file) } else { doom(row.file, of: key) }
+    /// The same for a entry that had expired before it was put in.
+    mutating func dismiss(_ entry: IndexEntry, _ key: Key, isCleared: Bool) {
+        keepDead(key, below: entry.file + 1)
+        if isCleared { superseded.append(entry.file) } else { markObsolete(entry.file, of: key) }
     }
 
-    /// Dooms the files of rows that a clearing has left, after looking at up to `limit` of all; false when there are
+    /// Dooms the files of entries that a clearing has left, after looking at up to `limit` of all; false when there are
     /// no more.
-    mutating func doomCleared(limit: Int) -> Bool {
-        guard let rows = manifest.takeCleared(limit: limit) else { return false }
-        _ = doomed(rows)
+    mutating func markClearedObsolete(limit: Int) -> Bool {
+        guard let entries = table.takeCleared(limit: limit) else { return false }
+        _ = obsolete(entries)
         return true
     }
 
-    private mutating func doomed(_ rows: [Row]) -> [Row] {
-        for row in rows {
-            let key = row.name
-            keepDead(key, below: row.file + 1)
-            doom(row.file, of: key)
+    private mutating func obsolete(_ entries: [IndexEntry]) -> [IndexEntry] {
+        for entry in entries {
+            let key = entry.key
+            keepDead(key, below: entry.file + 1)
+            markObsolete(entry.file, of: key)
         }
-        return rows
+        return entries
     }
 
     private mutating func keepDead(_ key: Key, below number: UInt64) {
@@ -112,20 +112,20 @@ struct Shard: Sendable {
         superseded = []
     }
 
-    mutating func doom(_ file: UInt64, of key: Key) {
-        doomed.append(Doomed(file: file, hash: key.hash))
+    mutating func markObsolete(_ file: UInt64, of key: Key) {
+        obsolete.append(ObsoleteFile(file: file, hash: key.hash))
     }
 
     /// The same for a file whose key nobody knows.
-    mutating func doom(_ file: UInt64) {
-        doomed.append(Doomed(file: file, hash: 0))
+    mutating func markObsolete(_ file: UInt64) {
+        obsolete.append(ObsoleteFile(file: file, hash: 0))
     }
 }
 
 extension Shard {
     /// The judgement on an entry that was found by its file.
     enum Verdict {
-        /// It is the one that the row tells of.
+        /// It is the one that the entry tells of.
         case known
         /// A newer one of its key is known, or the key is gone.
         case dead
@@ -135,8 +135,8 @@ extension Shard {
         case adopt
     }
 
-    func verdict(on found: Row, _ key: Key, clearedBelow: UInt64, at now: Timestamp) -> Verdict {
-        let known = manifest.row(key)?.file ?? 0
+    func verdict(on found: IndexEntry, _ key: Key, clearedBelow: UInt64, at now: Timestamp) -> Verdict {
+        let known = table.entry(key)?.file ?? 0
         if known == found.file { return .known }
         if known > found.file || found.file < tombstones[key] ?? 0 { return .dead }
         return clearedBelow > found.file || found.isOver(at: now) ? .over : .adopt

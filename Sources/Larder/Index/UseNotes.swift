@@ -11,7 +11,7 @@ struct UseNotes {
 
     /// An entry whose last use is to be written down.
     struct Use {
-        let row: Row
+        let entry: IndexEntry
         /// Whether the life slot of the file is to follow: it may be a tenth of the TTL behind.
         let isSlotBehind: Bool
     }
@@ -25,19 +25,19 @@ struct UseNotes {
     }
 
     /// `saved` is the use that the disk knows.
-    func decision(on row: Row, saved: Timestamp) -> Decision {
-        let newer = row.used.millisecondsSince(saved)
+    func decision(on entry: IndexEntry, saved: Timestamp) -> Decision {
+        let newer = entry.used.millisecondsSince(saved)
         if newer <= 0 { return .drop }
-        let slides = isSliding && row.life.ttl != Life.unlimited && !row.life.isForever
-        let isSlotBehind = slides && tenth(row.used, of: row) != tenth(saved, of: row)
+        let slides = isSliding && entry.life.ttl != Life.unlimited && !entry.life.isForever
+        let isSlotBehind = slides && tenth(entry.used, of: entry) != tenth(saved, of: entry)
         let isDue = newer >= Self.tolerance || isSlotBehind || (isClosing && slides)
-        return isDue ? .write(Use(row: row, isSlotBehind: isSlotBehind)) : .keep
+        return isDue ? .write(Use(entry: entry, isSlotBehind: isSlotBehind)) : .keep
     }
 
     /// The tenth of a TTL that a time falls into, counted from when the value was stored. A life slot is written when a
     /// use falls into another one than the use before, so nobody has to remember what the slot says.
-    private func tenth(_ time: Timestamp, of row: Row) -> Int64 {
-        time.millisecondsSince(row.stored) / max(1, row.life.ttl / 10)
+    private func tenth(_ time: Timestamp, of entry: IndexEntry) -> Int64 {
+        time.millisecondsSince(entry.stored) / max(1, entry.life.ttl / 10)
     }
 }
 

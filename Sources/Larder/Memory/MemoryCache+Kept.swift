@@ -5,7 +5,9 @@ extension MemoryCache {
     /// Returns a value, fresh or stale; notes no use.
     func kept(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife, extra: MemoryExtra)? {
         table.withLock { table in
-            table.kept(key, tag: MemoryKey.tag(key), at: now).map { ($0.entry.value, $0.entry.life, $0.extra) }
+            table.kept(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
+                ($0.entry.value, $0.entry.life, $0.extra)
+            }
         }
     }
 
@@ -15,14 +17,14 @@ extension MemoryCache {
     ) -> (replaced: Value?, demand: ReleaseDemand) {
         let now = time.now
         return table.withLock { table in
-            let tag = MemoryKey.tag(key)
+            let fingerprint = MemoryKey.fingerprint(key)
             var replaced: Value?
             if cost > costLimit {
-                table.drop(key, tag: tag, .cost)
+                table.drop(key, fingerprint: fingerprint, .cost)
             } else {
                 let cost = MemoryEntry<Key, Value>.bounded(cost)
-                replaced = table.insert(value, for: key, tag: tag, life: life, cost: cost, at: now)
-                table.setExtra(extra, of: key, tag: tag)
+                replaced = table.insert(value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
+                table.setExtra(extra, of: key, fingerprint: fingerprint)
                 table.evict(count: countLimit, cost: costLimit)
             }
             return (replaced, table.takeDemand())
@@ -33,7 +35,7 @@ extension MemoryCache {
     func discardKept(_ key: Key) -> (wasFresh: Bool, demand: ReleaseDemand) {
         let now = time.now
         return table.withLock { table in
-            let wasFresh = table.discard(key, tag: MemoryKey.tag(key), at: now)
+            let wasFresh = table.discard(key, fingerprint: MemoryKey.fingerprint(key), at: now)
             return (wasFresh, table.takeDemand())
         }
     }
@@ -49,9 +51,9 @@ extension MemoryCache {
     /// A value for who looks again when there is none: a miss is not counted.
     @inlinable
     func find(_ key: Key) -> Value? {
-        let tag = MemoryKey.tag(key)
+        let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        return table.withLock { $0.find(key, tag: tag, at: now) }
+        return table.withLock { $0.find(key, fingerprint: fingerprint, at: now) }
     }
 
     /// A miss that was found out elsewhere.

@@ -34,7 +34,7 @@ extension MemoryCache {
     /// Drops a value that costs too much; it is released like any other.
     @usableFromInline
     func refuse(_ key: Key) {
-        change { $0.drop(key, tag: MemoryKey.tag(key), .cost) }
+        change { $0.drop(key, fingerprint: MemoryKey.fingerprint(key), .cost) }
     }
 
     /// Drops a value as a caller asks for it, and tells of it; true when it was fresh.

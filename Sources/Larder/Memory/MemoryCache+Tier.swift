@@ -4,7 +4,7 @@ import LarderFiles
 extension MemoryCache {
     /// Drops a value because that on disk changes.
     func invalidate(_ key: Key, _ cause: RemovalCause) {
-        change(behind: true) { $0.drop(key, tag: MemoryKey.tag(key), cause) }
+        change(behind: true) { $0.drop(key, fingerprint: MemoryKey.fingerprint(key), cause) }
     }
 
     /// Drops all values, because all on disk change.
@@ -21,12 +21,12 @@ extension MemoryCache {
 
     /// Returns a fresh value with its life, and notes the use.
     func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
-        table.withLock { $0.useEntry(key, tag: MemoryKey.tag(key), at: now) }
+        table.withLock { $0.useEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
 
     /// Takes over a life that has changed on disk.
     func setLife(_ life: MemoryLife, forKey key: Key) {
         let now = time.now
-        _ = table.withLock { $0.setLife(life, of: key, tag: MemoryKey.tag(key), at: now) }
+        _ = table.withLock { $0.setLife(life, of: key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
 }

@@ -73,9 +73,9 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     /// Returns the value of a key; nil for a miss. O(1).
     @inlinable
     public func value(forKey key: Key) -> Value? {
-        let tag = MemoryKey.tag(key)
+        let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        return table.withLock { $0.use(key, tag: tag, at: now) }
+        return table.withLock { $0.use(key, fingerprint: fingerprint, at: now) }
     }
 
     /// The value of a key. Storing has the configured life and cost; nil removes. O(1).
@@ -98,7 +98,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     @inlinable
     public func setValue(_ value: Value, forKey key: Key, ttl: TimeToLive = .default, cost: Int? = nil) {
         let cost = cost ?? costOfValue?(value) ?? 0
-        let tag = MemoryKey.tag(key)
+        let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
         guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
             if cost > costLimit { refuse(key) } else { discard(key) }
@@ -106,7 +106,8 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         }
         let (replaced, demand) = table.withLock { table in
             let replaced = table.insert(
-                value, for: key, tag: tag, life: life, cost: MemoryEntry<Key, Value>.bounded(cost), at: now)
+                value, for: key, fingerprint: fingerprint, life: life, cost: MemoryEntry<Key, Value>.bounded(cost),
+                at: now)
             table.evict(count: countLimit, cost: costLimit)
             return (replaced, table.takeDemand())
         }
@@ -118,9 +119,9 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     @inlinable
     @discardableResult
     public func removeValue(forKey key: Key) -> Value? {
-        let tag = MemoryKey.tag(key)
+        let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        let entry = table.withLock { $0.remove(key, tag: tag, at: now) }
+        let entry = table.withLock { $0.remove(key, fingerprint: fingerprint, at: now) }
         guard let entry, entry.isFresh(at: now) else { return nil }
         return entry.value
     }
@@ -128,7 +129,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     /// Tells whether there is a fresh value. Does not count as a use. O(1).
     public func hasValue(forKey key: Key) -> Bool {
         let now = time.now
-        return table.withLock { $0.entry(key, tag: MemoryKey.tag(key), at: now) != nil }
+        return table.withLock { $0.entry(key, fingerprint: MemoryKey.fingerprint(key), at: now) != nil }
     }
 
     /// Returns the keys of all fresh values, in no order. O(n).
@@ -162,6 +163,6 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         guard let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
             return discard(key)
         }
-        return table.withLock { $0.setLife(life, of: key, tag: MemoryKey.tag(key), at: now) }
+        return table.withLock { $0.setLife(life, of: key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
 }

@@ -7,8 +7,8 @@ import LarderFiles
 enum MemoryKey {
     /// The part of a key's hash by which the table finds it. Seeded at random in each process.
     @inlinable
-    static func tag<Key: Hashable>(_ key: Key) -> UInt32 {
-        if Key.self == String.self { return tag(text: unsafeBitCast(key, to: String.self)) }
+    static func fingerprint<Key: Hashable>(_ key: Key) -> UInt32 {
+        if Key.self == String.self { return fingerprint(text: unsafeBitCast(key, to: String.self)) }
         return UInt32(truncatingIfNeeded: key.hashValue)
     }
 
@@ -21,7 +21,7 @@ enum MemoryKey {
     }
 
     @usableFromInline
-    static func tag(text: String) -> UInt32 {
+    static func fingerprint(text: String) -> UInt32 {
         let hash = text.utf8.withContiguousStorageIfAvailable {
             XXH64.hash(UnsafeRawBufferPointer($0), seed: Namespace.none.seed)
         }

@@ -29,11 +29,11 @@ struct MemoryLife: Hashable, Sendable {
     }
 
     /// The life of an entry on disk, which may have been renewed since it was stored.
-    init(_ row: Row) {
-        let life = row.life
+    init(_ entry: IndexEntry) {
+        let life = entry.life
         let renewed =
             life.ttl == Life.unlimited || life.isForever ? nil : life.expires.advanced(byMilliseconds: -life.ttl)
-        begun = max(row.stored, renewed ?? row.stored)
+        begun = max(entry.stored, renewed ?? entry.stored)
         expires = life.expires
     }
 }

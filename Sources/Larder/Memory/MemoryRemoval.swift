@@ -17,12 +17,12 @@ struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
 /// All that was in the memory before it was emptied, and what had left before.
 @usableFromInline
 final class EmptiedMemory<Key: Sendable, Value: Sendable>: Sendable {
-    let slots: SlotMemory<MemoryEntry<Key, Value>>
+    let slots: Slab<MemoryEntry<Key, Value>>
     let count: Int
     let before: ContiguousArray<MemoryRemoval<Key, Value>>
 
     init(
-        _ slots: consuming SlotMemory<MemoryEntry<Key, Value>>, count: Int,
+        _ slots: consuming Slab<MemoryEntry<Key, Value>>, count: Int,
         after before: ContiguousArray<MemoryRemoval<Key, Value>>
     ) {
         self.slots = slots

@@ -8,9 +8,9 @@ public import LarderFiles
 struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
     @usableFromInline typealias Entry = MemoryEntry<Key, Value>
 
-    @usableFromInline var slots = SlotMemory<Entry>()
+    @usableFromInline var slots = Slab<Entry>()
     @usableFromInline var order = SlotList()
-    @usableFromInline var table = KeyTable()
+    @usableFromInline var table = HashIndex()
     @usableFromInline var count = 0
     @usableFromInline var cost = 0
     @usableFromInline var statistics = MemoryStatistics()
@@ -35,8 +35,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Returns a fresh value and notes the use. O(1).
     @inlinable
-    mutating func use(_ key: Key, tag: UInt32, at now: Timestamp) -> Value? {
-        guard let slot = useSlot(key, tag: tag, at: now) else {
+    mutating func use(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Value? {
+        guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else {
             statistics.misses &+= 1
             return nil
         }
@@ -45,14 +45,14 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// The same for who looks again when there is none: a miss is not counted.
     @inlinable
-    mutating func find(_ key: Key, tag: UInt32, at now: Timestamp) -> Value? {
-        guard let slot = useSlot(key, tag: tag, at: now) else { return nil }
+    mutating func find(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Value? {
+        guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else { return nil }
         return slots[slot].value
     }
 
     /// The same with its life.
-    mutating func useEntry(_ key: Key, tag: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
-        guard let slot = useSlot(key, tag: tag, at: now) else {
+    mutating func useEntry(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
+        guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else {
             statistics.misses &+= 1
             return nil
         }
@@ -60,8 +60,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     @inlinable
-    mutating func useSlot(_ key: Key, tag: UInt32, at now: Timestamp) -> Int? {
-        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else { return nil }
+    mutating func useSlot(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Int? {
+        guard let slot = slot(key, fingerprint), slots[slot].isFresh(at: now) else { return nil }
         statistics.hits &+= 1
         slots[slot].used = now
         order.moveToEnd(slot)
@@ -70,21 +70,21 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Returns a fresh entry, and notes no use. O(1).
     @inlinable
-    func entry(_ key: Key, tag: UInt32, at now: Timestamp) -> Entry? {
-        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else { return nil }
+    func entry(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
+        guard let slot = slot(key, fingerprint), slots[slot].isFresh(at: now) else { return nil }
         return slots[slot]
     }
 
     /// Puts a value in, as the one used last; returns the one that it replaces, if that is to be released at once. O(1) amortised.
     @inlinable
     mutating func insert(
-        _ value: consuming Value, for key: Key, tag: UInt32, life: MemoryLife, cost: Int, at now: Timestamp
+        _ value: consuming Value, for key: Key, fingerprint: UInt32, life: MemoryLife, cost: Int, at now: Timestamp
     ) -> Value? {
         statistics.stores &+= 1
         self.cost &+= cost
-        guard let slot = slot(key, tag) else {
+        guard let slot = slot(key, fingerprint) else {
             let slot = slots.insert(Entry(value, for: key, life: life, used: now, cost: cost))
-            table.insert(tag: tag, slot: slot)
+            table.insert(fingerprint: fingerprint, slot: slot)
             order.append(slot)
             count &+= 1
             return nil
@@ -103,8 +103,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Takes an entry out. O(1).
     @inlinable
-    mutating func remove(_ key: Key, tag: UInt32, at now: Timestamp) -> Entry? {
-        guard let slot = slot(key, tag) else { return nil }
+    mutating func remove(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
+        guard let slot = slot(key, fingerprint) else { return nil }
         statistics.note(slots[slot].isFresh(at: now) ? .removed : .expired)
         return vacate(slot)
     }
@@ -124,8 +124,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     @inlinable
-    func slot(_ key: Key, _ tag: UInt32) -> Int? {
-        table.slot(tag: tag) { slot in
+    func slot(_ key: Key, _ fingerprint: UInt32) -> Int? {
+        table.slot(fingerprint: fingerprint) { slot in
             // Moved out and back, alone under the lock: lending it would count a reference, to a string that may be far away.
             let place = UnsafeMutablePointer(mutating: (slots.base + slot).pointer(to: \.key)!)
             let other = place.move()
@@ -170,13 +170,13 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     /// Takes all entries out, in one piece. O(1).
     mutating func removeAll() {
-        var all = SlotMemory<Entry>()
+        var all = Slab<Entry>()
         swap(&all, &slots)
         emptied.append(EmptiedMemory(all, count: count, after: takeRemoved()))
         statistics.note(.cleared, times: count)
         order = SlotList()
         extras = [:]
-        table = KeyTable()
+        table = HashIndex()
         count = 0
         cost = 0
     }
@@ -195,15 +195,15 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     /// Takes out what a caller wants gone; true when it was fresh.
-    mutating func discard(_ key: Key, tag: UInt32, at now: Timestamp) -> Bool {
-        guard let slot = slot(key, tag) else { return false }
+    mutating func discard(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
+        guard let slot = slot(key, fingerprint) else { return false }
         let isFresh = slots[slot].isFresh(at: now)
         drop(slot, isFresh ? .removed : .expired)
         return isFresh
     }
 
-    mutating func drop(_ key: Key, tag: UInt32, _ cause: RemovalCause) {
-        if let slot = slot(key, tag) { drop(slot, cause) }
+    mutating func drop(_ key: Key, fingerprint: UInt32, _ cause: RemovalCause) {
+        if let slot = slot(key, fingerprint) { drop(slot, cause) }
     }
 
     /// Evicts what was last used before a time, at most `limit` entries; true when there may be more. O(1) for each.
@@ -233,20 +233,20 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     /// Returns an entry, fresh or stale, with what is beside it, and notes no use.
-    func kept(_ key: Key, tag: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
-        guard let slot = slot(key, tag), !isOver(slot, at: now), slots[slot].life.isFromPast(at: now) else {
+    func kept(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
+        guard let slot = slot(key, fingerprint), !isOver(slot, at: now), slots[slot].life.isFromPast(at: now) else {
             return nil
         }
         return (slots[slot], extras[slot] ?? MemoryExtra())
     }
 
-    mutating func setExtra(_ extra: MemoryExtra, of key: Key, tag: UInt32) {
-        if !extra.isNone, let slot = slot(key, tag) { extras[slot] = extra }
+    mutating func setExtra(_ extra: MemoryExtra, of key: Key, fingerprint: UInt32) {
+        if !extra.isNone, let slot = slot(key, fingerprint) { extras[slot] = extra }
     }
 
     /// Gives a fresh entry a new life; false when there is none. O(1).
-    mutating func setLife(_ life: MemoryLife, of key: Key, tag: UInt32, at now: Timestamp) -> Bool {
-        guard let slot = slot(key, tag), slots[slot].isFresh(at: now) else { return false }
+    mutating func setLife(_ life: MemoryLife, of key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
+        guard let slot = slot(key, fingerprint), slots[slot].isFresh(at: now) else { return false }
         slots[slot].life = life
         return true
     }

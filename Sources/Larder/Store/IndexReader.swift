@@ -24,13 +24,13 @@ struct IndexReader {
     }
 
     /// Returns the index that the records make, with what has been found out about the journals.
-    func read(_ listing: RootListing, at now: Timestamp) throws(CacheError) -> IndexReplay {
-        var replay = IndexReplay(at: now)
+    func read(_ listing: RootListing, at now: Timestamp) throws(CacheError) -> Replay {
+        var replay = Replay(at: now)
         do {
             try read(listing, into: &replay)
         } catch {
             if case .error(let error) = error { throw error }
-            replay = IndexReplay(at: now)
+            replay = Replay(at: now)
             replay.damagedLines = 1
             replay.journals.generations = listing.journals
             replay.journals.manifests = listing.manifests
@@ -40,7 +40,7 @@ struct IndexReader {
         return replay
     }
 
-    private func read(_ listing: RootListing, into replay: inout IndexReplay) throws(Refusal) {
+    private func read(_ listing: RootListing, into replay: inout Replay) throws(Refusal) {
         let manifest = try readManifests(listing, into: &replay)
         var journals = listing.journals
         replay.journals.generations = journals
@@ -54,7 +54,7 @@ struct IndexReader {
         replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete(journals, manifest)
     }
 
-    private enum Manifest {
+    private enum EntryTable {
         case absent
         /// The generation is 0 when not even that can be read.
         case damaged(generation: UInt64)
@@ -70,8 +70,8 @@ struct IndexReader {
 
     /// Reads the manifest. Where there are two, the format has been changed: the higher generation wins.
     private func readManifests(
-        _ listing: RootListing, into replay: inout IndexReplay
-    ) throws(Refusal) -> Manifest {
+        _ listing: RootListing, into replay: inout Replay
+    ) throws(Refusal) -> EntryTable {
         replay.journals.manifests = listing.manifests
         guard listing.manifests.contains(.propertyList) else {
             return listing.manifests.isEmpty ? .absent : try readManifest(into: &replay)
@@ -111,7 +111,7 @@ struct IndexReader {
     }
 
     /// True when the journals that go with the manifest are there without a gap.
-    private func isComplete(_ journals: [UInt64], _ manifest: Manifest) -> Bool {
+    private func isComplete(_ journals: [UInt64], _ manifest: EntryTable) -> Bool {
         let first: UInt64 =
             switch manifest {
             case .absent: 1
@@ -121,7 +121,7 @@ struct IndexReader {
         return first > 0 && journals == Array(first..<first + UInt64(journals.count)) && !journals.isEmpty
     }
 
-    private func readManifest(into replay: inout IndexReplay) throws(Refusal) -> Manifest {
+    private func readManifest(into replay: inout Replay) throws(Refusal) -> EntryTable {
         var generation: UInt64?
         var hasEnd = false
         let damagedBefore = replay.damagedLines
@@ -137,7 +137,7 @@ struct IndexReader {
         return .intact(generation: generation)
     }
 
-    private func readJournal(_ generation: UInt64, isLast: Bool, into replay: inout IndexReplay) throws(Refusal) {
+    private func readJournal(_ generation: UInt64, isLast: Bool, into replay: inout Replay) throws(Refusal) {
         var records = 0
         var endsClosed = false
         var hasHeader = false
@@ -167,7 +167,7 @@ struct IndexReader {
     /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, as a lost one does;
     /// one that may be readable the next time (no descriptors left, no permission) is an error.
     private func readLines(
-        of name: FileName, isManifest: Bool = false, into replay: inout IndexReplay,
+        of name: FileName, isManifest: Bool = false, into replay: inout Replay,
         _ look: (Line, _ length: Int) -> Void
     ) throws(Refusal) -> (length: Int, isWhole: Bool) {
         let what = "read \(name)"

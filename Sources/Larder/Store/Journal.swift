@@ -39,9 +39,9 @@ final class Journal {
     private(set) var demands: Int
     /// The formats in which there is a manifest on disk.
     private(set) var manifests: [ManifestFormat]
-    var schedule = SaveSchedule()
+    var schedule = SaveDebouncer()
 
-    init(_ loaded: LoadedJournals, of volume: Volume, durability: Durability) {
+    init(_ loaded: LoadedJournals, of volume: StoreDirectory, durability: Durability) {
         fileSystem = volume.fileSystem
         directory = volume.root
         isPowerSafe = durability == .powerSafe
@@ -70,7 +70,7 @@ final class Journal {
     /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to
     /// the directory: were the process killed between a file and its record, the next opening would believe it.
     /// Truncating needs no room on the disk.
-    func unseal(last: UInt64) throws(Errno) {
+    func clearShutdownMarker(last: UInt64) throws(Errno) {
         if generation == 0 {
             // The first journal before the first file: it is the proof that the directory is ours. On a full disk the
             // change itself decides.
@@ -131,7 +131,7 @@ final class Journal {
     /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its
     /// generation.
     func beginSave(last: UInt64) throws(Errno) -> UInt64 {
-        if endsClosed { try unseal(last: last) }
+        if endsClosed { try clearShutdownMarker(last: last) }
         if !isBegunForSave || isBroken { try begin(last: last) }
         isBegunForSave = true
         return generation
@@ -259,11 +259,11 @@ struct LoadedJournals {
     var endsClosed = false
     /// Bytes of the record that says so, with its line feed.
     var closedLength = 0
-    /// Manifest or journals had lines that could not be read, or were missing.
+    /// EntryTable or journals had lines that could not be read, or were missing.
     var isDamaged = false
     /// There are entries that neither manifest nor journals tell of.
     var isIncomplete = false
 
     /// True when the first change has to touch the journal before anything else.
-    var isSealed: Bool { endsClosed || generations.isEmpty }
+    var hasShutdownMarker: Bool { endsClosed || generations.isEmpty }
 }

@@ -1,6 +1,6 @@
 /// The outcome of reading a directory.
 struct LoadedStore {
-    let volume: Volume
+    let volume: StoreDirectory
     var shards: [Shard]
     var lastNumber: UInt64
     var journals: LoadedJournals

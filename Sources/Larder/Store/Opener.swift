@@ -15,9 +15,9 @@ struct Opener {
         let entries = try openEntries(listing)
         if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
         let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
-        let replay = listing.isEmpty ? IndexReplay(at: now) : try reader.read(listing, at: now)
+        let replay = listing.isEmpty ? Replay(at: now) : try reader.read(listing, at: now)
         let opened = if let entries { entries } else { try make(listing) }
-        let volume = Volume(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
+        let volume = StoreDirectory(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
         return try finish(replay, listing, volume)
     }
 
@@ -28,7 +28,7 @@ struct Opener {
     }
 
     private func finish(
-        _ replay: consuming IndexReplay, _ listing: RootListing, _ volume: Volume
+        _ replay: consuming Replay, _ listing: RootListing, _ volume: StoreDirectory
     ) throws(CacheError) -> LoadedStore {
         var replay = replay
         var expired = 0
@@ -58,7 +58,7 @@ struct Opener {
         return loaded
     }
 
-    private func read(_ numbers: [UInt64], in volume: Volume) throws(CacheError) -> FoundTombstones {
+    private func read(_ numbers: [UInt64], in volume: StoreDirectory) throws(CacheError) -> FoundTombstones {
         var tombstones = FoundTombstones()
         for number in numbers {
             let name = DirectoryLayout.tombstoneNumber(number)
@@ -114,7 +114,7 @@ struct Opener {
         return try fileSystem.numbers(.directory, in: trash).max()
     }
 
-    private func numbers(in volume: Volume) throws(CacheError) -> [UInt64] {
+    private func numbers(in volume: StoreDirectory) throws(CacheError) -> [UInt64] {
         try translating("list the entries", at: path) { () throws(Errno) in
             try fileSystem.numbers(.regular, in: volume.entries.file)
         }

@@ -29,7 +29,7 @@ struct Reconciliation: Sendable {
     private(set) var cleared = ClearMarks()
     /// Clears that the journal may not know of.
     private var unrecorded: [(number: UInt64, scope: ClearScope)] = []
-    /// Manifest or journals were damaged: any line may be missing.
+    /// EntryTable or journals were damaged: any line may be missing.
     private(set) var isDamaged = false
 
     /// Suspects that could not be read. The sweep tries again.
@@ -47,10 +47,10 @@ struct Reconciliation: Sendable {
     private var retried: [Step] = []
 
     /// Every file has been looked at once.
-    private(set) var isFinished = true
+    private(set) var hasScanned = true
 
     /// Rows and files agree.
-    var isDone: Bool { isFinished && !hasResidue }
+    var isConsistent: Bool { hasScanned && !hasResidue }
     /// Something could not be read.
     private var hasResidue: Bool {
         hasUnread || !aside.isEmpty || !unreadTombstones.isEmpty || !unverifiable.isEmpty
@@ -90,7 +90,7 @@ struct Reconciliation: Sendable {
         unreadTombstones = Set(findings.unreadTombstones)
         isDamaged = findings.isDamaged
         self.cleared = cleared
-        isFinished = false
+        hasScanned = false
     }
 
     /// Entries up to this number are not answered: a file that nobody has read may hold what replaced or removed them.
@@ -171,7 +171,7 @@ struct Reconciliation: Sendable {
     }
 
     /// Has a file deleted once all have been read.
-    mutating func condemn(_ file: UInt64, of key: Key?) {
+    mutating func addOrphan(_ file: UInt64, of key: Key?) {
         dead.append((file, key))
         isDeadSorted = false
     }
@@ -183,7 +183,7 @@ struct Reconciliation: Sendable {
 
     /// Has another try at what could not be read; false when there is nothing to try, or the first try is not over.
     mutating func retry() -> Bool {
-        guard isFinished, suspects.isEmpty, unverified.isEmpty, current == nil, retried.isEmpty, !isDone else {
+        guard hasScanned, suspects.isEmpty, unverified.isEmpty, current == nil, retried.isEmpty, !isConsistent else {
             return false
         }
         retried = unreadTombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
@@ -209,7 +209,7 @@ struct Reconciliation: Sendable {
     }
 
     mutating func finish() {
-        isFinished = true
+        hasScanned = true
         asked = []
         if !hasResidue { cleared.keepOnly(.everything) }
     }

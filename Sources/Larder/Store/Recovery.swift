@@ -30,7 +30,7 @@ struct Recovery {
     private var torn: [UInt64] = []
     private var findings = Reconciliation.Findings()
 
-    init(_ replay: borrowing IndexReplay, names: [UInt64], _ found: FoundTombstones) {
+    init(_ replay: borrowing Replay, names: [UInt64], _ found: FoundTombstones) {
         shards = replay.shards
         lastNumber = replay.lastNumber
         cleared = replay.cleared
@@ -60,7 +60,7 @@ struct Recovery {
         var live: [UInt64] = []
         var dead = obsolete
         for position in shards.indices {
-            for row in shards[position].manifest.rows where row.file != 0 { live.append(row.file) }
+            for entry in shards[position].table.entries where entry.file != 0 { live.append(entry.file) }
             dead += shards[position].superseded
             shards[position].forgetSuperseded()
         }
@@ -70,7 +70,7 @@ struct Recovery {
     }
 
     /// Reads the newest suspects, and returns what is left to do.
-    mutating func look(in volume: Volume, at now: Timestamp) throws(CacheError) -> Reconciliation {
+    mutating func look(in volume: StoreDirectory, at now: Timestamp) throws(CacheError) -> Reconciliation {
         var read = 0
         // On until a valid one is found, or the index is known to reach further: what is left must be below the next
         // number.
@@ -86,11 +86,11 @@ struct Recovery {
         findings.aside.removeAll { $0 > limit }
         let unproven = findings.unreadable + findings.unreadTombstones + findings.aside + torn.filter { $0 <= limit }
         lastNumber = max(lastNumber, unproven.max() ?? 0)
-        sortRows(at: now)
+        sortEntries(at: now)
         return Reconciliation(findings, cleared: cleared)
     }
 
-    private mutating func look(at file: UInt64, in volume: Volume, _ now: Timestamp) throws(CacheError) {
+    private mutating func look(at file: UInt64, in volume: StoreDirectory, _ now: Timestamp) throws(CacheError) {
         let footer: EntryFile.Footer?
         do {
             footer = try volume.footer(of: file)
@@ -114,8 +114,8 @@ struct Recovery {
         }
     }
 
-    private mutating func judge(_ found: Row, at now: Timestamp) {
-        let key = found.name
+    private mutating func judge(_ found: IndexEntry, at now: Timestamp) {
+        let key = found.key
         let position = key.shard
         switch shards[position].verdict(on: found, key, clearedBelow: cleared.number(for: found), at: now) {
         case .known:
@@ -127,19 +127,18 @@ struct Recovery {
             if let old = shards[position].remove(key, below: found.file + 1) { findings.dead.append((old.file, key)) }
         case .adopt:
             adopted.append(key)
-            if let old = shards[position].manifest.publish(found, for: key) { findings.dead.append((old.file, key)) }
+            if let old = shards[position].table.publish(found, for: key) { findings.dead.append((old.file, key)) }
         }
     }
 
     /// Notes the entries whose file is missing, and those whose file has to be asked for their life.
-    private mutating func sortRows(at now: Timestamp) {
+    private mutating func sortEntries(at now: Timestamp) {
         for shard in shards {
-            for row in shard.manifest.rows where row.file != 0 {
-                let entry = (key: row.name, file: row.file)
-                if !files.hasSorted(row.file) {
-                    findings.missing.append(entry)
-                } else if findings.isDamaged || row.isOver(at: now) {
-                    findings.unverified.append(entry)
+            for entry in shard.table.entries where entry.file != 0 {
+                if !files.hasSorted(entry.file) {
+                    findings.missing.append((entry.key, entry.file))
+                } else if findings.isDamaged || entry.isOver(at: now) {
+                    findings.unverified.append((entry.key, entry.file))
                 }
             }
         }

@@ -4,7 +4,7 @@ import LarderFiles
 extension Store {
     private static let slice = 256
 
-    /// Removes every entry of a namespace, or with a tag. O(1); rows and files go behind.
+    /// Removes every entry of a namespace, or with a tag. O(1); entries and files go behind.
     ///
     /// A tombstone among the files says so until the last of them is gone: killed at any moment, with the index lost or
     /// not, the process leaves nothing that could bring one back. Like that of a remove, the record is only a help.
@@ -13,7 +13,7 @@ extension Store {
             try disk.runAlone { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
                 // Afterwards: what begins before may still be given a value that goes.
-                defer { divertFlights(to: scope) }
+                defer { tellObserver(of: scope) }
                 return try removeAll(of: scope, in: volume)
             }
         }
@@ -25,29 +25,26 @@ extension Store {
         throw failure
     }
 
-    /// Takes off the flights whose values would have to go too: those to entries with the tag, those that were given a
-    /// value with it, and those that bring one.
-    private func divertFlights(to scope: ClearScope) {
-        guard case .tag(let tag) = scope else { return flights.divertAll(in: scope.space) }
-        flights.divertAll(in: scope.space) { key, flight in
-            if flight.hasTag(tag) { return true }
-            return index.withShard(of: key) { $0.manifest.isTagged(key, tag) }
+    private func tellObserver(of scope: ClearScope) {
+        observer.didClear(scope) { key in
+            guard case .tag(let tag) = scope else { return true }
+            return index.withShard(of: key) { $0.table.isTagged(key, tag) }
         }
     }
 
     /// Returns the number of entries, and, where all is done but a power cut may undo it, why.
     private func removeAll(
-        of scope: ClearScope, in volume: Volume
+        of scope: ClearScope, in volume: StoreDirectory
     ) throws(CacheError) -> (count: Int, failure: CacheError?) {
         let space = scope.space ?? .none
         let there = space == .none ? index.totals : index.totals(of: space)
-        let isEmpty = there.count == 0 && index.doomedCount == 0
-        if isEmpty, reconciliation.withLock({ $0.isDone }) { return (0, nil) }
-        try unseal()
+        let isEmpty = there.count == 0 && index.obsoleteCount == 0
+        if isEmpty, reconciliation.withLock({ $0.isConsistent }) { return (0, nil) }
+        try clearShutdownMarker()
         let number = try placeTombstone(of: scope, in: volume)
-        let gone = Lock(Manifest.Totals())
+        let gone = Lock(EntryTable.Totals())
         // Where files are still unknown: they must not be adopted.
-        reconciliation.withLock { if !$0.isDone { $0.clear(scope, below: number) } }
+        reconciliation.withLock { if !$0.isConsistent { $0.clear(scope, below: number) } }
         let ticket = commitBestEffort(.clear(scope, number: number), in: volume) { index in
             gone.withLock { $0 = index.clear(scope, below: number) }
         }
@@ -60,7 +57,7 @@ extension Store {
         return (count, nil)
     }
 
-    private func placeTombstone(of scope: ClearScope, in volume: Volume) throws(CacheError) -> UInt64 {
+    private func placeTombstone(of scope: ClearScope, in volume: StoreDirectory) throws(CacheError) -> UInt64 {
         var inTheWay: [UInt64]?
         while true {
             let number = try takeNumber()
@@ -75,7 +72,7 @@ extension Store {
                 guard error.code == .noSpace else { throw error }
                 // A full disk can always be emptied: some of the files make room, and when all are gone none has to be
                 // buried.
-                if unlinkDoomed(in: volume) > 0 { continue }
+                if deleteObsolete(in: volume) > 0 { continue }
                 let waiting = inTheWay ?? files(of: scope)
                 for file in waiting.prefix(Self.slice) {
                     try translating("remove an entry", at: volume.path(of: file)) { () throws(Errno) in
@@ -89,7 +86,7 @@ extension Store {
     }
 
     /// Places the tombstone of a key, of which older files may not have been found yet; returns its number.
-    func placeTombstone(of key: Key, in volume: Volume) throws(CacheError) -> UInt64 {
+    func placeTombstone(of key: Key, in volume: StoreDirectory) throws(CacheError) -> UInt64 {
         while true {
             let number = try takeNumber()
             do throws(Errno) {
@@ -105,7 +102,7 @@ extension Store {
     }
 
     /// Takes the tombstone of a removal back that could not be done.
-    func discardTombstone(_ number: UInt64, in volume: Volume) {
+    func discardTombstone(_ number: UInt64, in volume: StoreDirectory) {
         let name = DirectoryLayout.tombstoneNumber(number)
         tombstones.withLock { $0.remove([number]) }
         if let file = try? fileSystem.open(.number(name), in: volume.entries.file, for: .updating) {
@@ -116,7 +113,7 @@ extension Store {
     }
 
     /// Unlinks a tombstone that says nothing; one that stays goes with the others.
-    private func unlinkTombstone(_ number: UInt64, in volume: Volume) {
+    private func unlinkTombstone(_ number: UInt64, in volume: StoreDirectory) {
         do {
             try volume.unlink(DirectoryLayout.tombstoneNumber(number))
         } catch {
@@ -125,7 +122,7 @@ extension Store {
     }
 
     private func writeTombstone(
-        _ number: UInt64, of removal: EntryFile.Removal, in volume: Volume
+        _ number: UInt64, of removal: EntryFile.Removal, in volume: StoreDirectory
     ) throws(Errno) {
         let name = DirectoryLayout.tombstoneNumber(number)
         let file = try fileSystem.open(.number(name), in: volume.entries.file, for: .creating)
@@ -149,20 +146,20 @@ extension Store {
     }
 
     private func files(of scope: ClearScope) -> [UInt64] {
-        (0..<Index.shardCount).flatMap { snapshot($0) }.filter { row in
+        (0..<Index.shardCount).flatMap { snapshot($0) }.filter { entry in
             switch scope {
             case .everything: true
-            case .namespace(let space): row.namespace == space
-            case .tag(let tag): row.tags.contains(tag)
+            case .namespace(let space): entry.namespace == space
+            case .tag(let tag): entry.tags.contains(tag)
             }
         }.map(\.file).sorted()
     }
 
-    /// Takes the rows of what was cleared out and deletes their files, behind; then the tombstones.
+    /// Takes the entries of what was cleared out and deletes their files, behind; then the tombstones.
     private func takeClearedBehind(_ total: Int?, _ progress: Progress?) {
         let state = Lock((shard: 0, gone: 0))
         // One that has somebody to tell is never taken for another.
-        chores.begin(progress == nil ? .clear : nil) { [weak self] in
+        maintenance.begin(progress == nil ? .clear : nil) { [weak self] in
             guard let self else { return false }
             let shard = state.withLock { $0.shard }
             if shard == Index.shardCount {
@@ -183,43 +180,43 @@ extension Store {
         }
     }
 
-    /// Takes a slice of rows that were cleared out of a shard, and deletes files that wait; nil once closed. Those of a
+    /// Takes a slice of entries that were cleared out of a shard, and deletes files that wait; nil once closed. Those of a
     /// namespace have been counted as removed before.
     private func clearSome(of shard: Int) -> (more: Bool, removed: Int, unlinked: Int)? {
         try? onDisk { volume throws(CacheError) in
             let (more, tagged) = index.withShard(at: shard) { shard in
-                let before = shard.manifest.count
-                return (shard.doomCleared(limit: Self.slice), before - shard.manifest.count)
+                let before = shard.table.count
+                return (shard.markClearedObsolete(limit: Self.slice), before - shard.table.count)
             }
             tally.withLock { $0.removals += tagged }
-            return (more, tagged, more ? unlinkDoomed(in: volume, shard: shard) : 0)
+            return (more, tagged, more ? deleteObsolete(in: volume, shard: shard) : 0)
         }
     }
 
-    /// Takes rows of cleared tags out before limits are looked at, as they are still counted; false when there are
+    /// Takes entries of cleared tags out before limits are looked at, as they are still counted; false when there are
     /// none.
     func clearSome() -> Bool {
-        for shard in 0..<Index.shardCount where index.withShard(at: shard, { $0.manifest.hasCleared }) {
+        for shard in 0..<Index.shardCount where index.withShard(at: shard, { $0.table.hasCleared }) {
             return clearSome(of: shard) != nil
         }
         return false
     }
 
-    /// Deletes the tombstones that have nothing left to tell of. On the chores queue.
+    /// Deletes the tombstones that have nothing left to tell of. On the maintenance queue.
     ///
     /// In one block of `disk`: a namespace that is cleared, or another directory that is opened, comes before it or
-    /// after it. And not before the journal or the manifest tells of the clearing too: rows without files would be
+    /// after it. And not before the journal or the manifest tells of the clearing too: entries without files would be
     /// reported as lost.
     func unlinkTombstones() {
         if tombstones.withLock({ $0.isEmpty }) { return }
         _ = attempting { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
-                let mayBeNeeded = provisional.isSet && reconciliation.withLock { !$0.isFinished || $0.hasUnread }
+                let mayBeNeeded = provisional.isSet && reconciliation.withLock { !$0.hasScanned || $0.hasUnread }
                 guard !mayBeNeeded, !info.run({ journal.mustSave }) else { return }
                 var oldest = UInt64.max
                 index.forEachShard { shard in
-                    if shard.manifest.hasCleared { oldest = 0 }
-                    oldest = shard.doomed.reduce(oldest) { min($0, $1.file) }
+                    if shard.table.hasCleared { oldest = 0 }
+                    oldest = shard.obsolete.reduce(oldest) { min($0, $1.file) }
                 }
                 var gone: Set<UInt64> = []
                 defer { tombstones.withLock { [gone] in $0.remove(gone) } }

@@ -5,7 +5,7 @@ extension Store {
     ///
     /// A process killed before the write has changed nothing; one killed after it finds the change again.
     func commit<Result>(
-        _ lines: UnsafeRawBufferPointer, count: Int = 1, in volume: Volume, _ publish: (Index) -> Result
+        _ lines: UnsafeRawBufferPointer, count: Int = 1, in volume: StoreDirectory, _ publish: (Index) -> Result
     ) throws(CacheError) -> (result: Result, ticket: Ticket?) {
         try info.run { () throws(CacheError) in
             try translating("write the journal", at: volume.path) { () throws(Errno) in
@@ -18,18 +18,18 @@ extension Store {
     }
 
     func commit<Result>(
-        _ lines: [UInt8], count: Int = 1, in volume: Volume, _ publish: (Index) -> Result
+        _ lines: [UInt8], count: Int = 1, in volume: StoreDirectory, _ publish: (Index) -> Result
     ) throws(CacheError) -> (result: Result, ticket: Ticket?) {
         try lines.withBytes { bytes throws(CacheError) in try commit(bytes, count: count, in: volume, publish) }
     }
 
     /// Publishes a change whose record is only a help to the next opening, and writes the record if that can be done.
-    func commitBestEffort(_ record: Record, in volume: Volume, _ publish: (Index) -> Void) -> Ticket? {
+    func commitBestEffort(_ record: Record, in volume: StoreDirectory, _ publish: (Index) -> Void) -> Ticket? {
         commitBestEffort(JournalFormat.lines(record), count: 1, in: volume, publish)
     }
 
     func commitBestEffort(
-        _ lines: [UInt8], count: Int, in volume: Volume, _ publish: (Index) -> Void
+        _ lines: [UInt8], count: Int, in volume: StoreDirectory, _ publish: (Index) -> Void
     ) -> Ticket? {
         do {
             return try commit(lines, count: count, in: volume, publish).ticket

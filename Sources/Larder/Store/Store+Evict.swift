@@ -31,7 +31,7 @@ extension Store {
     func enforceBehind() {
         if settings.limits.areNone { return }
         let crossed = Lock<StoreSettings.Limits.Crossed?>(nil)
-        chores.begin(.evict) { [weak self] in
+        maintenance.begin(.evict) { [weak self] in
             // Rows whose files have not been looked at may be wrong; the reconciling asks again when it is done.
             guard let self, !isReconciling else { return false }
             boundTombstones()
@@ -52,33 +52,33 @@ extension Store {
         return settings.limits.crossed(by: index.totals)
     }
 
-    /// Evicts a slice of what the limits demand; false when there is no more. On the chores queue.
+    /// Evicts a slice of what the limits demand; false when there is no more. On the maintenance queue.
     private func enforceSome(_ crossed: StoreSettings.Limits.Crossed) -> Bool {
-        var rows = evictDown(crossed)
+        var entries = evictDown(crossed)
         if let age = settings.limits.age {
             let now = clock.now
-            rows += evict(.age) { .unusedSince(now.advanced(byMilliseconds: -age), now: now) }
+            entries += evict(.age) { .unusedSince(now.advanced(byMilliseconds: -age), now: now) }
         }
         let forSpace = evict(.freeSpace) { .space(freeSpace.withLock { $0.owed }) }
         freeSpace.withLock { $0.gaveUp(Self.space(of: forSpace)) }
-        return !rows.isEmpty || !forSpace.isEmpty
+        return !entries.isEmpty || !forSpace.isEmpty
     }
 
     /// Evicts a slice on the way down to the low-water marks of what is exceeded.
-    private func evictDown(_ crossed: StoreSettings.Limits.Crossed) -> [Row] {
-        var rows: [Row] = []
+    private func evictDown(_ crossed: StoreSettings.Limits.Crossed) -> [IndexEntry] {
+        var entries: [IndexEntry] = []
         if crossed.count, let limit = settings.limits.count {
-            rows += evict(.count) { .entries(index.totals.count - StoreSettings.Limits.lowWaterMark(limit)) }
+            entries += evict(.count) { .entries(index.totals.count - StoreSettings.Limits.lowWaterMark(limit)) }
         }
         if crossed.size, let limit = settings.limits.size {
             let mark = StoreSettings.Limits.lowWaterMark(limit)
-            rows += evict(.size) { .overSize(limit, lowWaterMark: mark, of: index.totals) }
+            entries += evict(.size) { .overSize(limit, lowWaterMark: mark, of: index.totals) }
         }
-        return rows
+        return entries
     }
 
-    private static func space(of rows: [Row]) -> Int {
-        rows.reduce(0) { $0 + $1.space }
+    private static func space(of entries: [IndexEntry]) -> Int {
+        entries.reduce(0) { $0 + $1.allocatedSize }
     }
 
     /// What is free once everything that waits for its deletion is gone.
@@ -104,7 +104,9 @@ extension Store {
         beginTrimming()
         guard let free = measureFreeSpace() else { return }
         var lack = target - free
-        while case let rows = evict(.freeSpace, { .space(lack) }), !rows.isEmpty { lack -= Self.space(of: rows) }
+        while case let entries = evict(.freeSpace, { .space(lack) }), !entries.isEmpty {
+            lack -= Self.space(of: entries)
+        }
     }
 
     private func beginTrimming() {
@@ -115,34 +117,34 @@ extension Store {
     }
 
     /// Evicts a slice of what needs to go, and deletes its files. Returns what went: nothing, when nothing needs to.
-    private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [Row] {
+    private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [IndexEntry] {
         if isReconciling { return [] }
-        let rows = evicting.withLock { _ -> [Row] in
+        let entries = evicting.withLock { _ -> [IndexEntry] in
             // What is used between the choice and the eviction stays, and something else is chosen; but not for ever.
             for attempt in 1...3 {
                 let need = need()
                 if need.isNone { return [] }
-                guard let rows = evictSome(need, sparingUsed: attempt < 3 || need.isAge) else { return [] }
-                if !rows.isEmpty { return rows }
+                guard let entries = evictSome(need, sparingUsed: attempt < 3 || need.isAge) else { return [] }
+                if !entries.isEmpty { return entries }
             }
             return []
         }
-        if rows.isEmpty { return [] }
-        tally.withLock { $0.evictions.add(rows.count, for: limit) }
-        tell(.evicted, rows, limit: limit)
-        return rows
+        if entries.isEmpty { return [] }
+        tally.withLock { $0.evictions.add(entries.count, for: limit) }
+        tell(.evicted, entries, limit: limit)
+        return entries
     }
 
     /// Returns nil when there is nothing that would have to go.
-    private func evictSome(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [Row]? {
+    private func evictSome(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [IndexEntry]? {
         index.keepOrder(at: clock.now)
         var offers: [[EvictionPlan.Offer]] = []
         var hasMore: [Bool] = []
         for shard in 0..<Index.shardCount {
             let (oldest, count) = index.withShard(at: shard) { shard in
-                (shard.manifest.leastRecentlyUsed(need.offersWanted), shard.manifest.count)
+                (shard.table.leastRecentlyUsed(need.offersWanted), shard.table.count)
             }
-            offers.append(oldest.map { EvictionPlan.Offer($0.row, stamp: $0.stamp) })
+            offers.append(oldest.map { EvictionPlan.Offer($0.entry, stamp: $0.stamp) })
             hasMore.append(oldest.count < count)
         }
         let plan = EvictionPlan(offers, hasMore: hasMore, need: need, limit: Self.slice)
@@ -151,42 +153,44 @@ extension Store {
     }
 
     /// Evicts the oldest entries of one shard, but none that was used after `stamp`.
-    private func evict(_ count: Int, of shard: Int, through stamp: UInt64) -> [Row] {
-        let rows = attempting { () throws(CacheError) in
+    private func evict(_ count: Int, of shard: Int, through stamp: UInt64) -> [IndexEntry] {
+        let entries = attempting { () throws(CacheError) in
             try changing(shard: shard) { volume throws(CacheError) in
-                let rows = index.withShard(at: shard) { shard in
-                    shard.manifest.leastRecentlyUsed(count, through: stamp).map(\.row)
+                let entries = index.withShard(at: shard) { shard in
+                    shard.table.leastRecentlyUsed(count, through: stamp).map(\.entry)
                 }
-                if rows.isEmpty { return rows }
-                try unseal()
-                var printer = RecordPrinter(reserving: rows.count * 96)
-                for row in rows { JournalFormat.append(.remove(key: row.name, number: row.file + 1), to: &printer) }
-                _ = commitBestEffort(printer.bytes, count: rows.count, in: volume) { index in
+                if entries.isEmpty { return entries }
+                try clearShutdownMarker()
+                var printer = RecordPrinter(reserving: entries.count * 96)
+                for entry in entries {
+                    JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer)
+                }
+                _ = commitBestEffort(printer.bytes, count: entries.count, in: volume) { index in
                     _ = index.change(at: shard, .evictedOnDisk) { shard in
-                        for row in rows {
-                            let key = row.name
-                            shard.remove(key, below: row.file + 1)
-                            shard.doom(row.file, of: key)
+                        for entry in entries {
+                            let key = entry.key
+                            shard.remove(key, below: entry.file + 1)
+                            shard.markObsolete(entry.file, of: key)
                         }
-                        return rows
+                        return entries
                     }
                 }
-                return rows
+                return entries
             }
         }
-        guard let rows, !rows.isEmpty else { return [] }
-        unlinkDoomed(shard: shard)
-        return rows
+        guard let entries, !entries.isEmpty else { return [] }
+        deleteObsolete(shard: shard)
+        return entries
     }
 
     private func unlinkAllDoomed() {
-        if index.doomedCount > 0 { for shard in 0..<Index.shardCount { unlinkDoomed(shard: shard) } }
+        if index.obsoleteCount > 0 { for shard in 0..<Index.shardCount { deleteObsolete(shard: shard) } }
     }
 
-    private func unlinkDoomed(shard: Int) {
+    private func deleteObsolete(shard: Int) {
         _ = attempting { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
-                while unlinkDoomed(in: volume, shard: shard) > 0 {}
+                while deleteObsolete(in: volume, shard: shard) > 0 {}
             }
         }
     }

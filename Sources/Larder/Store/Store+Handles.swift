@@ -32,16 +32,16 @@ extension Store {
         }
     }
 
-    /// Returns a part of every fresh row of a namespace. O(n).
-    func freshRows<Part>(of namespace: Namespace, at now: Timestamp, _ part: (Row) -> Part) -> [Part] {
+    /// Returns a part of every fresh entry of a namespace. O(n).
+    func freshEntries<Part>(of namespace: Namespace, at now: Timestamp, _ part: (IndexEntry) -> Part) -> [Part] {
         awaitReconciliation()
         // What could not be read may have replaced or removed what is below.
         let horizon = reconciliation.withLock { $0.horizon }
         var parts: [Part] = []
         for shard in 0..<Index.shardCount {
-            for row in snapshot(shard)
-            where row.file > horizon && row.namespace == namespace && row.isFresh(at: now) {
-                parts.append(part(row))
+            for entry in snapshot(shard)
+            where entry.file > horizon && entry.namespace == namespace && entry.isFresh(at: now) {
+                parts.append(part(entry))
             }
         }
         return parts

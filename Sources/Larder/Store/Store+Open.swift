@@ -9,7 +9,7 @@ extension Store {
     ) throws(CacheError) -> (Store, Handle) {
         let (root, identity) = try openRoot(path, in: fileSystem, settings.durability)
         // A store whose directory was deleted moves to this one, and is then the one of this directory.
-        for store in Registry.shared.stores(onDevice: identity.device) {
+        for store in StoreRegistry.shared.stores(onDevice: identity.device) {
             // The paths first: a store that has nothing to do with this directory is not to be waited for.
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
@@ -38,7 +38,7 @@ extension Store {
     ) throws(CacheError) -> Store {
         let now = clock.now
         var begin: ((Store) -> Void)?
-        let store = try Registry.shared.store(of: identity, root: root, in: fileSystem, path: path) {
+        let store = try StoreRegistry.shared.store(of: identity, root: root, in: fileSystem, path: path) {
             store throws(CacheError) in
             guard store.settings == settings else {
                 throw CacheError(
@@ -98,12 +98,12 @@ extension Store {
 
     /// Returns when the manifest is saved and every chore begun before is done.
     func flush() throws(CacheError) {
-        chores.wait()
+        maintenance.wait()
         reconcileAgain()
         unlinkAnyBehind()
-        chores.wait()
-        try chores.alone { () throws(CacheError) in try save(always: true) }
-        chores.wait()
+        maintenance.wait()
+        try maintenance.alone { () throws(CacheError) in try save(always: true) }
+        maintenance.wait()
     }
 
     /// Ends the session in order: what comes after reads and writes nothing.
@@ -126,15 +126,15 @@ extension Store {
     private func closeLast() throws(CacheError) {
         disk.runAlone { isClosing = true }
         copies.wait()
-        chores.wait()
+        maintenance.wait()
         unlinkAnyBehind()
-        chores.wait()
+        maintenance.wait()
         saveUses(isClosing: true)
         let saving = Result { () throws(CacheError) in
-            try chores.alone { () throws(CacheError) in try save(always: false) }
+            try maintenance.alone { () throws(CacheError) in try save(always: false) }
         }
-        // Between two chores: a save that is under way must not outlive the lock of the directory.
-        try chores.alone { () throws(CacheError) in
+        // Between two maintenance: a save that is under way must not outlive the lock of the directory.
+        try maintenance.alone { () throws(CacheError) in
             try disk.runAlone { () throws(CacheError) in try endSession() }
         }
         try saving.get()
@@ -146,7 +146,8 @@ extension Store {
         // The handle may live on; the directory must not stay open for it.
         defer { info.run { journal.release() } }
         let isSettled =
-            index.doomedCount == 0 && tombstones.withLock { $0.isEmpty } && reconciliation.withLock { $0.isDone }
+            index.obsoleteCount == 0 && tombstones.withLock { $0.isEmpty }
+            && reconciliation.withLock { $0.isConsistent }
         try info.run { () throws(CacheError) in
             guard isSettled, !journal.mustSave, !journal.endsClosed else { return }
             // `closed` promises that names and index agree, after a power cut too: it must not reach the disk before the

@@ -9,8 +9,8 @@ extension Store {
     static let mostTombstones = 10_000
 
     func reconcileBehind() {
-        if reconciliation.withLock({ $0.isDone }) { return }
-        chores.begin(.reconcile) { [weak self] in
+        if reconciliation.withLock({ $0.isConsistent }) { return }
+        maintenance.begin(.reconcile) { [weak self] in
             guard let self else { return false }
             switch try? onDisk({ volume throws(CacheError) in reconcileSome(in: volume) }) {
             case true?: return true
@@ -30,7 +30,7 @@ extension Store {
     }
 
     /// Returns false when everything has been looked at.
-    private func reconcileSome(in volume: Volume) -> Bool {
+    private func reconcileSome(in volume: StoreDirectory) -> Bool {
         for _ in 0..<Self.slice {
             switch reconciliation.withLock({ $0.next() }) {
             case .record(let scope, let number):
@@ -61,12 +61,12 @@ extension Store {
     private func concludeReconciling() {
         // What was adopted came in the order of its files, the newest first; nothing is evicted before.
         if tally.withLock({ $0.adoptions }) > 0 { index.orderAnew(at: clock.now) }
-        let (isDone, hasUnread) = reconciliation.withLock { reconciliation in
+        let (isConsistent, hasUnread) = reconciliation.withLock { reconciliation in
             reconciliation.finish()
-            return (reconciliation.isDone, reconciliation.hasUnread)
+            return (reconciliation.isConsistent, reconciliation.hasUnread)
         }
         if !hasUnread { index.forEachShard { $0.forgetTombstones() } }
-        if isDone { provisional.set(false) }
+        if isConsistent { provisional.set(false) }
     }
 
     /// Begins what had to wait.
@@ -81,11 +81,11 @@ extension Store {
     }
 
     /// Looks at a file that no line of the index mentions.
-    private func examine(_ file: UInt64, in volume: Volume) {
+    private func examine(_ file: UInt64, in volume: StoreDirectory) {
         do {
             switch try volume.footer(of: file) {
             case .valid(let found): consider(found, in: volume)
-            case .invalid, .longer: reconciliation.withLock { $0.condemn(file, of: nil) }
+            case .invalid, .longer: reconciliation.withLock { $0.addOrphan(file, of: nil) }
             case .newer, nil: break
             }
         } catch .noEntry {
@@ -97,8 +97,8 @@ extension Store {
     }
 
     /// Adopts an entry that was found by its file, unless more is known about its key.
-    private func consider(_ found: Row, in volume: Volume) {
-        let key = found.name
+    private func consider(_ found: IndexEntry, in volume: StoreDirectory) {
+        let key = found.key
         let cleared = reconciliation.withLock { $0.cleared.number(for: found) }
         let now = clock.now
         raiseNumbers(to: max(found.file, found.change))
@@ -113,9 +113,9 @@ extension Store {
                 // What it once replaced is dead with it.
                 _ = commitBestEffort(.remove(key: key, number: found.file + 1), in: volume) { index in
                     index.change(key, cleared > found.file ? .cleared : .expired) { shard in
-                        // Not doomed: of the files of a key the older go first, and this one is condemned.
+                        // Not obsolete: of the files of a key the older go first, and this one is condemned.
                         if let old = shard.remove(key, below: found.file + 1) {
-                            reconciliation.withLock { $0.condemn(old.file, of: key) }
+                            reconciliation.withLock { $0.addOrphan(old.file, of: key) }
                         }
                     }
                 }
@@ -123,24 +123,24 @@ extension Store {
             case .adopt:
                 _ = commitBestEffort(.set(found), in: volume) { index in
                     index.change(key, .replaced) { shard in
-                        if let old = shard.manifest.publish(found, for: key) { shard.doom(old.file, of: key) }
+                        if let old = shard.table.publish(found, for: key) { shard.markObsolete(old.file, of: key) }
                     }
                 }
                 report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
                 return true
             }
         }
-        if !isWanted { reconciliation.withLock { $0.condemn(found.file, of: key) } }
+        if !isWanted { reconciliation.withLock { $0.addOrphan(found.file, of: key) } }
     }
 
     /// Asks the file of an entry for its life. Where the footer is damaged the payload may be whole, and the index
     /// knows enough.
-    private func verify(_ entry: Reconciliation.Entry, in volume: Volume) {
+    private func verify(_ entry: Reconciliation.Entry, in volume: StoreDirectory) {
         let (key, file) = entry
         do {
             if case .valid(let found)? = try volume.footer(of: file) {
-                let row = index.withShard(of: key) { $0.manifest.row(key) }
-                if let row, row.file == file, !found.isEntry(row, of: key) {
+                let known = index.withShard(of: key) { $0.table.entry(key) }
+                if let known, known.file == file, !found.isEntry(known, of: key) {
                     // The line is of another file that had the number: an index from elsewhere, or from long ago.
                     drop(entry, in: volume)
                     consider(found, in: volume)
@@ -156,27 +156,27 @@ extension Store {
         reconciliation.withLock { $0.verified(entry) }
     }
 
-    private func delete(_ file: UInt64, of key: Key?, in volume: Volume) {
+    private func delete(_ file: UInt64, of key: Key?, in volume: StoreDirectory) {
         do {
             try volume.unlink(file)
             tally.withLock { $0.orphansDeleted += 1 }
         } catch {
             // No newer file of the key may go before this one: with the index lost, it would be adopted.
             if let key = key ?? knownKey(of: file, in: volume) {
-                index.withShard(of: key) { $0.doom(file, of: key) }
+                index.withShard(of: key) { $0.markObsolete(file, of: key) }
             } else {
-                index.withShard(at: 0) { $0.doom(file) }
+                index.withShard(at: 0) { $0.markObsolete(file) }
             }
             report(CacheError(error, doing: "delete an orphan", path: volume.path(of: file)))
         }
     }
 
-    private func knownKey(of file: UInt64, in volume: Volume) -> Key? {
-        if case .valid(let found)? = try? volume.footer(of: file) { found.name } else { nil }
+    private func knownKey(of file: UInt64, in volume: StoreDirectory) -> Key? {
+        if case .valid(let found)? = try? volume.footer(of: file) { found.key } else { nil }
     }
 
     /// Forgets an entry whose file was not in the directory, if it still is not.
-    private func check(_ entry: Reconciliation.Entry, in volume: Volume) {
+    private func check(_ entry: Reconciliation.Entry, in volume: StoreDirectory) {
         do {
             _ = try fileSystem.status(of: .number(entry.file), in: volume.entries.file)
         } catch .noEntry {
@@ -187,10 +187,10 @@ extension Store {
         }
     }
 
-    private func drop(_ entry: Reconciliation.Entry, in volume: Volume) {
+    private func drop(_ entry: Reconciliation.Entry, in volume: StoreDirectory) {
         let (key, file) = entry
         let isForgotten = stripes[key.shard].withLock { _ in
-            guard index.withShard(of: key, { $0.manifest.row(key)?.file }) == file else { return false }
+            guard index.withShard(of: key, { $0.table.entry(key)?.file }) == file else { return false }
             _ = commitBestEffort(.remove(key: key, number: file + 1), in: volume) { index in
                 index.change(key, .evictedOnDisk) { _ = $0.remove(key, below: file + 1) }
             }
@@ -200,7 +200,7 @@ extension Store {
     }
 
     /// Reads a tombstone that could not be read before, and does what it says.
-    private func readTombstone(_ number: UInt64, in volume: Volume) {
+    private func readTombstone(_ number: UInt64, in volume: StoreDirectory) {
         let name = DirectoryLayout.tombstoneNumber(number)
         let found: EntryFile.Tombstone?
         do {
@@ -215,27 +215,27 @@ extension Store {
         case .valid(let removal):
             remove(removal, below: number, in: volume)
             tombstones.withLock { _ = $0.insert(number, of: removal) }
-        case .invalid: reconciliation.withLock { $0.condemn(name, of: nil) }
+        case .invalid: reconciliation.withLock { $0.addOrphan(name, of: nil) }
         case nil: break
         }
         reconciliation.withLock { $0.readTombstone(number) }
     }
 
-    private func remove(_ removal: EntryFile.Removal, below number: UInt64, in volume: Volume) {
+    private func remove(_ removal: EntryFile.Removal, below number: UInt64, in volume: StoreDirectory) {
         var shards = Array(0..<Index.shardCount)
         switch removal {
         case .scope(let scope): reconciliation.withLock { $0.clear(scope, below: number) }
         case .key(let key): shards = [key.shard]
         }
         for shard in shards {
-            for row in snapshot(shard) where row.file != 0 && row.file < number && removal.covers(row) {
-                let key = row.name
+            for entry in snapshot(shard) where entry.file != 0 && entry.file < number && removal.covers(entry) {
+                let key = entry.key
                 stripes[shard].withLock { _ in
-                    _ = commitBestEffort(.remove(key: key, number: row.file + 1), in: volume) { index in
+                    _ = commitBestEffort(.remove(key: key, number: entry.file + 1), in: volume) { index in
                         index.change(key, .cleared) { shard in
-                            guard shard.manifest.row(key)?.file == row.file else { return }
-                            shard.remove(key, below: row.file + 1)
-                            shard.doom(row.file, of: key)
+                            guard shard.table.entry(key)?.file == entry.file else { return }
+                            shard.remove(key, below: entry.file + 1)
+                            shard.markObsolete(entry.file, of: key)
                         }
                     }
                 }
@@ -245,14 +245,14 @@ extension Store {
 
     /// Looks again at a file that was set aside: if it can be read by now, the older files of its key are dead, and so
     /// is it.
-    private func resolve(aside file: UInt64, in volume: Volume) {
+    private func resolve(aside file: UInt64, in volume: StoreDirectory) {
         let name = DirectoryLayout.asideNumber(file)
         do {
             switch try volume.footer(of: file, in: name) {
             case .valid(let found):
-                remove(.key(found.name), below: file, in: volume)
-                reconciliation.withLock { $0.condemn(name, of: nil) }
-            case .invalid, .longer: reconciliation.withLock { $0.condemn(name, of: nil) }
+                remove(.key(found.key), below: file, in: volume)
+                reconciliation.withLock { $0.addOrphan(name, of: nil) }
+            case .invalid, .longer: reconciliation.withLock { $0.addOrphan(name, of: nil) }
             case .newer, nil: return
             }
         } catch .noEntry {
@@ -263,7 +263,7 @@ extension Store {
     }
 
     /// Bounds the tombstones that are kept for the sake of files that cannot be read: beyond the bound such a file is
-    /// set aside. It will not be adopted, and entries below its number are not answered. On the chores queue.
+    /// set aside. It will not be adopted, and entries below its number are not answered. On the maintenance queue.
     func boundTombstones() {
         guard provisional.isSet, !isReconciling, hasTooManyTombstones else { return }
         _ = attempting { () throws(CacheError) in
@@ -276,7 +276,7 @@ extension Store {
     }
 
     func boundTombstonesBehind() {
-        chores.begin(.bound) { [weak self] in
+        maintenance.begin(.bound) { [weak self] in
             self?.boundTombstones()
             return false
         }
@@ -286,7 +286,7 @@ extension Store {
         index.tombstoneCount > Self.mostTombstones || tombstones.withLock { $0.count } > Self.mostTombstones
     }
 
-    private func setAside(_ file: UInt64, in volume: Volume) {
+    private func setAside(_ file: UInt64, in volume: StoreDirectory) {
         do {
             // Were it readable by now, it would be examined.
             _ = try volume.footer(of: file)

@@ -8,13 +8,13 @@ extension Store {
     /// in system calls; the files are deleted behind.
     ///
     /// Killed between the two renamings, the next opening finds no `entries` and brings the old one back; killed after
-    /// them, it finds the new one and forgets the rows. Like that of a remove, the record is only a help.
+    /// them, it finds the new one and forgets the entries. Like that of a remove, the record is only a help.
     func removeAll(progress: Progress?) throws(CacheError) {
         let removed = try retryingReopened(nil) { () throws(CacheError) in
             try disk.runAlone { () throws(CacheError) in
                 guard let volume else { throw CacheError.closed(path) }
-                try unseal()
-                defer { flights.divertAll() }
+                try clearShutdownMarker()
+                defer { observer.didClear(.everything) }
                 return try removeAll(in: volume)
             }
         }
@@ -26,7 +26,7 @@ extension Store {
     }
 
     /// Returns the number of entries, and, where all is done but a power cut may undo it, why.
-    private func removeAll(in old: Volume) throws(CacheError) -> (count: Int, failure: CacheError?) {
+    private func removeAll(in old: StoreDirectory) throws(CacheError) -> (count: Int, failure: CacheError?) {
         let number = try takeNumber()
         // Above the new directory's: the highest number in the trash is what an opening brings back.
         let trashNumber = try takeNumber()
@@ -52,7 +52,7 @@ extension Store {
         return (count, nil)
     }
 
-    private func syncDirectories(of volume: Volume) throws(CacheError) {
+    private func syncDirectories(of volume: StoreDirectory) throws(CacheError) {
         try translating("sync the directory", at: path) { () throws(Errno) in
             let trash = try fileSystem.open(DirectoryLayout.trash.name, in: volume.root.file, for: .directory)
             try fileSystem.sync(trash)
@@ -61,8 +61,8 @@ extension Store {
     }
 
     private func replaceEntries(
-        of old: Volume, with number: UInt64, trashedAs trashNumber: UInt64
-    ) throws(Errno) -> Volume {
+        of old: StoreDirectory, with number: UInt64, trashedAs trashNumber: UInt64
+    ) throws(Errno) -> StoreDirectory {
         let (root, entries) = (old.root, DirectoryLayout.entries.name)
         do {
             try fileSystem.makeDirectory(DirectoryLayout.trash.name, in: root.file)
@@ -90,7 +90,7 @@ extension Store {
     func emptyTrash(progress: Progress? = nil) {
         let trash = Lock(Trash())
         // One that has somebody to tell is never taken for another.
-        chores.begin(progress == nil ? .emptyTrash : nil) { [weak self] in
+        maintenance.begin(progress == nil ? .emptyTrash : nil) { [weak self] in
             guard let self else { return false }
             let more = attempting { () throws(CacheError) in
                 try onDisk { volume throws(CacheError) in

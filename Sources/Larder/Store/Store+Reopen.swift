@@ -58,7 +58,7 @@ extension Store {
     /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk.
     /// Nil when they lead to different ones.
     private func successor(
-        of volume: Volume, only wanted: FileIdentity?
+        of volume: StoreDirectory, only wanted: FileIdentity?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
         let paths = handles.withLock { Set($0.paths.values) }.sorted()
         let there = paths.compactMap {
@@ -93,11 +93,11 @@ extension Store {
             ).load()
             let fresh = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
             info.run { journal = fresh }
-            seal(loaded.journals.isSealed)
+            setShutdownMarker(loaded.journals.hasShutdownMarker)
             raiseNumbers(to: loaded.lastNumber)
             // Before anybody can see an entry: reads of the index take no block of this queue.
             reconciliation.withLock { $0 = loaded.reconciliation }
-            provisional.set(!loaded.reconciliation.isDone)
+            provisional.set(!loaded.reconciliation.isConsistent)
             index.replace(with: loaded.shards, at: now)
             isTrashLive = false
             tombstones.withLock { $0 = loaded.tombstones }
@@ -119,7 +119,7 @@ extension FileDescriptor {
     }
 }
 
-extension Volume {
+extension StoreDirectory {
     /// True when the directory itself is gone: nothing can be made in it, under whatever path it was found. Ask in a
     /// barrier: others must not see the probe.
     fileprivate var isDeleted: Bool {

@@ -6,7 +6,7 @@ extension Store {
     /// Arranges for a save after the delay. Called on `info`, by the first change since the last one.
     func scheduleSave() {
         clock.schedule(after: settings.saveDelay) { [weak self] in
-            self?.chores.begin(.save) { [weak self] in
+            self?.maintenance.begin(.save) { [weak self] in
                 guard let self else { return false }
                 info.run { journal.schedule.due() }
                 boundTombstones()
@@ -17,7 +17,7 @@ extension Store {
         }
     }
 
-    /// Rewrites the manifest, when that is cheap beside what changed or `always`. Call it on the chores queue.
+    /// Rewrites the manifest, when that is cheap beside what changed or `always`. Call it on the maintenance queue.
     ///
     /// 1. On `info`, a new journal is begun: whatever happens from here on stands in it too.
     /// 2. The shards are copied slice by slice on `frozen` and written to a temporary file. Writers go on.
@@ -30,7 +30,7 @@ extension Store {
         let entries = index.totals.count
         let begun = try translating("begin a journal", at: path) { () throws(Errno) in
             try info.run { () throws(Errno) -> Begun? in
-                let isWorthIt = SaveSchedule.isWorthSaving(records: journal.records, entries: entries)
+                let isWorthIt = SaveDebouncer.isWorthSaving(records: journal.records, entries: entries)
                 guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
                 let generation = try journal.beginSave(last: lastTaken)
                 return Begun(
@@ -150,30 +150,30 @@ extension Store {
         for shard in 0..<Index.shardCount {
             var start = 0
             // Not in one piece: the first change of the shard after that would have to copy all of it.
-            while let rows = frozen.run({ index.withShard(at: shard) { $0.manifest.slice(from: start, Self.slice) } }) {
-                for row in rows { guard try body(.set(row)) else { return } }
+            while let entries = frozen.run({ index.withShard(at: shard) { $0.table.slice(from: start, Self.slice) } }) {
+                for entry in entries { guard try body(.set(entry)) else { return } }
                 start += Self.slice
             }
             let (tombstones, obsolete) = frozen.run {
-                index.withShard(at: shard) { ($0.tombstones, $0.doomed) }
+                index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
             }
             for (key, number) in tombstones { guard try body(.remove(key: key, number: number)) else { return } }
             for file in obsolete { guard try body(.obsolete(file: file.file, of: nil)) else { return } }
         }
     }
 
-    /// Copies one shard. The rows are shared until the next change of the shard, so this is O(1) here, unless a
-    /// namespace is being cleared; and O(its rows) for that change.
-    func snapshot(_ shard: Int) -> [Row] {
+    /// Copies one shard. The entries are shared until the next change of the shard, so this is O(1) here, unless a
+    /// namespace is being cleared; and O(its entries) for that change.
+    func snapshot(_ shard: Int) -> [IndexEntry] {
         frozen.run {
-            index.withShard(at: shard) { $0.manifest.snapshot }
+            index.withShard(at: shard) { $0.table.snapshot }
         }
     }
 
     /// Deletes what a save that was killed has left.
     func deleteBehind(_ leftovers: [DirectoryLayout]) {
         if leftovers.isEmpty { return }
-        chores.begin(.tidy) { [weak self] in
+        maintenance.begin(.tidy) { [weak self] in
             guard let self, let root = disk.run({ volume })?.root else { return false }
             for leftover in leftovers {
                 do throws(Errno) {

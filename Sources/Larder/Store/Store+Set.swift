@@ -1,7 +1,7 @@
 import LarderFiles
 
 extension Store {
-    /// Stores a payload: its file, its record, its row. The file that it replaces is unlinked behind.
+    /// Stores a payload: its file, its record, its entry. The file that it replaces is unlinked behind.
     ///
     /// Killed before the journal has the record, the process leaves a file that the next opening adopts or deletes;
     /// after it, the value is stored.
@@ -10,20 +10,21 @@ extension Store {
         _ condition: Condition = .none, promotion: Promotion? = nil
     ) throws(CacheError) {
         try checkSize(payload.count, of: key)
-        let row = Row(
-            key: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
+        let entry = IndexEntry(
+            keyText: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
             checksum: XXH64.hash(payload), attachments: attachments)
-        _ = try set(payload, row, key, condition, promotion: promotion)
+        _ = try set(payload, entry, key, condition, promotion: promotion)
     }
 
-    /// Stores a row whose file is still to be made; false when the condition does not hold.
+    /// Stores a entry whose file is still to be made; false when the condition does not hold.
     func set(
-        _ payload: UnsafeRawBufferPointer, _ row: Row, _ key: Key, _ condition: Condition, promotion: Promotion? = nil
+        _ payload: UnsafeRawBufferPointer, _ entry: IndexEntry, _ key: Key, _ condition: Condition,
+        promotion: Promotion? = nil
     ) throws(CacheError) -> Bool {
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             try onDisk { volume throws(CacheError) in
-                try unseal()
-                return try store(.bytes(payload), row, key, condition, promotion: promotion, in: volume)
+                try clearShutdownMarker()
+                return try store(.bytes(payload), entry, key, condition, promotion: promotion, in: volume)
             }
         }
         return finish(outcome, key)
@@ -46,8 +47,8 @@ extension Store {
         case none
         /// Where there is no fresh one.
         case ifNotFresh
-        /// As long as nobody has set or removed the key since the flight began that brings it.
-        case ifFlying(Flight)
+        /// While the permit is valid.
+        case ifPermitted(any WritePermit)
     }
 
     /// Obeys limits and tells of what was stored; true when it was.
@@ -73,62 +74,62 @@ extension Store {
 
     /// Call it in a block of `disk`, with the journal unsealed.
     func store(
-        _ content: Content, _ row: Row, _ key: Key, _ condition: Condition, promotion: Promotion? = nil,
-        in volume: Volume
+        _ content: Content, _ entry: IndexEntry, _ key: Key, _ condition: Condition, promotion: Promotion? = nil,
+        in volume: StoreDirectory
     ) throws(CacheError) -> Outcome {
         try stripes[key.shard].withLock { _ throws(CacheError) in
-            guard holds(condition, row, key, in: volume) else { return .refused }
-            let isNew = try store(content, row, key, promotion, in: volume)
-            if case .ifFlying(let flight) = condition {
-                flights.divert(key, but: flight)
+            guard holds(condition, entry, key, in: volume) else { return .refused }
+            let isNew = try store(content, entry, key, promotion, in: volume)
+            if case .ifPermitted(let permit) = condition {
+                observer.didChange(key, with: permit)
             } else {
-                flights.divert(key)
+                observer.didChange(key)
             }
             return .stored(isNew: isNew)
         }
     }
 
-    private func holds(_ condition: Condition, _ row: Row, _ key: Key, in volume: Volume) -> Bool {
+    private func holds(_ condition: Condition, _ entry: IndexEntry, _ key: Key, in volume: StoreDirectory) -> Bool {
         switch condition {
         case .none: true
         case .ifNotFresh:
-            !((!provisional.isSet || settle(key, at: row.stored, looking: true, in: volume, holdsStripe: true))
-                && index.withShard(of: key) { $0.manifest.row(key) }?.isFresh(at: row.stored) == true)
-        case .ifFlying(let flight): flights.isFlying(flight, key)
+            !((!provisional.isSet || settle(key, at: entry.stored, looking: true, in: volume, holdsStripe: true))
+                && index.withShard(of: key) { $0.table.entry(key) }?.isFresh(at: entry.stored) == true)
+        case .ifPermitted(let permit): permit.isValid(for: key)
         }
     }
 
     private func store(
-        _ content: Content, _ row: Row, _ key: Key, _ promotion: Promotion?, in volume: Volume
+        _ content: Content, _ entry: IndexEntry, _ key: Key, _ promotion: Promotion?, in volume: StoreDirectory
     ) throws(CacheError) -> Bool {
-        let new = try create(content, row, key, in: volume)
-        // Not handed through as a result: a row is large to copy.
-        var replaced: Row?
+        let new = try create(content, entry, key, in: volume)
+        // Not handed through as a result: a entry is large to copy.
+        var replaced: IndexEntry?
         let ticket: Ticket?
         do {
             ticket = try new.withLine { line throws(CacheError) in
                 try commit(line, in: volume) { index in
-                    replaced = index.publish(new.row, for: key, promotion, dooming: !isPowerSafe)
+                    replaced = index.publish(new.entry, for: key, promotion, markingObsolete: !isPowerSafe)
                 }.ticket
             }
         } catch {
-            discard(new.row.file, of: key, in: volume)
+            discard(new.entry.file, of: key, in: volume)
             throw error
         }
-        if let ticket { try waitOrTakeBack(ticket, new.row, replacing: replaced, key, in: volume) }
-        if isPowerSafe, let replaced { index.withShard(of: key) { $0.doom(replaced.file, of: key) } }
+        if let ticket { try waitOrTakeBack(ticket, new.entry, replacing: replaced, key, in: volume) }
+        if isPowerSafe, let replaced { index.withShard(of: key) { $0.markObsolete(replaced.file, of: key) } }
         return replaced == nil
     }
 
-    /// Gives a row its number and makes the file, which no record mentions yet. Returns what tells of it.
+    /// Gives a entry its number and makes the file, which no record mentions yet. Returns what tells of it.
     private func create(
-        _ content: Content, _ row: Row, _ key: Key, in volume: Volume
+        _ content: Content, _ entry: IndexEntry, _ key: Key, in volume: StoreDirectory
     ) throws(CacheError) -> NewEntry {
         // What has been staged was tried again then.
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
-            let new = NewEntry(row, number: try takeNumber())
-            // A row may grow in the manifest, by the number of a renewal and the time of a use.
+            let new = NewEntry(entry, number: try takeNumber())
+            // A entry may grow in the manifest, by the number of a renewal and the time of a use.
             try checkRecord(new.lineLength)
             do {
                 try write(content, new, key, in: volume)
@@ -137,11 +138,11 @@ extension Store {
                 continue
             } catch {
                 // What was replaced and not yet unlinked may be just the room that is needed.
-                if mayRetry, error == .noSpace || error == .overQuota, unlinkDoomed(in: volume) > 0 {
+                if mayRetry, error == .noSpace || error == .overQuota, deleteObsolete(in: volume) > 0 {
                     mayRetry = false
                     continue
                 }
-                throw CacheError(error, doing: "store a value", path: volume.path(of: new.row.file))
+                throw CacheError(error, doing: "store a value", path: volume.path(of: new.entry.file))
             }
         }
     }
@@ -158,9 +159,9 @@ extension Store {
     private static let longestInPlace = 16 << 20
 
     private func write(
-        _ content: Content, _ new: borrowing NewEntry, _ key: Key, in volume: Volume
+        _ content: Content, _ new: borrowing NewEntry, _ key: Key, in volume: StoreDirectory
     ) throws(Errno) {
-        let file = new.row.file
+        let file = new.entry.file
         let name = FileName.number(file)
         switch content {
         case .bytes(let payload) where payload.count > Self.longestInPlace:
@@ -191,7 +192,7 @@ extension Store {
             do {
                 // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
                 try new.withFooter { footer throws(Errno) in
-                    try fileSystem.write(footer, .none, to: staged.file.file, at: new.row.size)
+                    try fileSystem.write(footer, .none, to: staged.file.file, at: new.entry.size)
                 }
                 if isPowerSafe { try fileSystem.sync(staged.file.file) }
                 let entries = volume.entries
@@ -204,12 +205,12 @@ extension Store {
         }
     }
 
-    private func syncNames(of volume: Volume) throws(Errno) {
+    private func syncNames(of volume: StoreDirectory) throws(Errno) {
         if isPowerSafe { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
     }
 
     /// Numbers are new, so what has the name is not ours; renaming would replace it.
-    private func requireFree(_ name: FileName, in volume: Volume) throws(Errno) {
+    private func requireFree(_ name: FileName, in volume: StoreDirectory) throws(Errno) {
         do {
             _ = try fileSystem.status(of: name, in: volume.entries.file)
         } catch .noEntry {
@@ -219,20 +220,20 @@ extension Store {
     }
 
     /// Undoes the file of a value that could not be stored. Emptied first: without its footer nothing adopts it.
-    func discard(_ file: UInt64, of key: Key, in volume: Volume) {
+    func discard(_ file: UInt64, of key: Key, in volume: StoreDirectory) {
         if let open = try? fileSystem.open(.number(file), in: volume.entries.file, for: .updating) {
             try? fileSystem.truncate(open, to: 0)
         }
         do {
             try volume.unlink(file)
         } catch {
-            index.withShard(of: key) { $0.doom(file, of: key) }
+            index.withShard(of: key) { $0.markObsolete(file, of: key) }
         }
     }
 
     /// Waits until the record is on stable storage; when that fails, brings the old value back and throws.
     private func waitOrTakeBack(
-        _ ticket: Ticket, _ row: Row, replacing old: Row?, _ key: Key, in volume: Volume
+        _ ticket: Ticket, _ entry: IndexEntry, replacing old: IndexEntry?, _ key: Key, in volume: StoreDirectory
     ) throws(CacheError) {
         let error: Errno
         do {
@@ -243,7 +244,7 @@ extension Store {
         info.run {
             journal.abandon()
             // Not a remove: it would outlive the old value's record, and take that away as well.
-            let obsolete = Record.obsolete(file: row.file, of: key)
+            let obsolete = Record.obsolete(file: entry.file, of: key)
             let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
             do {
                 try journal.append(lines, count: old == nil ? 1 : 2, last: lastTaken)
@@ -252,12 +253,12 @@ extension Store {
                 journal.demandSave()
             }
             index.change(key, .replaced) { shard in
-                shard.manifest.remove(key)
-                if !row.isAbsent { shard.stores -= 1 }
-                if let old { shard.manifest.publish(old, for: key) }
+                shard.table.remove(key)
+                if !entry.isAbsent { shard.stores -= 1 }
+                if let old { shard.table.publish(old, for: key) }
             }
         }
-        discard(row.file, of: key, in: volume)
+        discard(entry.file, of: key, in: volume)
         throw CacheError(error, doing: "sync the journal", path: volume.path)
     }
 }

@@ -21,8 +21,8 @@ extension Store {
         return count
     }
 
-    private func purge(_ shard: Int, at now: Timestamp, sparing spared: Set<UInt64>) -> [Row] {
-        guard index.withShard(at: shard, { $0.manifest.mayHaveExpired(at: now) }) else { return [] }
+    private func purge(_ shard: Int, at now: Timestamp, sparing spared: Set<UInt64>) -> [IndexEntry] {
+        guard index.withShard(at: shard, { $0.table.mayHaveExpired(at: now) }) else { return [] }
         let victims = attempting { () throws(CacheError) in
             try changing(shard: shard) { _ throws(CacheError) in
                 index.change(at: shard, .expired) { $0.purge(at: now, limit: Self.slice, sparing: spared) }
@@ -36,7 +36,7 @@ extension Store {
         guard let interval = settings.sweepInterval else { return }
         clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
             guard let self else { return }
-            chores.begin(.sweep) { [weak self] in
+            maintenance.begin(.sweep) { [weak self] in
                 guard let self else { return false }
                 sweep()
                 return false
@@ -61,19 +61,19 @@ extension Store {
     }
 
     private func saveUses(_ shard: Int, _ due: UseNotes) {
-        let uses = index.withShard(at: shard) { $0.manifest.takeUses(due) }
+        let uses = index.withShard(at: shard) { $0.table.takeUses(due) }
         if uses.isEmpty { return }
         var printer = RecordPrinter(reserving: uses.count * 128)
         for use in uses {
-            let row = use.row
+            let entry = use.entry
             let record = Record.used(
-                key: row.name, file: row.file, change: row.change, at: row.used, expires: row.life.expires)
+                key: entry.key, file: entry.file, change: entry.change, at: entry.used, expires: entry.life.expires)
             JournalFormat.append(record, to: &printer)
         }
         do {
             _ = try onDisk { volume throws(CacheError) in
-                try unseal()
-                for use in uses where use.isSlotBehind { writeSlidSlot(of: use.row, in: volume) }
+                try clearShutdownMarker()
+                for use in uses where use.isSlotBehind { writeSlidSlot(of: use.entry, in: volume) }
                 return try printer.withBytes { lines throws(CacheError) in
                     try commit(lines, count: uses.count, in: volume) { _ in }
                 }

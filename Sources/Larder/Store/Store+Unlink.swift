@@ -9,9 +9,9 @@ extension Store {
 
     /// Sees to it that replaced files go: behind when some have gathered, at once when too many have.
     func unlinkSomeBehind(shard: Int) {
-        let count = index.withShard(at: shard) { $0.doomed.count }
+        let count = index.withShard(at: shard) { $0.obsolete.count }
         if count > Self.mostDoomed {
-            _ = try? onDisk { volume throws(CacheError) in unlinkDoomed(in: volume, shard: shard) }
+            _ = try? onDisk { volume throws(CacheError) in deleteObsolete(in: volume, shard: shard) }
         } else if count > Self.fewDoomed {
             unlinkBehind()
         }
@@ -19,17 +19,17 @@ extension Store {
 
     /// Begins to unlink every file that waits, if there is any, and then the tombstones.
     func unlinkAnyBehind() {
-        if index.doomedCount > 0 || tombstones.withLock({ !$0.isEmpty }) { unlinkBehind() }
+        if index.obsoleteCount > 0 || tombstones.withLock({ !$0.isEmpty }) { unlinkBehind() }
     }
 
     private func unlinkBehind() {
-        if chores.isWaiting(.unlink) { return }
+        if maintenance.isWaiting(.unlink) { return }
         let position = Lock(0)
-        chores.begin(.unlink) { [weak self] in
+        maintenance.begin(.unlink) { [weak self] in
             guard let self else { return false }
             var gone = 0
             while gone < Self.slice, case let shard = position.withLock({ $0 }), shard < Index.shardCount {
-                let part = (try? onDisk { volume throws(CacheError) in unlinkDoomed(in: volume, shard: shard) }) ?? 0
+                let part = (try? onDisk { volume throws(CacheError) in deleteObsolete(in: volume, shard: shard) }) ?? 0
                 if part < Self.slice { position.withLock { $0 += 1 } }
                 gone += part
             }
@@ -41,8 +41,8 @@ extension Store {
 
     /// Unlinks the files of all shards that wait. Returns how many went.
     @discardableResult
-    func unlinkDoomed(in volume: Volume) -> Int {
-        (0..<Index.shardCount).reduce(0) { $0 + unlinkDoomed(in: volume, shard: $1) }
+    func deleteObsolete(in volume: StoreDirectory) -> Int {
+        (0..<Index.shardCount).reduce(0) { $0 + deleteObsolete(in: volume, shard: $1) }
     }
 
     /// Unlinks a slice of the files of one shard that wait; a file that cannot be unlinked goes on waiting. Call it in
@@ -51,17 +51,17 @@ extension Store {
     /// Never while files are being reconciled: a waiting file may be all that tells that an older one of its key is
     /// dead.
     @discardableResult
-    func unlinkDoomed(in volume: Volume, shard: Int) -> Int {
+    func deleteObsolete(in volume: StoreDirectory, shard: Int) -> Int {
         if isReconciling { return 0 }
-        let waiting = index.withShard(at: shard) { $0.doomed.prefix(Self.slice) }
+        let waiting = index.withShard(at: shard) { $0.obsolete.prefix(Self.slice) }
         if waiting.isEmpty { return 0 }
         do {
-            try unseal()
+            try clearShutdownMarker()
         } catch {
             report(error)
             return 0
         }
-        var gone: Set<Shard.Doomed> = []
+        var gone: Set<Shard.ObsoleteFile> = []
         var failure: CacheError?
         var stuck: Set<UInt64> = []
         // In order, and no newer file of a key before an older one: with the index lost, that one would be adopted.
@@ -74,7 +74,7 @@ extension Store {
                 failure = CacheError(error, doing: "unlink a file", path: volume.path(of: file.file))
             }
         }
-        if !gone.isEmpty { index.withShard(at: shard) { $0.doomed.removeAll { gone.contains($0) } } }
+        if !gone.isEmpty { index.withShard(at: shard) { $0.obsolete.removeAll { gone.contains($0) } } }
         if let failure { report(failure) }
         return gone.count
     }

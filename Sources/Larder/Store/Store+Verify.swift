@@ -12,8 +12,8 @@ extension Store {
         var done = 0
         let total = index.totals.count
         for shard in 0..<Index.shardCount {
-            for row in snapshot(shard) where row.file != 0 {
-                try verify(row, &report)
+            for entry in snapshot(shard) where entry.file != 0 {
+                try verify(entry, &report)
                 done += 1
                 if done.isMultiple(of: Self.slice) { progress?(min(done, total), total) }
             }
@@ -23,30 +23,32 @@ extension Store {
         return report
     }
 
-    private func verify(_ row: Row, _ report: inout VerificationReport) throws(CacheError) {
-        let key = row.name
-        let (opened, path) = try onDisk { volume throws(CacheError) in (volume.open(row), volume.path(of: row.file)) }
-        switch checked(opened, row, path: path) {
+    private func verify(_ entry: IndexEntry, _ report: inout VerificationReport) throws(CacheError) {
+        let key = entry.key
+        let (opened, path) = try onDisk { volume throws(CacheError) in (volume.open(entry), volume.path(of: entry.file))
+        }
+        switch checked(opened, entry, path: path) {
         case .value:
             report.checked += 1
-            report.bytes += row.size
+            report.bytes += entry.size
         case .gone:
-            if forget(row, key, as: .lost) { report.missing.append(row.key) }
+            if forget(entry, key, as: .lost) { report.missing.append(entry.keyText) }
         case .damaged:
-            if forget(row, key, as: .corrupt) { report.damaged.append(row.key) }
+            if forget(entry, key, as: .corrupt) { report.damaged.append(entry.keyText) }
         case .failed(let error):
             self.report(error, of: key)
-            report.unreadable.append(row.key)
+            report.unreadable.append(entry.keyText)
         }
     }
 
     /// Reads the whole of an open file; outside of `disk`, where nobody has to wait for it.
     private func checked(
-        _ opened: Volume.Reading<SharedDescriptor>, _ row: Row, path: String
-    ) -> Volume.Reading<Void> {
+        _ opened: StoreDirectory.Reading<SharedDescriptor>, _ entry: IndexEntry, path: String
+    ) -> StoreDirectory.Reading<Void> {
         opened.then { file in
             do throws(Errno) {
-                return try fileSystem.checksum(of: file.file, size: row.size) == row.checksum ? .value(()) : .damaged
+                return try fileSystem.checksum(of: file.file, size: entry.size) == entry.checksum
+                    ? .value(()) : .damaged
             } catch {
                 return .failed(CacheError(error, doing: "read an entry", path: path))
             }
@@ -61,17 +63,17 @@ extension Store {
             }
         }
         var strangers = Set(names.lazy.filter { $0 <= Record.lastNumber })
-        // Twice: a file that was replaced just now is for a moment neither in a row nor waiting to be deleted, if it is
+        // Twice: a file that was replaced just now is for a moment neither in a entry nor waiting to be deleted, if it is
         // synced first.
         for _ in 1...2 where !strangers.isEmpty {
             disk.runAlone {}
             index.forEachShard { shard in
-                for row in shard.manifest.rows + shard.manifest.evacuated { strangers.remove(row.file) }
-                for file in shard.doomed { strangers.remove(file.file) }
+                for entry in shard.table.entries + shard.table.evacuated { strangers.remove(entry.file) }
+                for file in shard.obsolete { strangers.remove(file.file) }
             }
         }
         return try onDisk { volume throws(CacheError) in
-            // What was still there when it was listed may have gone since, and its row with it.
+            // What was still there when it was listed may have gone since, and its entry with it.
             strangers.count { (try? fileSystem.status(of: .number($0), in: volume.entries.file)) != nil }
         }
     }

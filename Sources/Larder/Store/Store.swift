@@ -11,11 +11,12 @@ import LarderFiles
 /// 3. `info`, serial: the one writer of the journal. It appends a change's record and publishes it.
 /// 4. `frozen`, serial, no I/O: copies the index, a slice or a shard at a time.
 /// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums and of the
-///    order of use, and those of the memory tiers; or, apart from it, that of the flights.
+///    order of use, and those of the memory tiers; or, apart from it, that of the
+///    observer.
 ///
 /// `evicting` comes before all of them.
 ///
-/// Slow work runs in slices on `chores`. Whatever touches `volume.entries` does so in a block of `disk`.
+/// Slow work runs in slices on `maintenance`. Whatever touches `volume.entries` does so in a block of `disk`.
 final class Store: Sendable {
     let fileSystem: any FileSystem
     let clock: any Clock
@@ -23,12 +24,12 @@ final class Store: Sendable {
     let path: String
 
     let index: Index
-    let lentIndex: Lent<Index>
+    let unretainedIndex: UnretainedReference<Index>
     let events = EventCenter()
-    let lane = DiskLane()
-    let flights = Flights()
+    let io = IOLimiter()
+    let observer = ChangeObserverSlot()
     let pool = AttachmentsPool()
-    let chores = Chores()
+    let maintenance = MaintenanceQueue()
     let disk = ConcurrentQueue()
     let info = SerialQueue()
     let frozen = SerialQueue()
@@ -41,7 +42,7 @@ final class Store: Sendable {
     /// Held while entries are chosen and evicted, so that two that do so do not evict twice as many. Outermost: taken
     /// before `disk`.
     let evicting = Lock(())
-    let freeSpace = Lock(FreeSpaceWatch())
+    let freeSpace = Lock(FreeSpaceBudget())
     /// The files that keep removed namespaces, tags and keys dead.
     let tombstones: Lock<TombstoneFiles>
     /// Large files that are being copied in outside of `disk`.
@@ -50,15 +51,15 @@ final class Store: Sendable {
     let handles = Lock(Handles())
 
     /// True while the journal still says that the last session ended in order, or is not there.
-    private let sealed: Flag
+    private let hasShutdownMarker: Flag
     /// The last sequence number taken.
     private let lastNumber: Lock<UInt64>
     /// Nil once closed. Read in a block of `disk`, replaced in a barrier of it: the queue makes it safe.
-    @exclusivity(unchecked) nonisolated(unsafe) var volume: Volume? {
-        didSet { lentVolume = volume.map { Lent($0) } }
+    @exclusivity(unchecked) nonisolated(unsafe) var volume: StoreDirectory? {
+        didSet { unretainedDirectory = volume.map { UnretainedReference($0) } }
     }
     /// The same, for blocks of `disk`, during which it does not go.
-    @exclusivity(unchecked) nonisolated(unsafe) private var lentVolume: Lent<Volume>?
+    @exclusivity(unchecked) nonisolated(unsafe) private var unretainedDirectory: UnretainedReference<StoreDirectory>?
     /// Used on `info` alone; replaced there inside a barrier of `disk`.
     @exclusivity(unchecked) nonisolated(unsafe) var journal: Journal
     /// Lets the next opener of the directory in when the store goes. Set before anybody else sees the store; after that
@@ -75,15 +76,15 @@ final class Store: Sendable {
         self.settings = settings
         self.path = path
         index = Index(loaded.shards, keepsOrder: !settings.limits.areNone, at: clock.now)
-        lentIndex = Lent(index)
+        unretainedIndex = UnretainedReference(index)
         stripes = (0..<Index.shardCount).map { _ in Lock(()) }
-        provisional = Flag(!loaded.reconciliation.isDone)
+        provisional = Flag(!loaded.reconciliation.isConsistent)
         reconciliation = Lock(loaded.reconciliation)
         lastNumber = Lock(loaded.lastNumber)
-        sealed = Flag(loaded.journals.isSealed)
+        hasShutdownMarker = Flag(loaded.journals.hasShutdownMarker)
         tombstones = Lock(loaded.tombstones)
         volume = loaded.volume
-        lentVolume = Lent(loaded.volume)
+        unretainedDirectory = UnretainedReference(loaded.volume)
         journal = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
         tally.withLock {
             $0.damagedLines = loaded.damagedLines
@@ -115,18 +116,18 @@ final class Store: Sendable {
 
     /// Runs `body` in a block of `disk` with the open directory.
     func onDisk<Result>(
-        _ body: (Volume) throws(CacheError) -> Result
+        _ body: (StoreDirectory) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
         try disk.run { () throws(CacheError) in
-            guard let lentVolume else { throw CacheError.closed(path) }
-            return try lentVolume.use(body)
+            guard let unretainedDirectory else { throw CacheError.closed(path) }
+            return try unretainedDirectory.use(body)
         }
     }
 
     /// Runs `body` in a block of `disk` while no other change of a key in this shard is under way. What touches the
-    /// disk then calls `unseal` first; dropping a row in memory does not.
+    /// disk then calls `clearShutdownMarker` first; dropping a entry in memory does not.
     func changing<Result>(
-        shard: Int, _ body: (Volume) throws(CacheError) -> Result
+        shard: Int, _ body: (StoreDirectory) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
         try onDisk { volume throws(CacheError) in
             try stripes[shard].withLock { _ throws(CacheError) in try body(volume) }
@@ -134,17 +135,19 @@ final class Store: Sendable {
     }
 
     /// Sees to it that a kill from here on is noticed. Call it in a block of `disk` before a session's first change.
-    func unseal() throws(CacheError) {
-        guard sealed.isSet else { return }
+    func clearShutdownMarker() throws(CacheError) {
+        guard hasShutdownMarker.isSet else { return }
         try info.run { () throws(CacheError) in
-            try translating("reopen the journal", at: path) { () throws(Errno) in try journal.unseal(last: lastTaken) }
+            try translating("reopen the journal", at: path) { () throws(Errno) in
+                try journal.clearShutdownMarker(last: lastTaken)
+            }
         }
-        sealed.set(false)
+        hasShutdownMarker.set(false)
     }
 
     /// Notes whether the journal that has just been read ends in order.
-    func seal(_ isSealed: Bool) {
-        sealed.set(isSealed)
+    func setShutdownMarker(_ hasShutdownMarker: Bool) {
+        self.hasShutdownMarker.set(hasShutdownMarker)
     }
 
     /// Counts and reports something that could not be done.
@@ -170,10 +173,10 @@ final class Store: Sendable {
     }
 
     /// Tells the listeners what became of entries: an event for each namespace.
-    func tell(_ kind: CacheEvent.Kind, _ rows: [Row], limit: CacheLimit? = nil) {
+    func tell(_ kind: CacheEvent.Kind, _ entries: [IndexEntry], limit: CacheLimit? = nil) {
         guard events.isListening else { return }
-        for (namespace, rows) in Dictionary(grouping: rows, by: \.namespace) {
-            events.post(CacheEvent(kind, keys: rows.map(\.key), in: namespace, limit: limit))
+        for (namespace, entries) in Dictionary(grouping: entries, by: \.namespace) {
+            events.post(CacheEvent(kind, keys: entries.map(\.keyText), in: namespace, limit: limit))
         }
     }
 

@@ -32,12 +32,12 @@ struct StoreSettings: Hashable, Sendable {
             var isAny: Bool { count || size }
         }
 
-        func crossed(by totals: Manifest.Totals) -> Crossed {
+        func crossed(by totals: EntryTable.Totals) -> Crossed {
             Crossed(count: totals.count > count ?? .max, size: totals.size > size ?? .max)
         }
 
         /// True when a limit is exceeded by more than a part of it and some entries.
-        func areOverrun(by totals: Manifest.Totals, slack: Int, entries: Int) -> Bool {
+        func areOverrun(by totals: EntryTable.Totals, slack: Int, entries: Int) -> Bool {
             let isOverCount = count.map { totals.count - $0 > $0 / slack + entries } ?? false
             let isOverSize = size.map { totals.size - $0 > $0 / slack } ?? false
             return isOverCount || isOverSize

@@ -22,7 +22,7 @@ struct Trash: Sendable {
 
     /// Deletes one slice; false when nothing is left to do. An error is told at the end: one file that stays must not
     /// keep the others.
-    mutating func deleteSome(of volume: Volume) throws(Errno) -> Bool {
+    mutating func deleteSome(of volume: StoreDirectory) throws(Errno) -> Bool {
         let fileSystem = volume.fileSystem
         let trash: FileDescriptor
         do {

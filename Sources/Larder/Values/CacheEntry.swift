@@ -24,15 +24,15 @@ public struct CacheEntry: Sendable {
     /// What was stored beside the value.
     public let metadata: [String: String]
 
-    init(_ row: Row, at now: Timestamp) {
-        key = row.key
-        namespace = row.namespace == .none ? nil : row.namespace.name
-        size = row.size
-        storedAt = row.stored.date
-        expiresAt = row.life.effectiveExpiry(at: now)?.date
-        lastUsedAt = row.used.date
-        keptUntil = row.keptUntil.milliseconds == Life.unlimited ? nil : row.keptUntil.date
-        tags = row.tags.map(\.text)
-        metadata = row.metadata
+    init(_ entry: IndexEntry, at now: Timestamp) {
+        key = entry.keyText
+        namespace = entry.namespace == .none ? nil : entry.namespace.name
+        size = entry.size
+        storedAt = entry.stored.date
+        expiresAt = entry.life.effectiveExpiry(at: now)?.date
+        lastUsedAt = entry.used.date
+        keptUntil = entry.keptUntil.milliseconds == Life.unlimited ? nil : entry.keptUntil.date
+        tags = entry.tags.map(\.text)
+        metadata = entry.metadata
     }
 }

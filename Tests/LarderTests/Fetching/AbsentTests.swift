@@ -137,10 +137,10 @@ struct AbsentTests {
         let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
         #expect(try await cache.optionalValue(forKey: "k") { nil } == nil)
         // Another call had looked before the absence came, and its flight is about to look once more.
-        let order = FetchOrder(ttl: .default, tags: [], policy: .whenMissingOrExpired)
+        let order = FetchOptions(ttl: .default, tags: [], policy: .whenMissingOrExpired)
         let key = cache.front.key("k")
         var new: Flight?
-        _ = cache.fetcher.join([key], order, Patience(order.policy, from: cache.front.clock.now)) { new = $0 }
+        _ = cache.fetcher.join([key], order, WaitDeadlines(order.policy, from: cache.front.clock.now)) { new = $0 }
         let flight = try #require(new)
         let reload = begin { try await cache.optionalValue(forKey: "k", policy: .reload) { "there by now" } }
         let reloads = begin { try await cache.values(forKeys: ["k"], policy: .reload) { _ in ["k": "there by now"] } }

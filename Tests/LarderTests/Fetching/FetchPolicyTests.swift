@@ -474,10 +474,10 @@ struct FetchPolicyTests {
         #expect(!allows(.default) && allows(.default, at: Timestamp(milliseconds: 3_999)))
         let kept = FetchPolicy.staleIfError(for: .forever).keptStale(
             after: expiry, revalidates: false, defaultTTL: .default)
-        var row = RecordTests.row
-        row.attachments = Attachments(.init(keptStale: kept))
-        #expect(kept == Life.unlimited && row.keptUntil.milliseconds == Life.unlimited)
-        row.life = Life(expires: now, ttl: 1)
-        #expect(row.keptUntil.milliseconds == Life.unlimited)
+        var entry = RecordTests.entry
+        entry.attachments = Attachments(.init(keptStale: kept))
+        #expect(kept == Life.unlimited && entry.keptUntil.milliseconds == Life.unlimited)
+        entry.life = Life(expires: now, ttl: 1)
+        #expect(entry.keptUntil.milliseconds == Life.unlimited)
     }
 }

@@ -120,11 +120,11 @@ struct RevalidationTests {
         #expect(try await value() == "document 1")
         world.clock.advance(by: .seconds(20))
         let key = cache.front.key("k")
-        let before = try #require(disk.store.index.withShard(of: key) { $0.manifest.row(key) })
+        let before = try #require(disk.store.index.withShard(of: key) { $0.table.entry(key) })
         world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
         #expect(try await value() == "document 1")
         world.files.inject(nil)
-        let after = try #require(disk.store.index.withShard(of: key) { $0.manifest.row(key) })
+        let after = try #require(disk.store.index.withShard(of: key) { $0.table.entry(key) })
         #expect(after.life == before.life && after.metadata == before.metadata)
         #expect(await cache.value(forKey: "k") == nil)
         #expect(try await value() == "document 1")

@@ -129,7 +129,7 @@ struct SingleFlightTests {
     }
 
     @Test("a fetch goes on without callers where that is asked for, and its value is stored")
-    func goesOn() async throws {
+    func outlivesCallers() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let source = Source()
         let policy = FetchPolicy.whenMissingOrExpired.continuesWithoutCallers()

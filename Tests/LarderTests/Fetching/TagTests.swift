@@ -72,7 +72,7 @@ struct TagTests {
         try disk.setString("the first change opens the journal", forKey: "warm")
         let counter = CallCounter()
         // What goes behind is held up meanwhile.
-        try disk.store.chores.alone {
+        try disk.store.maintenance.alone {
             world.files.inject(counter.count)
             try space.removeAll(tagged: "t")
             #expect(counter.all == [.create: 1, .write: 2])
@@ -100,7 +100,7 @@ struct TagTests {
         func attachments() -> Set<ObjectIdentifier> {
             var found: Set<ObjectIdentifier> = []
             disk.store.index.forEachShard { shard in
-                for row in shard.manifest.rows { row.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
+                for entry in shard.table.entries { entry.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
             }
             return found
         }
@@ -116,7 +116,7 @@ struct TagTests {
         func storeLong() throws {
             try disk.setString("v", forKey: "long", tags: [String(repeating: "t", count: 50_000)])
             let key = disk.key("long")
-            long = disk.store.index.withShard(of: key) { $0.manifest.row(key)?.attachments }
+            long = disk.store.index.withShard(of: key) { $0.table.entry(key)?.attachments }
         }
         try storeLong()
         #expect(long != nil)
@@ -138,7 +138,7 @@ struct TagTests {
         try disk.setString("second", forKey: "k", tags: ["t"])
         try disk.setString("third", forKey: "l", tags: ["t"])
         try disk.setString("fourth", forKey: "l")
-        let image = try disk.store.chores.alone {
+        let image = try disk.store.maintenance.alone {
             try disk.removeAll(tagged: "t")
             #expect(disk.string(forKey: "k") == nil)
             return world.files.image
@@ -293,8 +293,8 @@ struct TagTests {
     @Test("a shard clears tags as a plain list does", arguments: [1, 2, 3, 4] as [UInt64])
     func model(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var manifest = Manifest()
-        manifest.keepOrder(counting: UseCounter(), at: Timestamp(milliseconds: 0))
+        var manifest = EntryTable()
+        manifest.keepOrder(counting: AccessCounter(), at: Timestamp(milliseconds: 0))
         var model: [Key: (file: UInt64, tags: [Key])] = [:]
         var dead: Set<UInt64> = []
         var taken: Set<UInt64> = []
@@ -305,11 +305,11 @@ struct TagTests {
             let key = Key("k\(Int.random(in: 0..<300, using: &generator))", in: space)
             switch Int.random(in: 0..<200, using: &generator) {
             case 0..<130:
-                var row = RecordTests.row
-                row.key = key.text
-                row.file = number
-                row.attachments = Attachments(.init(namespace: space, tags: tags, keptStale: 1000))
-                #expect(manifest.publish(row, for: key)?.file == model[key]?.file)
+                var entry = RecordTests.entry
+                entry.keyText = key.text
+                entry.file = number
+                entry.attachments = Attachments(.init(namespace: space, tags: tags, keptStale: 1000))
+                #expect(manifest.publish(entry, for: key)?.file == model[key]?.file)
                 model[key] = (number, tags)
             case 130..<150:
                 #expect(manifest.remove(key)?.file == model.removeValue(forKey: key)?.file)
@@ -323,21 +323,21 @@ struct TagTests {
                 dead.formUnion(model.filter { $0.key.namespace == space }.map(\.value.file))
                 model = model.filter { $0.key.namespace != space }
             case 154..<192:
-                #expect(manifest.row(key)?.file == model[key]?.file)
+                #expect(manifest.entry(key)?.file == model[key]?.file)
             default:
-                for row in manifest.takeCleared(limit: 40) ?? [] { taken.insert(row.file) }
+                for entry in manifest.takeCleared(limit: 40) ?? [] { taken.insert(entry.file) }
                 #expect(taken.isSubset(of: dead))
             }
             if number % 100 == 0 {
                 #expect(manifest.violations() == [])
-                let rows = manifest.snapshot.filter { $0.file != 0 }
-                #expect(Set(rows.map(\.file)) == Set(model.values.map(\.file)))
+                let entries = manifest.snapshot.filter { $0.file != 0 }
+                #expect(Set(entries.map(\.file)) == Set(model.values.map(\.file)))
             }
         }
-        while let rows = manifest.takeCleared(limit: 40) { taken.formUnion(rows.map(\.file)) }
+        while let entries = manifest.takeCleared(limit: 40) { taken.formUnion(entries.map(\.file)) }
         #expect(taken == dead)
         #expect(manifest.count == model.count)
         #expect(manifest.violations() == [])
-        print("tags in a shard: seed \(seed), \(dead.count) rows cleared")
+        print("tags in a shard: seed \(seed), \(dead.count) entries cleared")
     }
 }

@@ -19,7 +19,7 @@ struct DirectoryLayoutTests {
     @Test(
         "names that only look like ours are foreign",
         arguments: [
-            "", "manifest", "Manifest.json", "journal-1.jsonl", "journal-000000000000000G.jsonl", "journal-.jsonl",
+            "", "manifest", "EntryTable.json", "journal-1.jsonl", "journal-000000000000000G.jsonl", "journal-.jsonl",
             "journal-00000000000000001.jsonl", "journal-ffffffffffffffff.jsonl", "manifest-.tmp", "0000000000000001",
         ])
     func foreign(name: String) {

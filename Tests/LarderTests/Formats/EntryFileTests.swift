@@ -7,10 +7,10 @@ import Testing
 
 @Suite("An entry file describes itself")
 struct EntryFileTests {
-    static func file(_ payload: String, _ row: Row) -> [UInt8] {
+    static func file(_ payload: String, _ entry: IndexEntry) -> [UInt8] {
         var printer = RecordPrinter()
-        printer.append(.set(row))
-        EntryFile.appendTrailer(to: &printer, recordLength: printer.count, life: row.life, change: row.change)
+        printer.append(.set(entry))
+        EntryFile.appendTrailer(to: &printer, recordLength: printer.count, life: entry.life, change: entry.change)
         return Array(payload.utf8) + printer.bytes
     }
 
@@ -20,9 +20,9 @@ struct EntryFileTests {
 
     @Test("its bytes are these, in version 1")
     func golden() {
-        let file = Self.file("hello", RecordTests.row)
+        let file = Self.file("hello", RecordTests.entry)
         let hex = file.map { FileName.number(UInt64($0)).description.suffix(2) }.joined()
-        #expect(file.count == 5 + RecordTests.text(.set(RecordTests.row)).utf8.count + 64)
+        #expect(file.count == 5 + RecordTests.text(.set(RecordTests.entry)).utf8.count + 64)
         #expect(hex.hasPrefix("68656c6c6f7b226b22"))
         #expect(
             hex.suffix(128)
@@ -30,19 +30,19 @@ struct EntryFileTests {
         )
     }
 
-    @Test("the footer gives the row back")
+    @Test("the footer gives the entry back")
     func valid() {
-        guard case .valid(let row) = footer(Self.file("hello", RecordTests.row)) else {
+        guard case .valid(let entry) = footer(Self.file("hello", RecordTests.entry)) else {
             Issue.record("not read")
             return
         }
-        #expect(RecordTests.text(.set(row)) == RecordTests.text(.set(RecordTests.row)))
+        #expect(RecordTests.text(.set(entry)) == RecordTests.text(.set(RecordTests.entry)))
     }
 
     @Test("under another number, or with another length of payload, it is no entry")
     func misplaced() {
-        let file = Self.file("hello", RecordTests.row)
-        guard case .invalid = footer(file, number: 18), case .invalid = footer(Self.file("hell", RecordTests.row))
+        let file = Self.file("hello", RecordTests.entry)
+        guard case .invalid = footer(file, number: 18), case .invalid = footer(Self.file("hell", RecordTests.entry))
         else {
             Issue.record("a footer that does not fit was believed")
             return
@@ -51,7 +51,7 @@ struct EntryFileTests {
 
     @Test("cut anywhere it is no entry")
     func truncated() {
-        let file = Self.file("hello", RecordTests.row)
+        let file = Self.file("hello", RecordTests.entry)
         for length in 0..<file.count {
             if case .valid = footer(Array(file.prefix(length))) { Issue.record("cut at \(length) it was believed") }
         }
@@ -59,14 +59,14 @@ struct EntryFileTests {
 
     @Test("a flipped bit is noticed, or was in the payload; in the life slot it counts as expired")
     func flipped() {
-        let file = Self.file("hello", RecordTests.row)
+        let file = Self.file("hello", RecordTests.entry)
         for position in file.indices {
             for bit in 0..<8 {
                 var flipped = file
                 flipped[position] ^= 1 << bit
                 let isInSlot = (file.count - 64..<file.count - 32).contains(position)
-                if case .valid(let row) = footer(flipped) {
-                    #expect(position < 5 || isInSlot && row.life.isExpired(at: Timestamp(milliseconds: 0)))
+                if case .valid(let entry) = footer(flipped) {
+                    #expect(position < 5 || isInSlot && entry.life.isExpired(at: Timestamp(milliseconds: 0)))
                 }
             }
         }
@@ -74,7 +74,7 @@ struct EntryFileTests {
 
     @Test("a footer of a newer format is told from damage")
     func newer() {
-        var file = Self.file("hello", RecordTests.row)
+        var file = Self.file("hello", RecordTests.entry)
         file[file.count - 2] = UInt8(ascii: "2")
         guard case .newer = footer(file) else {
             Issue.record("not recognised")
@@ -84,7 +84,7 @@ struct EntryFileTests {
 
     @Test("a record longer than what was read asks for more")
     func longer() {
-        let file = Self.file("hello", RecordTests.row)
+        let file = Self.file("hello", RecordTests.entry)
         let tail = Array(file.suffix(100))
         guard case .longer(let needed) = tail.withBytes({ EntryFile.footer(of: 17, tail: $0, fileSize: file.count) })
         else {

@@ -143,11 +143,11 @@ struct PropertyListManifestTests {
     func mixedUp() throws {
         var manifest = PropertyListManifest(generation: 3, last: 20)
         for number in 1...3 as ClosedRange<UInt64> {
-            var row = RecordTests.row
-            row.key = "\(number)"
-            row.file = number
-            row.change = number
-            manifest.append(.set(row))
+            var entry = RecordTests.entry
+            entry.keyText = "\(number)"
+            entry.file = number
+            entry.change = number
+            manifest.append(.set(entry))
         }
         let bytes = try #require(try manifest.encoded())
         #expect(PropertyListManifest.content(of: bytes)?.damagedRecords == 0)
@@ -197,19 +197,19 @@ struct PropertyListManifestTests {
 
     @Test("is read again when it holds fields of another version that are no text")
     func unknownFields() throws {
-        var row = RecordTests.row
-        row.attachments = Attachments(unknown: Array(#","zz":""#.utf8) + [0xFF] + Array(#"""#.utf8))
+        var entry = RecordTests.entry
+        entry.attachments = Attachments(unknown: Array(#","zz":""#.utf8) + [0xFF] + Array(#"""#.utf8))
         var manifest = PropertyListManifest(generation: 3, last: 20)
-        manifest.append(.set(row))
+        manifest.append(.set(entry))
         manifest.append(.remove(key: "gone", number: 4))
         manifest.append(.clear(.everything, number: 2))
         let bytes = try #require(try manifest.encoded())
         let content = try #require(PropertyListManifest.content(of: bytes))
         #expect(content.generation == 3 && content.damagedRecords == 0 && content.records.count == 4)
         guard case .set(let read) = content.records[3] else {
-            Issue.record("the row is missing")
+            Issue.record("the entry is missing")
             return
         }
-        #expect(read.attachments?.unknown == row.attachments?.unknown && read.key == row.key)
+        #expect(read.attachments?.unknown == entry.attachments?.unknown && read.key == entry.key)
     }
 }

@@ -7,8 +7,8 @@ import Testing
 
 @Suite("A record is one checked line of JSON")
 struct RecordTests {
-    static let row = Row(
-        key: "a/b", file: 17, change: 17, stored: Timestamp(milliseconds: 1_763_632_800_000),
+    static let entry = IndexEntry(
+        keyText: "a/b", file: 17, change: 17, stored: Timestamp(milliseconds: 1_763_632_800_000),
         life: Life(expires: Timestamp(milliseconds: 1_763_719_200_000), ttl: 86_400_000),
         used: Timestamp(milliseconds: 1_763_632_800_000), size: 5, checksum: 0x26C7_827D_889F_6DA3)
 
@@ -25,19 +25,19 @@ struct RecordTests {
     /// What stands here stands on users' disks: it never changes, only grows.
     @Test("its bytes are these, in version 1")
     func golden() {
-        var renewed = Self.row
-        renewed.key = "é\"\\\n\u{0}"
+        var renewed = Self.entry
+        renewed.keyText = "é\"\\\n\u{0}"
         renewed.change = 20
         renewed.life = .forever
         renewed.used = Timestamp(milliseconds: 1_763_632_860_000)
         renewed.attachments = Attachments(
             .init(tags: ["t"]), metadata: ["etag": "\"x\"", "a": ""], unknown: Array(#","zz":[1]"#.utf8))
-        var kept = Self.row
+        var kept = Self.entry
         kept.attachments = Attachments(.init(keptStale: 5, isAbsent: true, mustRevalidate: true))
         let life = Life(expires: Timestamp(milliseconds: -5), ttl: Life.unlimited)
         let golden: [(Record, String)] = [
             (
-                .set(Self.row),
+                .set(Self.entry),
                 #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","c":"7ece312d56d7b1f3"}"#
             ),
             (
@@ -81,19 +81,19 @@ struct RecordTests {
             "", "..", "a/b", "\u{0}\n\t\"\\", "e\u{301}", "é", "\u{2028}🍎", String(repeating: "k", count: 70_000),
         ]
         for key in keys {
-            var row = Self.row
-            row.key = key
-            row.file = UInt64.random(in: 1...Record.lastNumber, using: &generator)
-            row.change = row.file
-            row.attachments = Attachments(metadata: [key: key])
-            let text = Self.text(.set(row))
+            var entry = Self.entry
+            entry.keyText = key
+            entry.file = UInt64.random(in: 1...Record.lastNumber, using: &generator)
+            entry.change = entry.file
+            entry.attachments = Attachments(metadata: [key: key])
+            let text = Self.text(.set(entry))
             _ = try JSONSerialization.jsonObject(with: Data(text.utf8))
             guard case .set(let read)? = Self.scan(text) else {
                 Issue.record("not read: \(text.prefix(200))")
                 continue
             }
-            #expect(read.key.hasSameBytes(as: key))
-            #expect(read.file == row.file && read.life == row.life && read.checksum == row.checksum)
+            #expect(read.keyText.hasSameBytes(as: key))
+            #expect(read.file == entry.file && read.life == entry.life && read.checksum == entry.checksum)
             #expect(read.attachments?.metadata == [key: key])
             #expect(Self.text(.set(read)) == text)
         }
@@ -104,11 +104,11 @@ struct RecordTests {
         let body =
             #"{"k":"a","n":1,"ns":"users","s":1,"w":{"a":[1,"]"],"b":"\"}"},"z":0,"x":null,"h":"0000000000000000","y":-1.5e3"#
         let text = Self.checked(body)
-        guard case .set(let row)? = Self.scan(text) else {
+        guard case .set(let entry)? = Self.scan(text) else {
             Issue.record("not read")
             return
         }
-        let printed = Self.text(.set(row))
+        let printed = Self.text(.set(entry))
         for field in [#","ns":"users""#, #","w":{"a":[1,"]"],"b":"\"}"}"#, #","x":null"#, #","y":-1.5e3"#] {
             #expect(printed.contains(field))
         }
@@ -125,7 +125,7 @@ struct RecordTests {
 
     @Test("cut anywhere, or with any bit flipped, it is no record")
     func damage() {
-        let text = Array(Self.text(.set(Self.row)).utf8)
+        let text = Array(Self.text(.set(Self.entry)).utf8)
         for length in 0..<text.count {
             #expect(Array(text.prefix(length)).withBytes { RecordScanner.record(on: $0) } == nil)
         }

@@ -98,11 +98,11 @@ struct EvictionModelTests {
         func offers(_ stamps: [[UInt64]]) -> [[EvictionPlan.Offer]] {
             stamps.map { shard in
                 shard.map { stamp in
-                    var row = RecordTests.row
-                    row.file = stamp
-                    row.used = Timestamp(milliseconds: Int64(stamp))
-                    row.size = 10
-                    return EvictionPlan.Offer(row, stamp: stamp)
+                    var entry = RecordTests.entry
+                    entry.file = stamp
+                    entry.used = Timestamp(milliseconds: Int64(stamp))
+                    entry.size = 10
+                    return EvictionPlan.Offer(entry, stamp: stamp)
                 }
             }
         }
@@ -133,7 +133,7 @@ struct EvictionModelTests {
     @Test("a list of slots keeps the order of use", arguments: 1...3 as ClosedRange<UInt64>)
     func list(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var list = LRUList(counting: UseCounter())
+        var list = RecencyList(counting: AccessCounter())
         var model: [Int] = []
         let now = Timestamp(milliseconds: 5)
         for _ in 0..<3000 {

@@ -110,7 +110,7 @@ struct FreeSpaceTests {
 
     @Test("the decision: what is lacking, once; then only the cache's own growth")
     func decision() {
-        var watch = FreeSpaceWatch()
+        var watch = FreeSpaceBudget()
         func mayLack(_ space: Int) -> Bool { watch.mayLack(space: space) }
         #expect(mayLack(0), "nothing is known at first")
         watch.looked(free: 1000, minimum: 400, space: 500)
@@ -139,7 +139,7 @@ struct FreeSpaceTests {
         #expect(!mayLack(100) && mayLack(101), "growth begins where a removal ends")
         watch.looked(free: 0, minimum: 400, space: 300)
         #expect(watch.owed == 210)
-        var hopeless = FreeSpaceWatch()
+        var hopeless = FreeSpaceBudget()
         hopeless.looked(free: 0, minimum: 1000, space: 1000)
         #expect(hopeless.owed == 0)
     }

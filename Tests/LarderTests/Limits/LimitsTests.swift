@@ -248,7 +248,7 @@ struct LimitsTests {
         let world = World { $0.countLimit = 1000 }
         let cache = try world.open()
         var most = 0
-        try cache.store.chores.alone {
+        try cache.store.maintenance.alone {
             for number in 0..<3000 {
                 try cache.setData(Data(), forKey: "\(number)")
                 most = max(most, cache.count)

@@ -88,7 +88,7 @@ struct BoundsTests {
         world.files.inject { _, operation in operation == .remove && fails.isSet ? .fail(.notPermitted) : nil }
         try cache.setString("new", forKey: "k")
         try? cache.flush()
-        #expect(cache.store.index.doomedCount == 1)
+        #expect(cache.store.index.obsoleteCount == 1)
         world.restart()
         world.remove(try world.journal)
         cache = try world.open()
@@ -144,15 +144,15 @@ struct BoundsTests {
 
     @Test("reminders are made anew for what is there, not at each insert while a namespace is being cleared")
     func reminders() {
-        var manifest = Manifest()
+        var manifest = EntryTable()
         let space = Namespace("n")
         func publish(_ number: UInt64, in space: Namespace) {
-            var row = RecordTests.row
-            row.key = "\(number)"
-            row.file = number
-            row.life = Life(expires: Timestamp(milliseconds: Int64(number)), ttl: 1000)
-            row.attachments = Attachments(.init(namespace: space))
-            manifest.publish(row, for: row.name)
+            var entry = RecordTests.entry
+            entry.keyText = "\(number)"
+            entry.file = number
+            entry.life = Life(expires: Timestamp(milliseconds: Int64(number)), ttl: 1000)
+            entry.attachments = Attachments(.init(namespace: space))
+            manifest.publish(entry, for: entry.key)
         }
         for number in 1...5_000 as ClosedRange<UInt64> { publish(number, in: space) }
         _ = manifest.clear(.namespace(space), below: 5_001)
@@ -168,8 +168,8 @@ struct BoundsTests {
         for number in 0..<50 { try cache.namespace("n").setString("v", forKey: "\(number)") }
         var shared: Set<ObjectIdentifier> = []
         cache.store.index.forEachShard { shard in
-            for row in shard.manifest.rows {
-                if let attachments = row.attachments { shared.insert(.init(attachments)) }
+            for entry in shard.table.entries {
+                if let attachments = entry.attachments { shared.insert(.init(attachments)) }
             }
         }
         #expect(shared.count == 1)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Promise 5: the cost per change does not grow")
 struct ConstantCostTests {
-    @Test("what was removed is kept in mind only while files and rows may disagree", arguments: [false, true])
+    @Test("what was removed is kept in mind only while files and entries may disagree", arguments: [false, true])
     func tombstones(isReopened: Bool) throws {
         let world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -55,10 +55,10 @@ struct ConstantCostTests {
 
     @Test("a large cache's manifest is rewritten only when the journal has a quarter as many records")
     func savePolicy() {
-        #expect(SaveSchedule.isWorthSaving(records: 1, entries: 1000))
-        #expect(!SaveSchedule.isWorthSaving(records: 0, entries: 0))
-        #expect(!SaveSchedule.isWorthSaving(records: 250, entries: 1001 * 4))
-        #expect(SaveSchedule.isWorthSaving(records: 1001, entries: 1001 * 4))
+        #expect(SaveDebouncer.isWorthSaving(records: 1, entries: 1000))
+        #expect(!SaveDebouncer.isWorthSaving(records: 0, entries: 0))
+        #expect(!SaveDebouncer.isWorthSaving(records: 250, entries: 1001 * 4))
+        #expect(SaveDebouncer.isWorthSaving(records: 1001, entries: 1001 * 4))
     }
 
     @Test("reminders of expiry do not pile up under renewals and overwrites")
@@ -71,7 +71,7 @@ struct ConstantCostTests {
         }
         cache.checkInvariants()
         let reminders = (0..<Index.shardCount).reduce(0) { sum, shard in
-            sum + cache.store.index.withShard(at: shard) { $0.manifest.reminderCount }
+            sum + cache.store.index.withShard(at: shard) { $0.table.reminderCount }
         }
         #expect(reminders <= 5 * 66)
     }

@@ -36,11 +36,11 @@ struct FakeIndexTests {
     func lines(kind: Int) throws {
         let world = try filled()
         let lines = fakes(4_000) { number in
-            var row = RecordTests.row
-            row.key = "fake \(number)"
-            row.file = 1_000 + UInt64(number)
+            var entry = RecordTests.entry
+            entry.keyText = "fake \(number)"
+            entry.file = 1_000 + UInt64(number)
             switch kind {
-            case 0: return .set(row)
+            case 0: return .set(entry)
             case 1: return .remove(key: Key("fake \(number)"), number: 1)
             case 2: return .clear(.tag(Key("fake \(number)")), number: 1)
             default: return .obsolete(file: 1_000 + UInt64(number), of: nil)

@@ -79,7 +79,7 @@ struct FilesAreTheTruthTests {
     }
 
     /// A lost remove record cannot bring the value back: its file is gone. A lost life is told by the slot in the file when
-    /// the row is lost too; while the manifest still has the row, the life before the renewal may be in force again.
+    /// the entry is lost too; while the manifest still has the entry, the life before the renewal may be in force again.
     private func expectSurvivors(_ world: World, _ context: Comment) throws {
         let cache = try world.open()
         try cache.flush()

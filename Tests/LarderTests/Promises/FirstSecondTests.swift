@@ -206,10 +206,12 @@ struct FirstSecondTests {
         let store = cache.store
         try world.files.holdingOtherReaders {
             for number in 0..<200 {
-                var row = RecordTests.row
-                row.key = "\(number)"
-                row.stored = world.clock.now
-                let isStored = try Array("import".utf8).withBytes { try store.set($0, row, Key(row.key), .ifNotFresh) }
+                var entry = RecordTests.entry
+                entry.keyText = "\(number)"
+                entry.stored = world.clock.now
+                let isStored = try Array("import".utf8).withBytes {
+                    try store.set($0, entry, Key(entry.keyText), .ifNotFresh)
+                }
                 #expect(!isStored, "\(number)")
             }
         }
@@ -335,7 +337,7 @@ struct FirstSecondTests {
             if pthread_self() == own { calls.withLock { $0 += 1 } }
             return nil
         }
-        for number in 0..<8 { _ = again.store.knownRow(again.key("\(number)"), at: world.clock.now) }
+        for number in 0..<8 { _ = again.store.knownEntry(again.key("\(number)"), at: world.clock.now) }
         #expect(calls.withLock { $0 } == 0)
         world.files.inject(nil)
     }

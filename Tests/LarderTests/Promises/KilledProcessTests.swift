@@ -133,7 +133,7 @@ struct KilledProcessTests {
         #expect(try world.open().count == 1200)
     }
 
-    @Test("what expired while nobody looked is purged on open, rows at once and files behind")
+    @Test("what expired while nobody looked is purged on open, entries at once and files behind")
     func purgeOnOpen() throws {
         var world = World()
         let cache = try world.open()

@@ -55,11 +55,11 @@ struct NamespaceTests {
 
     @Test("the record says whose it is, and entries without metadata share it")
     func record() throws {
-        var row = RecordTests.row
+        var entry = RecordTests.entry
         let shared = Attachments(.init(namespace: Namespace("users")))
-        row.attachments = shared
+        entry.attachments = shared
         #expect(
-            RecordTests.text(.set(row)).hasPrefix(#"{"k":"a/b","ns":"users","n":17,"s":1763632800000,"#))
+            RecordTests.text(.set(entry)).hasPrefix(#"{"k":"a/b","ns":"users","n":17,"s":1763632800000,"#))
         let clear = RecordTests.text(.clear(.namespace(Namespace("users")), number: 20))
         #expect(clear == #"{"o":"clear","ns":"users","n":20,"c":"d65812a1ebb68eca"}"#)
         let key = Key("a/b", in: Namespace("users"))
@@ -71,7 +71,7 @@ struct NamespaceTests {
         func attachments() -> Set<ObjectIdentifier> {
             var found: Set<ObjectIdentifier> = []
             cache.store.index.forEachShard { shard in
-                for row in shard.manifest.rows { row.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
+                for entry in shard.table.entries { entry.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
             }
             return found
         }
@@ -152,7 +152,7 @@ struct NamespaceTests {
         try cache.setString("the first change opens the journal", forKey: "warm")
         let counter = CallCounter()
         // What goes behind is held up meanwhile.
-        try cache.store.chores.alone {
+        try cache.store.maintenance.alone {
             world.files.inject(counter.count)
             try space.removeAll()
             #expect(counter.all == [.create: 1, .write: 2])
@@ -198,7 +198,7 @@ struct NamespaceTests {
         var cache = try world.open()
         for number in 0..<10 { try cache.namespace("users").setString("v", forKey: "\(number)") }
         cache.settle()
-        let image = try cache.store.chores.alone {
+        let image = try cache.store.maintenance.alone {
             let writes = Lock(0)
             world.files.inject { _, operation in
                 guard operation == .write else { return nil }
@@ -266,7 +266,7 @@ struct NamespaceTests {
         var world = World()
         var cache = try world.open()
         for number in 0..<20 { try cache.namespace("users").setString("v", forKey: "\(number)") }
-        let image = try cache.store.chores.alone {
+        let image = try cache.store.maintenance.alone {
             try cache.namespace("users").removeAll()
             var image = world.files.image
             for name in world.names where name != "entries" { image.remove(at: "/cache/" + name) }
@@ -420,8 +420,8 @@ struct NamespaceTests {
         "a shard forgets what was cleared at once and takes it out in slices", arguments: 1...4 as ClosedRange<UInt64>)
     func manifest(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var manifest = Manifest()
-        manifest.keepOrder(counting: UseCounter(), at: Timestamp(milliseconds: 0))
+        var manifest = EntryTable()
+        manifest.keepOrder(counting: AccessCounter(), at: Timestamp(milliseconds: 0))
         var model: [Key: UInt64] = [:]
         var taken: Set<UInt64> = []
         var dead: Set<UInt64> = []
@@ -431,14 +431,14 @@ struct NamespaceTests {
             let key = Key("k\(Int.random(in: 0..<300, using: &generator))", in: space)
             switch Int.random(in: 0..<200, using: &generator) {
             case 0..<120:
-                var row = RecordTests.row
-                row.key = key.text
-                row.file = number
-                row.attachments = Attachments(.init(namespace: space))
-                row.stored.milliseconds = -1
-                row.life.ttl = Life.unlimited
-                row.life.expires.milliseconds = Int64.random(in: 0..<1_000_000, using: &generator)
-                #expect(manifest.publish(row, for: key)?.file == model[key])
+                var entry = RecordTests.entry
+                entry.keyText = key.text
+                entry.file = number
+                entry.attachments = Attachments(.init(namespace: space))
+                entry.stored.milliseconds = -1
+                entry.life.ttl = Life.unlimited
+                entry.life.expires.milliseconds = Int64.random(in: 0..<1_000_000, using: &generator)
+                #expect(manifest.publish(entry, for: key)?.file == model[key])
                 model[key] = number
             case 120..<150:
                 #expect(manifest.remove(key)?.file == model.removeValue(forKey: key))
@@ -448,26 +448,26 @@ struct NamespaceTests {
                 dead.formUnion(gone.values)
                 model = model.filter { $0.key.namespace != space }
             case 152..<190:
-                #expect(manifest.row(key)?.file == model[key])
+                #expect(manifest.entry(key)?.file == model[key])
                 #expect(manifest.use(key, at: .init(milliseconds: -1), sliding: false)?.file == model[key])
             case 190..<193:
-                for row in manifest.purge(at: .init(milliseconds: Int64(number) * 50), limit: 3) {
-                    #expect(model.removeValue(forKey: row.name) == row.file)
+                for entry in manifest.purge(at: .init(milliseconds: Int64(number) * 50), limit: 3) {
+                    #expect(model.removeValue(forKey: entry.key) == entry.file)
                 }
             default:
-                for row in manifest.takeCleared(limit: 40) ?? [] { taken.insert(row.file) }
+                for entry in manifest.takeCleared(limit: 40) ?? [] { taken.insert(entry.file) }
                 #expect(taken.isSubset(of: dead))
             }
             if number % 100 == 0 {
                 #expect(manifest.violations() == [])
                 #expect(manifest.count == model.count)
-                let rows = manifest.snapshot.filter { $0.file != 0 }
-                #expect(Set(rows.map(\.file)) == Set(model.values))
+                let entries = manifest.snapshot.filter { $0.file != 0 }
+                #expect(Set(entries.map(\.file)) == Set(model.values))
             }
         }
-        while let rows = manifest.takeCleared(limit: 40) { taken.formUnion(rows.map(\.file)) }
+        while let entries = manifest.takeCleared(limit: 40) { taken.formUnion(entries.map(\.file)) }
         #expect(taken == dead)
         #expect(manifest.violations() == [])
-        print("namespaces in a shard: seed \(seed), \(dead.count) rows cleared")
+        print("namespaces in a shard: seed \(seed), \(dead.count) entries cleared")
     }
 }

@@ -132,19 +132,19 @@ struct OldOrNewTests {
     @Test("a use noted before a shorter life does not make it longer again, whichever of the two the manifest has")
     func useBeforeRenewal() throws {
         let key = Key("a/b")
-        var saved = RecordTests.row
+        var saved = RecordTests.entry
         saved.change = 20
         saved.life = Life(expires: saved.stored.advanced(byMilliseconds: 5), ttl: 5)
         let journal: [Record] = [
-            .set(RecordTests.row),
-            .used(key: "a/b", file: 17, change: 17, at: saved.stored, expires: RecordTests.row.life.expires),
+            .set(RecordTests.entry),
+            .used(key: "a/b", file: 17, change: 17, at: saved.stored, expires: RecordTests.entry.life.expires),
             .life(key: "a/b", file: 17, change: 20, saved.life),
         ]
         // The manifest was copied after all of them; the journal that goes with it begins with any of them.
         for first in journal.indices {
             var shard = Shard()
             for record in [.set(saved)] + journal[first...] { shard.replay(record, of: key) }
-            #expect(shard.manifest.row(key)?.life == saved.life)
+            #expect(shard.table.entry(key)?.life == saved.life)
         }
     }
 
@@ -169,13 +169,13 @@ struct OldOrNewTests {
         try cache.setString("old", forKey: "k")
         try cache.setString("new", forKey: "other")
         let (key, other) = (Key("k"), Key("other"))
-        var replacement = try #require(cache.store.index.withShard(of: other) { $0.manifest.row(other) })
-        replacement.key = "k"
+        var replacement = try #require(cache.store.index.withShard(of: other) { $0.table.entry(other) })
+        replacement.keyText = "k"
         // The writer comes between the look-up and the opening, and its predecessor's file is gone by then.
-        let (row, index) = (replacement, cache.store.index)
+        let (entry, index) = (replacement, cache.store.index)
         world.files.inject { call, _ in
             guard call == 1 else { return nil }
-            index.withShard(of: key) { _ = $0.manifest.publish(row, for: key) }
+            index.withShard(of: key) { _ = $0.table.publish(entry, for: key) }
             return .fail(.noEntry)
         }
         #expect(cache.string(forKey: "k") == "new")

@@ -86,16 +86,16 @@ struct OpeningTests {
         }
     }
 
-    @Test("a row that claims a tebibyte is damaged, and takes no memory")
+    @Test("a entry that claims a tebibyte is damaged, and takes no memory")
     func hugeRow() throws {
         let world = World()
         let cache = try world.open()
         try cache.setString("v", forKey: "k")
         let key = Key("k")
         cache.store.index.withShard(of: key) { shard in
-            guard var row = shard.manifest.row(key) else { return }
-            row.size = Fields.largestSize
-            shard.manifest.publish(row, for: key)
+            guard var entry = shard.table.entry(key) else { return }
+            entry.size = Fields.largestSize
+            shard.table.publish(entry, for: key)
         }
         #expect(cache.data(forKey: "k") == nil)
         #expect(cache.statistics.corruptions == 1 && cache.statistics.failures == 0 && cache.count == 0)
@@ -108,7 +108,7 @@ struct OpeningTests {
             $0.sweepInterval = nil
             $0.saveDelay = .seconds(3600)
         }
-        // Long keys: the rows before the last slice fill the buffer, and are written before that slice is copied.
+        // Long keys: the entries before the last slice fill the buffer, and are written before that slice is copied.
         let padding = String(repeating: "x", count: 200)
         let keys = Array((0...).lazy.map { "key \($0)" + padding }.filter { Key($0).shard == 0 }.prefix(601))
         let last = keys[600]
@@ -138,7 +138,7 @@ struct OpeningTests {
             return nil
         }
         // Not `flush`, which would try to read the file again.
-        try store.chores.alone { try store.save(always: true) }
+        try store.maintenance.alone { try store.save(always: true) }
         world.files.inject(nil)
         second.settle()
         #expect(expired.withLock { $0 } == 1)

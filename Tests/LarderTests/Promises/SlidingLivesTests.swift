@@ -119,9 +119,9 @@ struct SlidingLivesTests {
         let cache = try world.open()
         try cache.setString("v", forKey: "k", ttl: .seconds(1_000))
         world.clock.advance(by: .seconds(900))
-        let row = try #require(cache.store.row(Key("k"), at: world.clock.now))
+        let entry = try #require(cache.store.entry(Key("k"), at: world.clock.now))
         try cache.setTimeToLive(.seconds(10), forKey: "k")
-        cache.store.disk.run { if let volume = cache.store.volume { cache.store.writeSlidSlot(of: row, in: volume) } }
+        cache.store.disk.run { if let volume = cache.store.volume { cache.store.writeSlidSlot(of: entry, in: volume) } }
         let file = try #require(world.files.image.content(at: "/cache/entries/0000000000000001"))
         guard case .valid(let found) = file.withBytes({ EntryFile.footer(of: 1, tail: $0, fileSize: file.count) })
         else {
@@ -145,7 +145,7 @@ struct SlidingLivesTests {
                 _ = cache.string(forKey: "k")
             }
             var notes = 0
-            cache.store.index.forEachShard { notes += $0.manifest.noteCount }
+            cache.store.index.forEachShard { notes += $0.table.noteCount }
             #expect(notes == 1)
         }
     }

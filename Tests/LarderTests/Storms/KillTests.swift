@@ -64,13 +64,13 @@ struct KillTests {
             _ = verify(cache, knowledge, "round \(round), seed \(seed)")
             try cache.flush()
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
-            let rows = Set(
+            let entries = Set(
                 (0..<Index.shardCount).flatMap { shard in
                     cache.store.snapshot(shard).filter { $0.file != 0 }.map {
                         FileName.number($0.file).description
                     }
                 })
-            #expect(Set(home.names(in: "cache/entries")) == rows, "nothing left behind, round \(round)")
+            #expect(Set(home.names(in: "cache/entries")) == entries, "nothing left behind, round \(round)")
             #expect(home.names(in: "cache").filter { $0 != "trash" }.count == 3 && home.names(in: "cache/trash") == [])
             try cache.close()
         }

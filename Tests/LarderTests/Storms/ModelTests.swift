@@ -221,23 +221,23 @@ struct ModelTests {
     @Test("a shard's table finds what a dictionary finds", arguments: 1...4 as ClosedRange<UInt64>)
     func manifest(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var manifest = Manifest()
+        var manifest = EntryTable()
         var model: [String: UInt64] = [:]
         for number in 1...4000 as ClosedRange<UInt64> {
             let key = Key("k\(Int.random(in: 0..<600, using: &generator))")
             if generator.chance(55) {
-                var row = RecordTests.row
-                row.key = key.text
-                row.file = number
-                row.life.expires.milliseconds = Int64.random(in: 0..<10_000, using: &generator)
-                manifest.publish(row, for: key)
+                var entry = RecordTests.entry
+                entry.keyText = key.text
+                entry.file = number
+                entry.life.expires.milliseconds = Int64.random(in: 0..<10_000, using: &generator)
+                manifest.publish(entry, for: key)
                 model[key.text] = number
             } else {
                 #expect(manifest.remove(key)?.file == model.removeValue(forKey: key.text))
             }
             if number % 500 == 0 { #expect(manifest.violations() == []) }
         }
-        for key in 0..<600 { #expect(manifest.row(Key("k\(key)"))?.file == model["k\(key)"]) }
+        for key in 0..<600 { #expect(manifest.entry(Key("k\(key)"))?.file == model["k\(key)"]) }
         var purged = 0
         for time in stride(from: 0, through: 10_000, by: 500) {
             purged += manifest.purge(at: .init(milliseconds: Int64(time)), limit: .max).count

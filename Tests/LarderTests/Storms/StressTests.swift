@@ -46,7 +46,7 @@ struct StressTests {
         cache.checkInvariants()
     }
 
-    @Test("everything at the same time: no wrong value, no failure, and in the end rows and files agree")
+    @Test("everything at the same time: no wrong value, no failure, and in the end entries and files agree")
     func everything() throws {
         let home = try TemporaryDirectory()
         var configuration = DiskCache.Configuration()
@@ -94,10 +94,10 @@ struct StressTests {
         cache.removeExpired()
         try cache.flush()
         cache.checkInvariants()
-        let rows = (0..<Index.shardCount).flatMap { shard in
+        let entries = (0..<Index.shardCount).flatMap { shard in
             cache.store.snapshot(shard).filter { $0.file != 0 }.map { FileName.number($0.file).description }
         }
-        #expect(home.names(in: "cache/entries") == rows.sorted())
+        #expect(home.names(in: "cache/entries") == entries.sorted())
     }
 
     @Test(

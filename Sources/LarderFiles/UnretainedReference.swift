@@ -4,7 +4,7 @@
 /// written to by each of them.
 @usableFromInline
 @frozen
-package struct Lent<Object: AnyObject & Sendable>: Sendable {
+package struct UnretainedReference<Object: AnyObject & Sendable>: Sendable {
     @usableFromInline let reference: Unmanaged<Object>
 
     @inlinable

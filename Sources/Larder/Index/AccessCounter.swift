@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// Numbers the uses of a cache in their order: the time in milliseconds, and within one a count.
-final class UseCounter: Sendable {
+final class AccessCounter: Sendable {
     private static let countBits: UInt64 = 16
     /// Some year 4200; a later time in a file is no reason to run out of numbers.
     private static let latest: Int64 = 1 << 46

@@ -1,13 +1,13 @@
 import LarderFiles
 
 /// What a cache keeps its values in: the disk and the memory before it, or memory alone.
-protocol Front<Value>: Sendable {
+protocol CacheBackend<Value>: Sendable {
     associatedtype Value: Sendable
 
     var flights: Flights { get }
     var clock: any Clock { get }
     var defaultTTL: TimeToLive { get }
-    var counts: Lock<FrontCounts> { get }
+    var counts: Lock<BackendCounts> { get }
 
     func key(_ text: String) -> Key
 
@@ -34,7 +34,7 @@ protocol Front<Value>: Sendable {
     // For fetches. What a flight brings is kept only while it is flying; what cannot be kept is reported.
 
     /// Tells what there is, without reading it.
-    func standing(of key: Key, at now: Timestamp) -> Standing
+    func standing(of key: Key, at now: Timestamp) -> Freshness
 
     /// True while an entry has to be looked at before it counts.
     var isProvisional: Bool { get }
@@ -43,21 +43,21 @@ protocol Front<Value>: Sendable {
     func look(at keys: [Key]) async
 
     /// Returns a value that a fetch may go by, fresh or stale.
-    func usable(_ key: Key) async -> Usable<Value>?
+    func usable(_ key: Key) async -> StoredValue<Value>?
 
     /// True when it still is what there is for the key, as far as others than flights are concerned.
-    func isCurrent(_ usable: Usable<Value>, _ key: Key) -> Bool
+    func isCurrent(_ usable: StoredValue<Value>, _ key: Key) -> Bool
 
-    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
-    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async
-    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: Flight) async
+    func keep(_ value: Value, _ key: Key, _ terms: StoreOptions, from flight: Flight) async
+    func renew(_ usable: StoredValue<Value>, _ key: Key, _ terms: StoreOptions, from flight: Flight) async
+    func keepAbsence(_ key: Key, _ terms: StoreOptions, from flight: Flight) async
     func discard(_ key: Key, from flight: Flight) async
 
     /// Tells that a fetch has failed.
     func tell(_ failure: CacheError, of keys: [Key])
 }
 
-extension Front {
+extension CacheBackend {
     func lookup(_ text: String) async -> Lookup<Value>? {
         if let found = lookupInMemory(text) { return found }
         return await lookupBehindMemory(text)

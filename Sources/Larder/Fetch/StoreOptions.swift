@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// How what a fetch has brought is to be kept.
-struct FetchTerms: Sendable {
+struct StoreOptions: Sendable {
     let now: Timestamp
     let life: Life
     /// Nil: as it was.

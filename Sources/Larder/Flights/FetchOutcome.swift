@@ -1,5 +1,5 @@
 /// How waiting for a fetch ends.
-enum Arrival: Sendable {
+enum FetchOutcome: Sendable {
     /// A `Lookup` of the type of the flight.
     case found(any Sendable)
     /// There is no value, as the fetch says, or the cache.

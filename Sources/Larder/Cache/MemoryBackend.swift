@@ -1,11 +1,11 @@
 import LarderFiles
 
 /// Memory alone. It keeps what fetches need, and nothing else beside the values.
-struct MemoryFront<Value: Sendable>: Front {
+struct MemoryBackend<Value: Sendable>: CacheBackend {
     let memory: MemoryCache<String, Value>
     let events: EventCenter
     let flights = Flights()
-    let counts = Lock(FrontCounts())
+    let counts = Lock(BackendCounts())
     /// Keys that have no value, as fetches have found out.
     private let absences: MemoryCache<String, Bool>
 
@@ -52,7 +52,7 @@ struct MemoryFront<Value: Sendable>: Front {
             _ = await remove(text)
             return
         }
-        let left = flights.diverting(key(text)) {
+        let left = flights.invalidating(key(text)) {
             absences.removeValue(forKey: text)
             return memory.insertKept(value, forKey: text, life: life, cost: cost, MemoryExtra())
         }
@@ -60,7 +60,7 @@ struct MemoryFront<Value: Sendable>: Front {
     }
 
     func remove(_ text: String) async -> Bool {
-        let left = flights.diverting(key(text)) {
+        let left = flights.invalidating(key(text)) {
             absences.removeValue(forKey: text)
             return memory.discardKept(text)
         }
@@ -69,7 +69,7 @@ struct MemoryFront<Value: Sendable>: Front {
     }
 
     func removeAll() async {
-        let demand = flights.divertingAll {
+        let demand = flights.invalidatingAll {
             absences.removeAll()
             return memory.removeAllKept()
         }
@@ -82,7 +82,7 @@ struct MemoryFront<Value: Sendable>: Front {
     }
 
     /// What is removed takes the flights that know it with it.
-    func isCurrent(_ usable: Usable<Value>, _ key: Key) -> Bool { true }
+    func isCurrent(_ usable: StoredValue<Value>, _ key: Key) -> Bool { true }
 
     func removeAll(tagged tag: String) async {
         await removeAll()
@@ -92,7 +92,7 @@ struct MemoryFront<Value: Sendable>: Front {
 
     func look(at keys: [Key]) async {}
 
-    func standing(of key: Key, at now: Timestamp) -> Standing {
+    func standing(of key: Key, at now: Timestamp) -> Freshness {
         guard let found = memory.kept(key.text, at: now) else {
             return absences.hasValue(forKey: key.text) ? .absent : .missing
         }
@@ -101,18 +101,18 @@ struct MemoryFront<Value: Sendable>: Front {
         return .stale(expires: found.life.expires, isAnswerable: !found.extra.mustRevalidate)
     }
 
-    func usable(_ key: Key) async -> Usable<Value>? {
+    func usable(_ key: Key) async -> StoredValue<Value>? {
         guard let found = memory.kept(key.text, at: clock.now) else { return nil }
-        return Usable(
+        return StoredValue(
             value: found.value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
             life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory)
     }
 
-    func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
+    func keep(_ value: Value, _ key: Key, _ terms: StoreOptions, from flight: Flight) async {
         keep(value, key, terms, stored: terms.now, from: flight)
     }
 
-    private func keep(_ value: Value, _ key: Key, _ terms: FetchTerms, stored: Timestamp, from flight: Flight) {
+    private func keep(_ value: Value, _ key: Key, _ terms: StoreOptions, stored: Timestamp, from flight: Flight) {
         let cost = memory.costOfValue?(value) ?? 0
         let extra = MemoryExtra(
             metadata: terms.metadata ?? [:], stored: stored, keptStale: terms.keptStale,
@@ -127,14 +127,14 @@ struct MemoryFront<Value: Sendable>: Front {
     }
 
     /// The payload of memory is the value itself: it is put in once more.
-    func renew(_ usable: Usable<Value>, _ key: Key, _ terms: FetchTerms, from flight: Flight) async {
+    func renew(_ usable: StoredValue<Value>, _ key: Key, _ terms: StoreOptions, from flight: Flight) async {
         var terms = terms
         terms.metadata = terms.metadata ?? usable.metadata
         terms.mustRevalidate = terms.mustRevalidate ?? !usable.isAnswerable
         keep(usable.value, key, terms, stored: usable.stored, from: flight)
     }
 
-    func keepAbsence(_ key: Key, _ terms: FetchTerms, from flight: Flight) async {
+    func keepAbsence(_ key: Key, _ terms: StoreOptions, from flight: Flight) async {
         let ttl = TimeToLive(.milliseconds(terms.life.expires.millisecondsSince(terms.now)))
         let left = flights.whileFlying(flight, key) {
             absences.setValue(true, forKey: key.text, ttl: ttl)

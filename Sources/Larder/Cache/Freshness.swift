@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// What there is for a key.
-enum Standing: Equatable {
+enum Freshness: Equatable {
     case missing
     case fresh(MemoryLife)
     /// A value that has expired; whether calls may be answered with it.

@@ -2,7 +2,7 @@
 ///
 /// An array would copy a whole entry, and count its references, to look at one field of it.
 @usableFromInline
-struct SlotMemory<Entry>: ~Copyable {
+struct Slab<Entry>: ~Copyable {
     /// Below `count` all are initialized, but for those that are free.
     @usableFromInline var base: UnsafeMutablePointer<Entry>
     @usableFromInline var capacity = 0
@@ -80,4 +80,4 @@ struct SlotMemory<Entry>: ~Copyable {
 }
 
 /// The memory is this value's alone, and freed with it.
-extension SlotMemory: @unchecked Sendable where Entry: Sendable {}
+extension Slab: @unchecked Sendable where Entry: Sendable {}

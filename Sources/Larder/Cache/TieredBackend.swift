@@ -1,30 +1,32 @@
 import Foundation
 import LarderFiles
 
-/// The disk and the memory before it, in step. What touches the disk runs on the lane; no lock is held while user code runs.
-struct DiskFront<Value: Sendable>: Front {
+/// The disk and the memory before it, in step. What touches the disk runs on the io; no lock is held while user code runs.
+struct TieredBackend<Value: Sendable>: CacheBackend {
     let disk: DiskCache
     let coder: Coder<Value>
-    let attached: AttachedMemory<Value>?
+    let attached: MemoryTierAdapter<Value>?
     let cost: (@Sendable (Value, Int) -> Int)?
     let defaultTTL: TimeToLive
-    let counts = Lock(FrontCounts())
+    /// Shared by all caches on the directory.
+    let flights: Flights
+    let counts = Lock(BackendCounts())
 
-    /// Values that are read in one job of the lane.
+    /// Values that are read in one job of the io.
     private static var slice: Int { 32 }
 
     init(
-        disk: DiskCache, coder: Coder<Value>, attached: AttachedMemory<Value>?,
+        disk: DiskCache, coder: Coder<Value>, attached: MemoryTierAdapter<Value>?,
         cost: (@Sendable (Value, Int) -> Int)?, defaultTTL: TimeToLive
     ) {
         self.disk = disk
+        flights = disk.store.observer.observer { Flights() }
         self.coder = coder
         self.attached = attached
         self.cost = cost
         self.defaultTTL = defaultTTL.or(disk.configuration.defaultTTL)
     }
 
-    var flights: Flights { disk.store.flights }
     var clock: any Clock { disk.store.clock }
 
     func key(_ text: String) -> Key { disk.key(text) }
@@ -38,7 +40,7 @@ struct DiskFront<Value: Sendable>: Front {
     }
 
     func lookupBehindMemory(_ text: String) async -> Lookup<Value>? {
-        let found = await disk.store.lane.run { lookupOnDisk(text) }
+        let found = await disk.store.io.run { lookupOnDisk(text) }
         count([found])
         return found
     }
@@ -50,7 +52,7 @@ struct DiskFront<Value: Sendable>: Front {
         }
         let found = await withTaskGroup(of: (Int, [Lookup<Value>?]).self) { group in
             for (number, slice) in slices.enumerated() {
-                group.addTask { (number, await disk.store.lane.run { slice.map { lookupOnDisk($0) } }) }
+                group.addTask { (number, await disk.store.io.run { slice.map { lookupOnDisk($0) } }) }
             }
             return await group.reduce(into: [Int: [Lookup<Value>?]]()) { $0[$1.0] = $1.1 }
         }
@@ -70,14 +72,14 @@ struct DiskFront<Value: Sendable>: Front {
     func set(
         _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
     ) async throws(CacheError) {
-        try await disk.store.lane.run { () throws(CacheError) in
+        try await disk.store.io.run { () throws(CacheError) in
             try setOnDisk(value, text, ttl: ttl, metadata: metadata, tags: tags)
         }
     }
 
     /// Also one that somebody has put into the memory alone.
     func remove(_ text: String) async throws(CacheError) -> Bool {
-        try await disk.store.lane.run { () throws(CacheError) in
+        try await disk.store.io.run { () throws(CacheError) in
             let isRemoved = try disk.removeValue(forKey: text)
             attached?.invalidate(text, .removed)
             return isRemoved
@@ -85,14 +87,14 @@ struct DiskFront<Value: Sendable>: Front {
     }
 
     func removeAll() async throws(CacheError) {
-        try await disk.store.lane.run { () throws(CacheError) in
+        try await disk.store.io.run { () throws(CacheError) in
             try disk.removeAll()
             attached?.invalidateAll()
         }
     }
 
     func removeAll(tagged tag: String) async throws(CacheError) {
-        try await disk.store.lane.run { () throws(CacheError) in
+        try await disk.store.io.run { () throws(CacheError) in
             try disk.removeAll(tagged: tag)
             attached?.invalidateAll()
         }
@@ -100,7 +102,7 @@ struct DiskFront<Value: Sendable>: Front {
 
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool {
         let ttl = ttl.or(defaultTTL)
-        return try await disk.store.lane.run { () throws(CacheError) in try disk.setTimeToLive(ttl, forKey: text) }
+        return try await disk.store.io.run { () throws(CacheError) in try disk.setTimeToLive(ttl, forKey: text) }
     }
 
     /// Reads a fresh value and promotes it, unless it has been replaced or removed meanwhile. What cannot be decoded is a miss,
@@ -108,19 +110,21 @@ struct DiskFront<Value: Sendable>: Front {
     private func lookupOnDisk(_ text: String) -> Lookup<Value>? {
         let now = disk.now
         let key = key(text)
-        guard let (row, value) = read(key, at: now, staleToo: false) else { return nil }
-        if let promotion = promotion(of: value, text, size: row.size) { disk.store.index.promote(row, key, promotion) }
-        return Lookup(value, from: .disk, life: MemoryLife(row), at: now)
+        guard let (entry, value) = read(key, at: now, staleToo: false) else { return nil }
+        if let promotion = promotion(of: value, text, size: entry.size) {
+            disk.store.index.promote(entry, key, promotion)
+        }
+        return Lookup(value, from: .disk, life: MemoryLife(entry), at: now)
     }
 
-    func read(_ key: Key, at now: Timestamp, staleToo: Bool) -> (row: Row, value: Value)? {
+    func read(_ key: Key, at now: Timestamp, staleToo: Bool) -> (entry: IndexEntry, value: Value)? {
         guard let store = disk.readableStore else { return nil }
-        let found = store.read(key, at: now, staleToo: staleToo) { volume, row in
-            volume.payload(of: row).then { .value((row: row, data: $0)) }
+        let found = store.read(key, at: now, staleToo: staleToo) { volume, entry in
+            volume.payload(of: entry).then { .value((entry: entry, data: $0)) }
         }
-        guard let (row, data) = found else { return nil }
+        guard let (entry, data) = found else { return nil }
         do {
-            return (row, try coder.decode(data))
+            return (entry, try coder.decode(data))
         } catch {
             let message = "What is stored for the key is not \(Value.self): \(error)."
             store.report(CacheError(code: .undecodable, message: message, path: disk.directory.path), of: key)
@@ -160,8 +164,8 @@ struct DiskFront<Value: Sendable>: Front {
     func promotion(of value: Value, _ text: String, size: Int) -> Promotion? {
         guard let attached else { return nil }
         let cost = cost.map { $0(value, size) } ?? size
-        return Promotion(tier: attached) { row in
-            attached.memory.insert(value, forKey: text, life: MemoryLife(row), cost: cost)
+        return Promotion(tier: attached) { entry in
+            attached.memory.insert(value, forKey: text, life: MemoryLife(entry), cost: cost)
         }
     }
 
@@ -170,8 +174,8 @@ struct DiskFront<Value: Sendable>: Front {
         let key = disk.key(text)
         let now = disk.now
         let life = disk.readableStore?.index.withShard(of: key) { shard -> MemoryLife? in
-            guard let row = shard.manifest.use(key, at: now, sliding: true) else { return nil }
-            let life = MemoryLife(row)
+            guard let entry = shard.table.use(key, at: now, sliding: true) else { return nil }
+            let life = MemoryLife(entry)
             attached?.memory.setLife(life, forKey: text)
             return life
         }

@@ -1,5 +1,5 @@
 /// When the manifest is saved: a delay after the *first* change, so that a stream of changes cannot put it off for ever.
-struct SaveSchedule {
+struct SaveDebouncer {
     /// Manifests with at most this many entries are rewritten whatever changed.
     static let cheapCount = 1_000
 

@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// For how long a call is willing to wait, however many flights it has to join.
-struct Patience {
+struct WaitDeadlines {
     /// From then on something stale is good enough; nil: never.
     private(set) var soft: Timestamp?
     /// From then on it is over; nil: never.

@@ -1,5 +1,5 @@
 /// A place in a flight.
-struct Seat: Sendable {
+struct Waiter: Sendable {
     let flight: Flight
     let key: Key
     let number: Int
@@ -16,5 +16,5 @@ struct Seat: Sendable {
     }
 
     /// Waits for what arrives, or for the seat to be left.
-    func wait() async -> Arrival { await flight.wait(in: number) }
+    func wait() async -> FetchOutcome { await flight.wait(in: number) }
 }

@@ -1,4 +1,4 @@
-extension Manifest {
+extension EntryTable {
     /// What there is.
     struct Totals: Hashable, Sendable {
         /// Entries.
@@ -8,10 +8,10 @@ extension Manifest {
         /// Bytes on disk, nearly.
         var space = 0
 
-        mutating func add(_ row: Row) {
+        mutating func add(_ entry: IndexEntry) {
             count += 1
-            size += row.size
-            space += row.space
+            size += entry.size
+            space += entry.allocatedSize
         }
 
         mutating func add(_ other: Totals, times factor: Int = 1) {

@@ -3,12 +3,12 @@ import LarderFiles
 /// Slots in the order of their last use; 16 bytes a slot.
 ///
 /// Each place carries a stamp, taken from a counter that all shards share, so that the order holds across them.
-struct LRUList: Sendable {
-    private let counter: UseCounter
+struct RecencyList: Sendable {
+    private let counter: AccessCounter
     private var order = SlotList()
     private var stamps: [UInt64] = []
 
-    init(counting counter: UseCounter) {
+    init(counting counter: AccessCounter) {
         self.counter = counter
     }
 

@@ -6,9 +6,9 @@ extension Fetcher {
 
     /// Takes a seat for each key, in a flight that is under way or in a new one, which `begin` is given; for as long as the call has
     /// patience.
-    func join(_ keys: [Key], _ order: FetchOrder, _ patience: Patience, _ begin: (Flight) -> Void) -> [Seat] {
+    func join(_ keys: [Key], _ order: FetchOptions, _ patience: WaitDeadlines, _ begin: (Flight) -> Void) -> [Waiter] {
         let (seats, new) = front.flights.join(keys, of: type) {
-            Flight(of: type, to: $0, tags: order.tags, goesOn: order.policy.goesOn)
+            Flight(of: type, to: $0, tags: order.tags, outlivesCallers: order.policy.outlivesCallers)
         }
         if let new { begin(new) }
         let joined = seats.filter { $0.flight !== new }
@@ -19,23 +19,23 @@ extension Fetcher {
     }
 
     /// Sees to it that a seat is left when the call has no patience any more.
-    private func bound(_ seat: Seat, isOwn: Bool, _ order: FetchOrder, _ patience: Patience) {
+    private func bound(_ seat: Waiter, isOwn: Bool, _ order: FetchOptions, _ patience: WaitDeadlines) {
         if patience.soft == nil && patience.hard == nil { return }
         let now = front.clock.now
         if let soft = patience.soft, mayAnswerStale(.late, seat.key, order) {
-            leave(seat, as: .late, after: Patience.rest(until: soft, at: now), goesOn: true)
+            leave(seat, as: .late, after: WaitDeadlines.rest(until: soft, at: now), outlivesCallers: true)
         }
         // The timeout of its own flight ends that, and with it the waiting.
         if let hard = patience.hard, let timeout = order.policy.hardTimeout, !isOwn || patience.isTried {
-            let arrival = Arrival.failed(CacheError.timedOut(timeout))
-            leave(seat, as: arrival, after: Patience.rest(until: hard, at: now), goesOn: false)
+            let arrival = FetchOutcome.failed(CacheError.timedOut(timeout))
+            leave(seat, as: arrival, after: WaitDeadlines.rest(until: hard, at: now), outlivesCallers: false)
         }
     }
 
     /// Waits in some seats; a cancelled caller leaves them all at once.
-    func wait(in seats: [Seat]) async -> [Arrival] {
+    func wait(in seats: [Waiter]) async -> [FetchOutcome] {
         await withTaskCancellationHandler {
-            var arrivals: [Arrival] = []
+            var arrivals: [FetchOutcome] = []
             for seat in seats { arrivals.append(await seat.wait()) }
             return arrivals
         } onCancel: {
@@ -43,23 +43,24 @@ extension Fetcher {
         }
     }
 
-    /// Leaves a seat when it takes too long. Where the flight `goesOn`, what it brings is stored when it comes.
-    private func leave(_ seat: Seat, as arrival: Arrival, after timeout: Duration, goesOn: Bool) {
+    /// Leaves a seat when it takes too long. Where the flight `outlivesCallers`, what it brings is stored when it comes.
+    private func leave(_ seat: Waiter, as arrival: FetchOutcome, after timeout: Duration, outlivesCallers: Bool) {
         let (key, number) = (seat.key, seat.number)
         // The clock must not keep the cache alive.
         front.clock.schedule(after: timeout) { [weak flights = front.flights, weak flight = seat.flight] in
             guard let flights, let flight else { return }
-            flights.leave(Seat(flight: flight, key: key, number: number), as: arrival, goesOn: goesOn)
+            flights.leave(
+                Waiter(flight: flight, key: key, number: number), as: arrival, outlivesCallers: outlivesCallers)
         }
     }
 
     /// Fetches new values for which nobody waits, but for those that are under way, or have failed a short time ago.
-    func refreshBehind(_ keys: [Key], _ order: FetchOrder, _ begin: (Flight) -> Void) {
+    func refreshBehind(_ keys: [Key], _ order: FetchOptions, _ begin: (Flight) -> Void) {
         let now = front.clock.now
         let isThrottled = order.policy.retryThrottle != nil
         let due = isThrottled ? keys.filter { !front.flights.hasFailed($0, at: now) } : keys
-        let new = front.flights.depart(due, of: type) {
-            Flight(of: type, to: $0, tags: order.tags, goesOn: true)
+        let new = front.flights.start(due, of: type) {
+            Flight(of: type, to: $0, tags: order.tags, outlivesCallers: true)
         }
         if let new { begin(new) }
     }

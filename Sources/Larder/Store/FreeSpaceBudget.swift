@@ -3,7 +3,7 @@
 /// Another program that fills the disk must not empty the cache. What has been given up is given up again only when somebody has
 /// freed as much meanwhile; until then the cache makes up for its own growth alone. And it gives up nothing when all that it has
 /// would not do.
-struct FreeSpaceWatch: Sendable {
+struct FreeSpaceBudget: Sendable {
     /// Bytes that have been given up for a lack that may still last.
     private var given = 0
     /// Bytes still to give up.

@@ -2,7 +2,7 @@ import Foundation
 import LarderFiles
 
 /// The open directory of a cache: its root, which carries the lock, and the directory of the entry files.
-final class Volume: Sendable {
+final class StoreDirectory: Sendable {
     let fileSystem: any FileSystem
     let path: String
     let identity: FileIdentity
@@ -22,8 +22,8 @@ final class Volume: Sendable {
         entriesSync = GroupSync(entries, of: fileSystem)
     }
 
-    func with(entries: SharedDescriptor) -> Volume {
-        Volume(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
+    func with(entries: SharedDescriptor) -> StoreDirectory {
+        StoreDirectory(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
     }
 
     /// The path of an entry file, for messages alone.
@@ -32,7 +32,7 @@ final class Volume: Sendable {
     }
 }
 
-extension Volume {
+extension StoreDirectory {
     /// What came of reading an entry.
     enum Reading<Value> {
         case value(Value)
@@ -53,43 +53,43 @@ extension Volume {
         }
     }
 
-    /// Opens the file of a row.
-    func open(_ row: Row) -> Reading<SharedDescriptor> {
+    /// Opens the file of a entry.
+    func open(_ entry: IndexEntry) -> Reading<SharedDescriptor> {
         do {
-            guard let (file, size) = try fileSystem.openRegular(.number(row.file), in: entries.file) else {
-                return .failed(notOurs(row.file))
+            guard let (file, size) = try fileSystem.openRegular(.number(entry.file), in: entries.file) else {
+                return .failed(notOurs(entry.file))
             }
-            return size >= row.size ? .value(file) : .damaged
+            return size >= entry.size ? .value(file) : .damaged
         } catch {
-            return reading(error, of: row.file)
+            return reading(error, of: entry.file)
         }
     }
 
-    /// Reads the payload of a row and verifies it against the row. The length of the file is asked for large payloads
+    /// Reads the payload of a entry and verifies it against the entry. The length of the file is asked for large payloads
     /// alone.
-    func payload(of row: Row) -> Reading<Data> {
+    func payload(of entry: IndexEntry) -> Reading<Data> {
         // Nothing can be read from anything; and a record may claim a tebibyte, for which there is no memory.
-        if row.size == 0 || row.size > Self.large { return open(row).then { readPayload(of: row, in: $0) } }
-        return readPayload(of: row, in: nil)
+        if entry.size == 0 || entry.size > Self.large { return open(entry).then { readPayload(of: entry, in: $0) } }
+        return readPayload(of: entry, in: nil)
     }
 
     /// Bytes.
     private static let large = 1 << 20
 
     /// Opens the file, unless it is open.
-    private func readPayload(of row: Row, in opened: SharedDescriptor?) -> Reading<Data> {
+    private func readPayload(of entry: IndexEntry, in opened: SharedDescriptor?) -> Reading<Data> {
         // Not `Data(count:)`, which would fill the memory with zeros first.
-        guard let start = malloc(max(row.size, 1)) else {
-            return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(row.size) bytes."))
+        guard let start = malloc(max(entry.size, 1)) else {
+            return .failed(CacheError(code: .tooLarge, message: "There is no memory for \(entry.size) bytes."))
         }
         do {
-            if try read(row, in: opened, into: UnsafeMutableRawBufferPointer(start: start, count: row.size)) {
+            if try read(entry, in: opened, into: UnsafeMutableRawBufferPointer(start: start, count: entry.size)) {
                 // Made last: `Data` copies few bytes into itself and frees the memory at once.
-                return .value(Data(bytesNoCopy: start, count: row.size, deallocator: .free))
+                return .value(Data(bytesNoCopy: start, count: entry.size, deallocator: .free))
             }
         } catch {
             free(start)
-            return reading(error, of: row.file)
+            return reading(error, of: entry.file)
         }
         free(start)
         return .damaged
@@ -97,16 +97,16 @@ extension Volume {
 
     /// False when the bytes are not those that were stored.
     private func read(
-        _ row: Row, in opened: SharedDescriptor?, into bytes: UnsafeMutableRawBufferPointer
+        _ entry: IndexEntry, in opened: SharedDescriptor?, into bytes: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Bool {
         let count: Int
         if let opened {
             count = try fileSystem.read(opened.file, at: 0, into: bytes)
         } else {
-            let file = try fileSystem.open(.number(row.file), in: entries.file, for: .reading)
+            let file = try fileSystem.open(.number(entry.file), in: entries.file, for: .reading)
             count = try fileSystem.read(file, at: 0, into: bytes)
         }
-        return count == row.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == row.checksum
+        return count == entry.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == entry.checksum
     }
 
     /// Reads a footer; nil when the name is no regular file. `name` where the file has another than its number.

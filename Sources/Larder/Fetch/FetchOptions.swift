@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// How what is fetched is to be kept, and what may be answered. An object: it goes through many async frames, and a policy is large.
-final class FetchOrder: Sendable {
+final class FetchOptions: Sendable {
     let ttl: TimeToLive
     let tags: [Key]
     let policy: FetchPolicy

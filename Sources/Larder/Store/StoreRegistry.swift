@@ -1,8 +1,8 @@
 import LarderFiles
 
 /// The stores that are open in this process, by device and inode: two handles on one directory share one store.
-final class Registry: Sendable {
-    static let shared = Registry()
+final class StoreRegistry: Sendable {
+    static let shared = StoreRegistry()
 
     private let places = Lock<[FileIdentity: Place]>([:])
     private let lastTicket = Lock(0)
@@ -20,7 +20,7 @@ final class Registry: Sendable {
         /// The living store, and the descriptor that carries the directory's lock, which nobody else refers to. A store
         /// that is just going leaves the lock to its successor.
         ///
-        /// Under the gate `store` is read by `Registry.store` alone, which keeps it until the gate is open again: were
+        /// Under the gate `store` is read by `StoreRegistry.store` alone, which keeps it until the gate is open again: were
         /// that the last reference, the store's lease would ask for the gate. All else goes by the ticket.
         fileprivate struct Occupant {
             weak var store: Store?
@@ -166,11 +166,11 @@ private final class DirectoryLock: Sendable {
 /// A store's hold on its place. When it goes, so does the lock of the directory, unless a successor has taken it over.
 final class Lease: Sendable {
     let identity: FileIdentity
-    private let place: Registry.Place
-    private let registry: Registry
+    private let place: StoreRegistry.Place
+    private let registry: StoreRegistry
     fileprivate let ticket: Int
 
-    fileprivate init(identity: FileIdentity, place: Registry.Place, registry: Registry, ticket: Int) {
+    fileprivate init(identity: FileIdentity, place: StoreRegistry.Place, registry: StoreRegistry, ticket: Int) {
         self.ticket = ticket
         self.identity = identity
         self.place = place
@@ -206,8 +206,8 @@ final class Lease: Sendable {
     }
 
     /// Empties the place, unless it is another's by now.
-    private func vacate(_ occupant: inout Registry.Place.Occupant) {
-        if occupant.ticket == ticket { occupant = Registry.Place.Occupant() }
+    private func vacate(_ occupant: inout StoreRegistry.Place.Occupant) {
+        if occupant.ticket == ticket { occupant = StoreRegistry.Place.Occupant() }
     }
 
     deinit {

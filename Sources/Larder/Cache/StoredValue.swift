@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// A value that a fetch may go by.
-struct Usable<Value: Sendable>: Sendable {
+struct StoredValue<Value: Sendable>: Sendable {
     let value: Value
     let metadata: [String: String]
     let stored: Timestamp
@@ -10,7 +10,7 @@ struct Usable<Value: Sendable>: Sendable {
     /// Which tier had it.
     let source: ValueSource
     /// That on disk; nil without a disk tier.
-    var row: Row?
+    var entry: IndexEntry?
 
     /// What a fetch is given of it.
     var cached: CachedValue<Value> {

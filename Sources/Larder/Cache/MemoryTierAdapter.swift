@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// The memory tier of a cache on a store: told of every change with the lock of a shard held, it releases nothing there.
-final class AttachedMemory<Value: Sendable>: MemoryTier {
+final class MemoryTierAdapter<Value: Sendable>: MemoryTier {
     let memory: MemoryCache<String, Value>
     let namespace: Namespace
 

@@ -3,7 +3,7 @@ import Foundation
 import LarderFiles
 
 /// Brings what async callers ask of the disk to its queue: at most two for each core at a time. The others wait without a thread.
-final class DiskLane: Sendable {
+final class IOLimiter: Sendable {
     private struct Job: Sendable {
         let work: @Sendable () -> Void
         let queue: DispatchQueue
@@ -31,7 +31,7 @@ final class DiskLane: Sendable {
     private let limit = 2 * ProcessInfo.processInfo.activeProcessorCount
     // One for each: a block that brings its own quality of service costs an object more.
     private let queues = [DispatchQoS.background, .utility, .default, .userInitiated].map {
-        DispatchQueue(label: "larder.lane", qos: $0, attributes: .concurrent)
+        DispatchQueue(label: "larder.io", qos: $0, attributes: .concurrent)
     }
     private let state = Lock(State())
 

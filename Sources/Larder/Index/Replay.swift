@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// Builds the index from the records of manifest and journals.
-struct IndexReplay {
+struct Replay {
     private(set) var shards: [Shard]
     private(set) var lastNumber: UInt64 = 0
     /// What was removed at once: older files of it are dead.
@@ -10,7 +10,7 @@ struct IndexReplay {
     private var attachments: [Attachments.Traits: Attachments] = [:]
     /// Rows of a manifest that have expired. They are put in only when a later record might speak of them: mostly none
     /// does.
-    private var overdue: [Row] = []
+    private var overdue: [IndexEntry] = []
     private let now: Timestamp
     /// Files that wait to be unlinked.
     private(set) var obsolete: [UInt64] = []
@@ -22,11 +22,11 @@ struct IndexReplay {
     init(at now: Timestamp) {
         self.now = now
         var shard = Shard()
-        shard.manifest.beginLoading()
+        shard.table.beginLoading()
         shards = Array(repeating: shard, count: Index.shardCount)
     }
 
-    /// True when rows and files are known to agree: nothing is damaged and the last session ended in order.
+    /// True when entries and files are known to agree: nothing is damaged and the last session ended in order.
     var isClean: Bool { journals.endsClosed && !journals.isDamaged }
 
     /// Notes that a record asks for memory: its text, and what an entry takes besides.
@@ -38,7 +38,7 @@ struct IndexReplay {
     var kept: (entries: Int, others: Int) {
         var kept = (entries: overdue.count, others: obsolete.count + cleared.numbers.count)
         for shard in shards {
-            kept.entries += shard.manifest.count
+            kept.entries += shard.table.count
             kept.others += shard.tombstones.count + shard.superseded.count
         }
         return kept
@@ -47,7 +47,7 @@ struct IndexReplay {
     mutating func apply(_ record: Record) {
         lastNumber = max(lastNumber, record.highestNumber)
         switch record {
-        case .set(let row): apply(.set(shared(row)), to: row.name)
+        case .set(let entry): apply(.set(shared(entry)), to: entry.key)
         case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
         case .clear(let scope, let number): clear(scope, below: number)
         case .obsolete(let file, let key):
@@ -57,13 +57,13 @@ struct IndexReplay {
         }
     }
 
-    /// The same for a record of a manifest, which is older than those of the journals. Where a manifest has two rows of
+    /// The same for a record of a manifest, which is older than those of the journals. Where a manifest has two entries of
     /// a key, because it was written while the key was set, that set stands in a journal too: so what was put aside is
     /// taken in.
     mutating func applyOfManifest(_ record: Record) {
-        if case .set(let row) = record, row.isOver(at: now) {
+        if case .set(let entry) = record, entry.isOver(at: now) {
             lastNumber = max(lastNumber, record.highestNumber)
-            overdue.append(row)
+            overdue.append(entry)
         } else {
             apply(record)
         }
@@ -79,24 +79,24 @@ struct IndexReplay {
     }
 
     private mutating func takeInOverdue() {
-        for row in overdue { apply(.set(row)) }
+        for entry in overdue { apply(.set(entry)) }
         overdue = []
     }
 
-    /// The same row; with attachments that it shares, if it can.
-    private mutating func shared(_ row: Row) -> Row {
-        guard let own = row.attachments, own.areShareable else { return row }
-        var row = row
-        row.attachments = attachments[own.traits] ?? own
-        attachments[own.traits] = row.attachments
-        return row
+    /// The same entry; with attachments that it shares, if it can.
+    private mutating func shared(_ entry: IndexEntry) -> IndexEntry {
+        guard let own = entry.attachments, own.areShareable else { return entry }
+        var entry = entry
+        entry.attachments = attachments[own.traits] ?? own
+        attachments[own.traits] = entry.attachments
+        return entry
     }
 
     private mutating func apply(_ record: Record, to key: Key) {
         shards[key.shard].replay(record, of: key)
     }
 
-    /// Does again what a record or a tombstone says was done. The rows go at the end, all in one pass.
+    /// Does again what a record or a tombstone says was done. The entries go at the end, all in one pass.
     private mutating func clear(_ scope: ClearScope, below number: UInt64) {
         lastNumber = max(lastNumber, number)
         cleared.add(scope, below: number)
@@ -112,13 +112,13 @@ struct IndexReplay {
     }
 
     /// Takes out what was cleared and purges what has expired at `now`; its files are unlinked in the background.
-    /// Returns how many rows expired.
+    /// Returns how many entries expired.
     mutating func finishPurging(at now: Timestamp) -> Int {
         for position in shards.indices { shards[position].forgetTombstones() }
         var count = 0
-        for row in overdue {
-            let (key, isCleared) = (row.name, cleared.cover(row))
-            shards[key.shard].dismiss(row, key, isCleared: isCleared)
+        for entry in overdue {
+            let (key, isCleared) = (entry.key, cleared.cover(entry))
+            shards[key.shard].dismiss(entry, key, isCleared: isCleared)
             if !isCleared { count += 1 }
         }
         overdue = []
@@ -126,7 +126,7 @@ struct IndexReplay {
             count += shards[position].finishLoading(at: now, cleared: cleared).count
             shards[position].forgetSuperseded()
         }
-        for file in obsolete { shards[0].doom(file) }
+        for file in obsolete { shards[0].markObsolete(file) }
         return count
     }
 }

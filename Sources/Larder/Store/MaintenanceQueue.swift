@@ -4,7 +4,7 @@ import LarderFiles
 /// The slow work: unlinking, sweeping, saving, reconciling, emptying the trash; on one utility queue, in slices.
 ///
 /// A chore that is asked for again before it has begun is not queued twice.
-final class Chores: Sendable {
+final class MaintenanceQueue: Sendable {
     enum Kind: UInt16 {
         case unlink, sweep, save, reconcile, emptyTrash, tidy, evict, clear, bound
 
@@ -18,10 +18,10 @@ final class Chores: Sendable {
         var next = 0
     }
 
-    private let queue = DispatchQueue(label: "larder.chores", qos: .utility)
+    private let queue = DispatchQueue(label: "larder.maintenance", qos: .utility)
     private let state = Lock(State())
 
-    /// Runs `slice` on the queue until it answers false. Other chores may come in between two slices.
+    /// Runs `slice` on the queue until it answers false. Other maintenance may come in between two slices.
     /// Without a kind it is like no other.
     func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
         let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
@@ -61,7 +61,7 @@ final class Chores: Sendable {
         for (_, group) in state.withLock({ $0.running.values.map { $0 } }) { group.wait() }
     }
 
-    /// The same for chores of one kind.
+    /// The same for maintenance of one kind.
     func wait(for kind: Kind) {
         for (_, group) in state.withLock({ $0.running.values.filter { $0.kind == kind } }) { group.wait() }
     }

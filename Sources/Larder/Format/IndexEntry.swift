@@ -1,8 +1,9 @@
 import LarderFiles
 
 /// What the cache knows about one entry without opening its file.
-struct Row: Sendable {
-    var key: String
+struct IndexEntry: Sendable {
+    /// The UTF-8 bytes of the key; its namespace stands in the attachments.
+    var keyText: String
     /// The sequence number that names the entry's file.
     var file: UInt64
     /// The number of the last change: that of the file, or of the last renewal of its life.
@@ -18,7 +19,7 @@ struct Row: Sendable {
 
     /// What the entry's file takes on most disks, which hand out blocks of 4 KiB: with the least that a footer can be.
     /// Bytes.
-    var space: Int { (size + key.utf8.count + 160 + 4095) / 4096 * 4096 }
+    var allocatedSize: Int { (size + keyText.utf8.count + 160 + 4095) / 4096 * 4096 }
 
     var namespace: Namespace { attachments?.traits.namespace ?? .none }
     var tags: [Key] { attachments?.traits.tags ?? [] }
@@ -44,17 +45,17 @@ struct Row: Sendable {
     }
 
     /// What identifies the entry. O(length).
-    var name: Key { Key(key, in: namespace) }
+    var key: Key { Key(keyText, in: namespace) }
 
-    func isNamed(_ name: Key) -> Bool {
-        guard key.hasSameBytes(as: name.text) else { return false }
-        guard let attachments else { return name.namespace.isNone }
-        return attachments.traits.namespace == name.namespace
+    func isNamed(_ key: Key) -> Bool {
+        guard keyText.hasSameBytes(as: key.text) else { return false }
+        guard let attachments else { return key.namespace.isNone }
+        return attachments.traits.namespace == key.namespace
     }
 
     /// True when both speak of one file. The number alone is not enough: another directory may have taken the place of
     /// the first.
-    func isSameValue(as other: Row) -> Bool {
+    func isSameValue(as other: IndexEntry) -> Bool {
         file == other.file && checksum == other.checksum && stored == other.stored
     }
 

@@ -1,13 +1,13 @@
-/// A hash table from 32-bit tags to slots: open addressing, linear probing, no tombstones.
+/// A hash table from 32-bit fingerprints to slots: open addressing, linear probing, no tombstones.
 ///
 /// It stores no keys; who asks compares them. Slots are taken densely from 0 on. Four bytes a bucket, at most three quarters full,
 /// and four a slot: what a look-up has to touch stays in the processor's cache for some 100,000 entries.
 @usableFromInline
-struct KeyTable: Sendable {
-    /// The slot in the bits that number the buckets, and above them those bits of the tag.
+struct HashIndex: Sendable {
+    /// The slot in the bits that number the buckets, and above them those bits of the fingerprint.
     @usableFromInline var buckets: ContiguousArray<UInt32> = []
     /// By slot.
-    @usableFromInline var tags: ContiguousArray<UInt32> = []
+    @usableFromInline var fingerprints: ContiguousArray<UInt32> = []
     @usableFromInline var count = 0
 
     /// No slot is numbered like the last bucket.
@@ -18,14 +18,14 @@ struct KeyTable: Sendable {
 
     @inlinable var mask: UInt32 { UInt32(truncatingIfNeeded: buckets.count &- 1) }
 
-    /// Returns the first slot with this tag that `matches` accepts. O(1) expected.
+    /// Returns the first slot with this fingerprint that `matches` accepts. O(1) expected.
     @inlinable
-    func slot(tag: UInt32, where matches: (Int) -> Bool) -> Int? {
+    func slot(fingerprint: UInt32, where matches: (Int) -> Bool) -> Int? {
         if buckets.isEmpty { return nil }
         let mask = mask
-        var position = tag & mask
+        var position = fingerprint & mask
         while case let bucket = buckets[Int(position)], bucket != Self.empty {
-            if (bucket ^ tag) & ~mask == 0, case let slot = Int(bucket & mask), matches(slot) { return slot }
+            if (bucket ^ fingerprint) & ~mask == 0, case let slot = Int(bucket & mask), matches(slot) { return slot }
             position = (position &+ 1) & mask
         }
         return nil
@@ -33,10 +33,10 @@ struct KeyTable: Sendable {
 
     /// Adds a slot whose key is not yet there. O(1) amortised.
     @inlinable
-    mutating func insert(tag: UInt32, slot: Int) {
+    mutating func insert(fingerprint: UInt32, slot: Int) {
         if (count + 1) * 4 > buckets.count * 3 { grow() }
-        precondition(slot <= count || slot < tags.count, "slots are dense")
-        if slot == tags.count { tags.append(tag) } else { tags[slot] = tag }
+        precondition(slot <= count || slot < fingerprints.count, "slots are dense")
+        if slot == fingerprints.count { fingerprints.append(fingerprint) } else { fingerprints[slot] = fingerprint }
         place(slot)
         count += 1
     }
@@ -45,11 +45,11 @@ struct KeyTable: Sendable {
     @inlinable
     mutating func remove(_ slot: Int) {
         let mask = mask
-        var gap = tags[slot] & mask
+        var gap = fingerprints[slot] & mask
         while buckets[Int(gap)] & mask != UInt32(slot) || buckets[Int(gap)] == Self.empty { gap = (gap &+ 1) & mask }
         var position = (gap &+ 1) & mask
         while case let bucket = buckets[Int(position)], bucket != Self.empty {
-            let home = tags[Int(bucket & mask)] & mask
+            let home = fingerprints[Int(bucket & mask)] & mask
             if (position &- home) & mask >= (position &- gap) & mask {
                 buckets[Int(gap)] = bucket
                 gap = position
@@ -63,10 +63,10 @@ struct KeyTable: Sendable {
     @inlinable
     mutating func place(_ slot: Int) {
         let mask = mask
-        let tag = tags[slot]
-        var position = tag & mask
+        let fingerprint = fingerprints[slot]
+        var position = fingerprint & mask
         while buckets[Int(position)] != Self.empty { position = (position &+ 1) & mask }
-        buckets[Int(position)] = tag & ~mask | UInt32(slot)
+        buckets[Int(position)] = fingerprint & ~mask | UInt32(slot)
     }
 
     @usableFromInline

@@ -1,0 +1,46 @@
+import LarderFiles
+
+/// For tests.
+extension EntryTable {
+    var reminderCount: Int { expiries.reminders.count }
+    var noteCount: Int { touched.count }
+    var rebuildCount: Int { expiries.rebuilds }
+
+    /// Returns what is wrong with the value; nothing, unless there is a bug. O(n log n).
+    func violations() -> [String] {
+        var found: [String] = []
+        let used = entries.indices.filter { entries[$0].file != 0 }
+        let live = used.filter { !isCleared(entries[$0]) }
+        var sums: [Namespace: Totals] = [:]
+        let counted = used.filter { !isUncounted(entries[$0]) }
+        for slot in counted { sums[entries[slot].namespace, default: Totals()].add(entries[slot]) }
+        if counted.reduce(into: Totals(), { $0.add(entries[$1]) }) != totals {
+            found.append("the totals are \(totals)")
+        }
+        sums[.none] = nil
+        if sums != namespaces { found.append("the namespaces have \(namespaces)") }
+        if Set(free.map(Int.init)) != Set(entries.indices).subtracting(used) { found.append("free slots are wrong") }
+        var reminders: [UInt32: Timestamp] = [:]
+        for reminder in expiries.reminders {
+            reminders[reminder.slot] = min(reminder.at, reminders[reminder.slot] ?? reminder.at)
+        }
+        for slot in live {
+            let entry = entries[slot]
+            if self.slot(entry.key) != slot { found.append("\(entry.keyText) is not found in its slot") }
+            if entry.life.isForever { continue }
+            guard let reminder = reminders[UInt32(slot)], reminder <= entry.keptUntil else {
+                found.append("\(entry.keyText) has no reminder of its expiry")
+                continue
+            }
+        }
+        guard uses != nil else { return found }
+        let order = leastRecentlyUsed(.max)
+        if order.count != live.count || Set(order.map(\.entry.file)) != Set(live.map { entries[$0].file }) {
+            found.append("the order of use has \(order.count) entries")
+        }
+        if zip(order, order.dropFirst()).contains(where: { $0.stamp > $1.stamp }) {
+            found.append("the order of use is none")
+        }
+        return found
+    }
+}

@@ -1,0 +1,320 @@
+import LarderFiles
+
+/// The list of entries, or one shard of it: a pure value that touches no file, no clock and no queue.
+///
+/// Rows stand in slots of one array, found through `hashIndex`; a free slot has file number 0. A copy of `entries` is a
+/// snapshot.
+struct EntryTable: Sendable {
+    private(set) var entries: [IndexEntry] = []
+    /// The use that the disk knows of, slot by slot.
+    private var savedUses: [Timestamp] = []
+    /// Slots whose use may be newer than the disk knows, each once.
+    private(set) var touched = SlotNotes()
+    private(set) var free: [UInt32] = []
+    private var hashIndex = HashIndex()
+    private(set) var expiries = ExpiryQueue()
+    /// The slots by last use; kept from the first time that somebody has to know.
+    var uses: RecencyList?
+    /// While the index is read from disk nothing is due; the reminders are made in one go at the end.
+    private var isLoading = false
+
+    private(set) var totals = Totals()
+    /// Those of each namespace that has entries.
+    private(set) var namespaces: [Namespace: Totals] = [:]
+    /// What was cleared: entries of it are none any more, and wait in their slots to be taken out. Those of a namespace do
+    /// not count in the totals any more; those of a tag do.
+    private var cleared = ClearMarks()
+    /// How far the search for such entries has come.
+    private var searched = 0
+    /// Such entries that have lost their slot already.
+    private(set) var evacuated: [IndexEntry] = []
+
+    var count: Int { totals.count }
+
+    /// Slots in use, those of cleared entries included.
+    private var slotsInUse: Int { entries.count - free.count }
+
+    /// Returns the entry of a key, expired ones too. O(1).
+    func entry(_ key: Key) -> IndexEntry? {
+        liveSlot(key).map { entries[$0] }
+    }
+
+    /// Returns the entry of a key when a read may see it, and notes the use. O(1).
+    mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, staleToo: Bool = false) -> IndexEntry? {
+        guard let slot = liveSlot(key), case let isFresh = entries[slot].isFresh(at: now),
+            isFresh || staleToo && entries[slot].isUsable(at: now)
+        else { return nil }
+        if now > entries[slot].used { entries[slot].used = now }
+        uses?.touch(slot, at: now)
+        if sliding, isFresh { entries[slot].life = entries[slot].life.renewed(at: now) }
+        // A life that slid has to reach the disk in full at a clean close, so there each use counts.
+        if now.millisecondsSince(savedUses[slot]) >= (sliding ? 1 : UseNotes.tolerance) { touched.insert(slot) }
+        return entries[slot]
+    }
+
+    /// Puts a entry in and returns the one that it replaces. O(1) amortised, O(log n) for a life that ends before others.
+    @discardableResult
+    mutating func publish(_ entry: IndexEntry, for key: Key) -> IndexEntry? {
+        if let slot = slot(key) {
+            if !isCleared(entries[slot]) { return replace(slot, with: entry) }
+            evacuate(slot)
+        }
+        remind(insert(entry, key))
+        return nil
+    }
+
+    /// The same while the index is read, unless there is a newer entry. Returns the file that loses, if it is another.
+    /// O(1) amortised.
+    mutating func load(_ entry: IndexEntry, for key: Key) -> UInt64? {
+        guard let slot = slot(key) else {
+            insert(entry, key)
+            return nil
+        }
+        let known = entries[slot].file
+        if known <= entry.file { _ = replace(slot, with: entry) }
+        return known == entry.file ? nil : min(known, entry.file)
+    }
+
+    private mutating func replace(_ slot: Int, with entry: IndexEntry) -> IndexEntry {
+        var old = entry
+        swap(&entries[slot], &old)
+        savedUses[slot] = entry.used
+        account(for: old, times: -1)
+        account(for: entry)
+        uses?.touch(slot, at: entry.used)
+        if entry.keptUntil < old.keptUntil { remind(slot) }
+        return old
+    }
+
+    /// Puts a entry in whose key is not there; returns its slot.
+    @discardableResult
+    private mutating func insert(_ entry: IndexEntry, _ key: Key) -> Int {
+        let slot = takeSlot(entry)
+        hashIndex.insert(fingerprint: key.fingerprint, slot: slot)
+        account(for: entry)
+        uses?.append(slot, at: entry.used)
+        return slot
+    }
+
+    /// Gives an entry another life. O(1), O(log n) when it ends earlier.
+    mutating func setLife(_ life: Life, change: UInt64, _ update: Attachments.Update? = nil, for key: Key) {
+        guard let slot = liveSlot(key) else { return }
+        let old = entries[slot].keptUntil
+        entries[slot].life = life
+        entries[slot].change = change
+        if let update { entries[slot].attachments = entries[slot].attachments(after: update) }
+        if entries[slot].keptUntil < old { remind(slot) }
+    }
+
+    /// Notes a use that the disk already knows of. O(1).
+    mutating func setUse(at time: Timestamp, expires: Timestamp, for key: Key) {
+        guard let slot = liveSlot(key) else { return }
+        entries[slot].used = max(entries[slot].used, time)
+        savedUses[slot] = entries[slot].used
+        if entries[slot].life.ttl != Life.unlimited {
+            entries[slot].life.expires = max(entries[slot].life.expires, expires)
+        }
+    }
+
+    /// Takes a entry out. O(1).
+    @discardableResult
+    mutating func remove(_ key: Key) -> IndexEntry? {
+        guard let slot = liveSlot(key) else { return nil }
+        return vacate(slot)
+    }
+
+    /// Takes out up to `limit` entries that have expired at `now`. O(log n) for each.
+    ///
+    /// Rows whose file is `spared` stay: nobody could ask the file whether they really have expired.
+    mutating func purge(at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = []) -> [IndexEntry] {
+        var victims: [IndexEntry] = []
+        var kept: [Int] = []
+        defer { for slot in kept { expiries.insert(slot, at: entries[slot].keptUntil) } }
+        while victims.count < limit, let slot = expiries.popDue(at: now) {
+            guard entries[slot].file != 0, !entries[slot].life.isForever else { continue }
+            if !entries[slot].isOver(at: now) {
+                remind(slot)
+            } else if isCleared(entries[slot]) {
+                evacuate(slot)
+            } else if spared.contains(entries[slot].file) {
+                kept.append(slot)
+            } else {
+                victims.append(vacate(slot))
+            }
+        }
+        return victims
+    }
+
+    /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
+    /// namespace were; those of a tag go on being counted until they are taken out. O(1).
+    mutating func clear(_ scope: ClearScope, below number: UInt64) -> Totals {
+        guard let space = scope.space, space == .none ? count > 0 : namespaces[space] != nil else { return Totals() }
+        cleared.add(scope, below: number)
+        searched = 0
+        guard case .namespace = scope, let gone = namespaces.removeValue(forKey: space) else { return Totals() }
+        totals.add(gone, times: -1)
+        return gone
+    }
+
+    /// Takes out entries that are none any more, after looking at up to `limit` slots. Returns nil when there are no more.
+    mutating func takeCleared(limit: Int) -> [IndexEntry]? {
+        if !hasCleared { return nil }
+        for slot in entries[searched...].indices.prefix(limit) {
+            if entries[slot].file != 0, isCleared(entries[slot]) { evacuate(slot) }
+            searched = slot + 1
+        }
+        if searched == entries.count { cleared.removeAll() }
+        defer { evacuated = [] }
+        return evacuated
+    }
+
+    /// True when there may be entries for `takeCleared`.
+    var hasCleared: Bool { !cleared.isEmpty || !evacuated.isEmpty }
+
+    func isCleared(_ entry: IndexEntry) -> Bool { !cleared.isEmpty && cleared.cover(entry) }
+
+    /// True when the entry of a key has a tag, cleared or not.
+    func isTagged(_ key: Key, _ tag: Key) -> Bool { slot(key).map { entries[$0].tags.contains(tag) } ?? false }
+
+    /// True for entries that are in no total.
+    func isUncounted(_ entry: IndexEntry) -> Bool {
+        !cleared.isEmpty && cleared.number(for: entry.namespace) > entry.file
+    }
+
+    /// Copies the entries in some slots; nil when there are no more slots. O(limit).
+    func slice(from start: Int, _ limit: Int) -> [IndexEntry]? {
+        guard start < entries.count else { return nil }
+        return entries[start..<min(start + limit, entries.count)].filter { $0.file != 0 && !isCleared($0) }
+    }
+
+    /// A copy of the entries, vacant slots among them. O(1), O(n) while something is being cleared.
+    var snapshot: [IndexEntry] {
+        cleared.isEmpty ? entries : entries.filter { !isCleared($0) }
+    }
+
+    /// True when a look at what has expired may find something. O(1).
+    func mayHaveExpired(at now: Timestamp) -> Bool {
+        expiries.reminders.first.map { $0.at <= now } ?? false
+    }
+
+    mutating func beginLoading() {
+        isLoading = true
+    }
+
+    /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns both. O(n), O(n log
+    /// n) when lives end in no order.
+    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> (
+        expired: [IndexEntry], cleared: [IndexEntry]
+    ) {
+        isLoading = false
+        defer { rebuildReminders() }
+        guard entries.contains(where: { $0.file != 0 && ($0.isOver(at: now) || cleared.cover($0)) }) else {
+            return ([], [])
+        }
+        var expired: [IndexEntry] = []
+        var dead: [IndexEntry] = []
+        var kept: [IndexEntry] = []
+        for entry in entries where entry.file != 0 {
+            if cleared.cover(entry) {
+                dead.append(entry)
+            } else if entry.isOver(at: now) {
+                expired.append(entry)
+            } else {
+                kept.append(entry)
+            }
+        }
+        // Made anew without them: quicker than taking them out one by one, and smaller.
+        self = EntryTable()
+        for entry in kept { insert(entry, entry.key) }
+        return (expired, dead)
+    }
+
+    /// Returns the uses that are due to be written down, and counts them as saved; the others stay noted. O(notes).
+    mutating func takeUses(_ due: UseNotes) -> [UseNotes.Use] {
+        var uses: [UseNotes.Use] = []
+        for slot in touched.takeAll() where entries[slot].file != 0 && !isCleared(entries[slot]) {
+            switch due.decision(on: entries[slot], saved: savedUses[slot]) {
+            case .write(let use):
+                savedUses[slot] = entries[slot].used
+                uses.append(use)
+            case .keep: touched.insert(slot)
+            case .drop: break
+            }
+        }
+        return uses
+    }
+
+    func slot(_ key: Key) -> Int? {
+        hashIndex.slot(fingerprint: key.fingerprint) { entries[$0].isNamed(key) }
+    }
+
+    private func liveSlot(_ key: Key) -> Int? {
+        slot(key).flatMap { isCleared(entries[$0]) ? nil : $0 }
+    }
+
+    private mutating func account(for entry: IndexEntry, times factor: Int = 1) {
+        var one = Totals()
+        one.add(entry)
+        totals.add(one, times: factor)
+        guard let namespace = entry.attachments?.traits.namespace, namespace != .none else { return }
+        namespaces[namespace, default: Totals()].add(one, times: factor)
+        if namespaces[namespace] == Totals() { namespaces[namespace] = nil }
+    }
+
+    /// Takes a entry out that is none any more, and keeps it until somebody asks for its file.
+    private mutating func evacuate(_ slot: Int) {
+        evacuated.append(entries[slot])
+        if !isUncounted(entries[slot]) { account(for: entries[slot], times: -1) }
+        free(slot)
+    }
+
+    private mutating func takeSlot(_ entry: IndexEntry) -> Int {
+        if let slot = free.popLast() {
+            entries[Int(slot)] = entry
+            savedUses[Int(slot)] = entry.used
+            return Int(slot)
+        }
+        if entries.count == entries.capacity {
+            // By half, not by two: it bounds the memory per entry.
+            entries.reserveCapacity(entries.count + entries.count / 2 + 4)
+            savedUses.reserveCapacity(entries.capacity)
+        }
+        entries.append(entry)
+        savedUses.append(entry.used)
+        return entries.count - 1
+    }
+
+    private mutating func vacate(_ slot: Int) -> IndexEntry {
+        let entry = entries[slot]
+        account(for: entry, times: -1)
+        free(slot)
+        return entry
+    }
+
+    private mutating func free(_ slot: Int) {
+        hashIndex.remove(slot)
+        entries[slot] = Self.vacant
+        free.append(UInt32(slot))
+        uses?.remove(slot)
+    }
+
+    private mutating func remind(_ slot: Int) {
+        if isLoading || entries[slot].life.isForever { return }
+        expiries.insert(slot, at: entries[slot].keptUntil)
+        // Slots, not entries: those of cleared entries keep their reminders until they are taken out.
+        if expiries.reminders.count > 2 * slotsInUse + 64 { rebuildReminders() }
+    }
+
+    private mutating func rebuildReminders() {
+        var reminders: [ExpiryQueue.Reminder] = []
+        reminders.reserveCapacity(count)
+        for slot in entries.indices where entries[slot].file != 0 && !entries[slot].life.isForever {
+            reminders.append(ExpiryQueue.Reminder(at: entries[slot].keptUntil, slot: UInt32(slot)))
+        }
+        expiries.rebuild(reminders)
+    }
+
+    private static let vacant = IndexEntry(
+        keyText: "", file: 0, change: 0, stored: Timestamp(milliseconds: 0), life: .forever,
+        used: Timestamp(milliseconds: 0), size: 0, checksum: 0)
+}
