@@ -67,16 +67,33 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
     package func withLock<Result, Failure: Error>(
         _ body: (inout State) throws(Failure) -> Result
     ) throws(Failure) -> Result {
+        lock()
+        defer { unlock() }
+        return try body(&state.pointee)
+    }
+
+    /// Locks for the rest of a scope; the next line is `defer { unlock() }`.
+    @inlinable
+    @inline(__always)
+    package func lock() {
         #if canImport(Darwin)
             mutex.lock()
-            defer { mutex.unlock() }
         #elseif LARDER_THREAD_SANITIZER
             pthread_mutex_lock(mutex)
-            defer { pthread_mutex_unlock(mutex) }
         #else
             mutex._unsafeLock()
-            defer { mutex._unsafeUnlock() }
         #endif
-        return try body(&state.pointee)
+    }
+
+    @inlinable
+    @inline(__always)
+    package func unlock() {
+        #if canImport(Darwin)
+            mutex.unlock()
+        #elseif LARDER_THREAD_SANITIZER
+            pthread_mutex_unlock(mutex)
+        #else
+            mutex._unsafeUnlock()
+        #endif
     }
 }

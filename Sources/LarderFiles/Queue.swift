@@ -12,7 +12,22 @@ package final class SerialQueue: Sendable {
     /// Runs `body` and returns what it does. Never from a block of the same queue.
     @inlinable
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        try lock.withLock { _ throws(Failure) in try body() }
+        enter()
+        defer { leave() }
+        return try body()
+    }
+
+    /// Begins a block; the next line is `defer { leave() }`.
+    @inlinable
+    @inline(__always)
+    package func enter() {
+        lock.lock()
+    }
+
+    @inlinable
+    @inline(__always)
+    package func leave() {
+        lock.unlock()
     }
 }
 
@@ -51,8 +66,9 @@ package final class ConcurrentQueue: Sendable {
         }
     }
 
+    /// Begins a block; the next line is `defer { leave(lane) }`.
     @usableFromInline
-    func enter() -> Int {
+    package func enter() -> Int {
         // Threads are told apart by where their stacks are. Were it wrong, two would share a lane, or one change it: no harm.
         var local = 0
         let stack = withUnsafePointer(to: &local) { UInt64(UInt(bitPattern: $0) >> 16) }
@@ -63,7 +79,7 @@ package final class ConcurrentQueue: Sendable {
     }
 
     @usableFromInline
-    func leave(_ lane: Int) {
+    package func leave(_ lane: Int) {
         lanes.unlock(lane)
     }
 

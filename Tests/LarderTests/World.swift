@@ -78,9 +78,12 @@ struct World {
 }
 
 extension DiskCache {
-    /// Waits for the maintenance that are under way, and for those that they began.
+    /// Waits for the background work that is under way, and for what it has begun.
     func settle() {
-        for _ in 0..<3 { store.maintenance.wait() }
+        for _ in 0..<3 {
+            store.frozen.run {}
+            store.maintenance.wait()
+        }
     }
 
     /// Whatever happened, this holds. With `settled`, entries and files agree too: call `flush()` first.

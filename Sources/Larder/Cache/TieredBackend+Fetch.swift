@@ -4,7 +4,7 @@ import LarderFiles
 /// What a fetch needs.
 extension TieredBackend {
     func standing(of key: Key, at now: Timestamp) -> Freshness {
-        guard let entry = disk.readableStore?.knownEntry(key, at: now) else { return .missing }
+        guard let entry = disk.readableStore?.recovery.knownEntry(key, at: now) else { return .missing }
         if entry.isFresh(at: now) { return .fresh(MemoryLife(entry)) }
         if entry.isAbsent { return entry.isInForce(at: now) ? .absent : .missing }
         guard entry.isUsable(at: now) else { return .missing }
@@ -16,12 +16,12 @@ extension TieredBackend {
     func look(at keys: [Key]) async {
         await disk.store.io.run {
             let now = disk.now
-            for key in keys { _ = disk.store.settle(key, at: now) }
+            for key in keys { _ = disk.store.recovery.settle(key, at: now) }
         }
     }
 
     func isCurrent(_ usable: StoredValue<Value>, _ key: Key) -> Bool {
-        usable.entry.map { disk.store.isCurrent($0, key) } ?? false
+        usable.entry.map { disk.store.index.isCurrent($0, key) } ?? false
     }
 
     func countMiss() {
@@ -34,7 +34,7 @@ extension TieredBackend {
     }
 
     private func usableOnDisk(_ key: Key) -> StoredValue<Value>? {
-        guard let (entry, value) = read(key, at: disk.now, staleToo: true) else { return nil }
+        guard let (entry, value) = read(key, at: disk.now, orStale: true) else { return nil }
         return StoredValue(
             value: value, metadata: entry.metadata, stored: entry.stored, life: MemoryLife(entry),
             isAnswerable: !entry.mustRevalidate, source: .disk, entry: entry)
@@ -72,11 +72,12 @@ extension TieredBackend {
         } catch {
             return store.report(error, of: key)
         }
-        try? data.withBytes { bytes throws(CacheError) in
+        _ = try? data.withBytes { bytes throws(CacheError) in
             try store.set(
-                bytes, for: key, life: terms.life, attachments: attachments, at: terms.now,
-                .ifPermitted(flights.permit(flight)),
-                promotion: promotion)
+                bytes,
+                SetRequest(
+                    key: key, life: terms.life, attachments: attachments, now: terms.now,
+                    condition: .ifPermitted(flights.permit(flight)), promotion: promotion))
         }
     }
 
@@ -107,7 +108,9 @@ extension TieredBackend {
             life.ttl = life.expires.millisecondsSince(terms.now)
         }
         do {
-            guard try store.renew(entry, key, life, update, with: flights.permit(flight)) else { return false }
+            guard try store.renew(entry, key, .init(life: life, update: update), with: flights.permit(flight)) else {
+                return false
+            }
         } catch {
             return true
         }

@@ -110,17 +110,17 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     private func lookupOnDisk(_ text: String) -> Lookup<Value>? {
         let now = disk.now
         let key = key(text)
-        guard let (entry, value) = read(key, at: now, staleToo: false) else { return nil }
+        guard let (entry, value) = read(key, at: now, orStale: false) else { return nil }
         if let promotion = promotion(of: value, text, size: entry.size) {
             disk.store.index.promote(entry, key, promotion)
         }
         return Lookup(value, from: .disk, life: MemoryLife(entry), at: now)
     }
 
-    func read(_ key: Key, at now: Timestamp, staleToo: Bool) -> (entry: IndexEntry, value: Value)? {
+    func read(_ key: Key, at now: Timestamp, orStale: Bool) -> (entry: IndexEntry, value: Value)? {
         guard let store = disk.readableStore else { return nil }
-        let found = store.read(key, at: now, staleToo: staleToo) { volume, entry in
-            volume.payload(of: entry).then { .value((entry: entry, data: $0)) }
+        let found = store.read(key, at: now, orStale: orStale) { directory, entry in
+            directory.payload(of: entry).then { .value((entry: entry, data: $0)) }
         }
         guard let (entry, data) = found else { return nil }
         do {
@@ -146,9 +146,11 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
             return
         }
         let attachments = try disk.attachments(metadata, tags)
-        let promotion = promotion(of: value, text, size: data.count)
-        try data.withBytes { bytes throws(CacheError) in
-            try store.set(bytes, for: key, life: life, attachments: attachments, at: now, promotion: promotion)
+        let request = SetRequest(
+            key: key, life: life, attachments: attachments, now: now,
+            promotion: promotion(of: value, text, size: data.count))
+        _ = try data.withBytes { bytes throws(CacheError) in
+            try store.set(bytes, request)
         }
     }
 

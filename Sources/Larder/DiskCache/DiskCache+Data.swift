@@ -32,9 +32,9 @@ extension DiskCache {
             _ = try store.remove(key, at: now)
             return
         }
-        let attachments = try attachments(metadata, tags)
-        try data.withBytes { bytes throws(CacheError) in
-            try store.set(bytes, for: key, life: life, attachments: attachments, at: now)
+        let request = SetRequest(key: key, life: life, attachments: try attachments(metadata, tags), now: now)
+        _ = try data.withBytes { bytes throws(CacheError) in
+            try store.set(bytes, request)
         }
     }
 

@@ -51,9 +51,8 @@ extension DiskCache {
         }
         let life = Life(expires: Timestamp(candidate.date), ttl: Life.unlimited)
         let isStored = try store.setCopy(
-            of: opened.file, size: opened.size, for: key, life: life, attachments: try attachments([:], []),
-            .ifNotFresh,
-            at: now)
+            of: opened.file, size: opened.size,
+            SetRequest(key: key, life: life, attachments: try attachments([:], []), now: now, condition: .ifNotFresh))
         if !isStored { report.skipped.append(.init(candidate.key, .alreadyStored)) }
         return isStored ? opened.size : nil
     }

@@ -104,7 +104,6 @@ extension DiskCache {
     @discardableResult
     public func removeExpired() -> Int {
         guard let store = readableStore else { return 0 }
-        store.awaitReconciliation()
         return store.removeExpired(at: now)
     }
 }

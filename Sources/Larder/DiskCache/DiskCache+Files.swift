@@ -30,8 +30,8 @@ extension DiskCache {
             return
         }
         _ = try store.setCopy(
-            of: file, size: size, for: key, life: life, attachments: try attachments(metadata, tags), .none,
-            at: now)
+            of: file, size: size,
+            SetRequest(key: key, life: life, attachments: try attachments(metadata, tags), now: now))
     }
 
     /// Writes the value of a key to a file, verified against its checksum before the file appears. O(size).

@@ -141,8 +141,8 @@ extension Flights: ChangeObserver {
 
     /// A tag takes off the flights that were given a value with it, and those that bring one.
     func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool) {
-        guard case .tag(let tag) = scope else { return invalidateAll(in: scope.space) }
-        invalidateAll(in: scope.space) { key, flight in flight.hasTag(tag) || isTagged(key) }
+        guard case .tag(let tag) = scope else { return invalidateAll(in: scope.namespace) }
+        invalidateAll(in: scope.namespace) { key, flight in flight.hasTag(tag) || isTagged(key) }
     }
 }
 

@@ -8,7 +8,7 @@ enum ClearScope: Hashable, Sendable {
     case tag(Key)
 
     /// The namespace concerned; nil: all.
-    var space: Namespace? {
+    var namespace: Namespace? {
         switch self {
         case .everything: nil
         case .namespace(let space): space

@@ -82,3 +82,17 @@ struct IndexEntry: Sendable {
         now >= keptUntil
     }
 }
+
+extension CacheEntry {
+    init(_ entry: IndexEntry, at now: Timestamp) {
+        key = entry.keyText
+        namespace = entry.namespace == .none ? nil : entry.namespace.name
+        size = entry.size
+        storedAt = entry.stored.date
+        expiresAt = entry.life.effectiveExpiry(at: now)?.date
+        lastUsedAt = entry.used.date
+        keptUntil = entry.keptUntil.milliseconds == Life.unlimited ? nil : entry.keptUntil.date
+        tags = entry.tags.map(\.text)
+        metadata = entry.metadata
+    }
+}

@@ -36,3 +36,9 @@ extension Key: Hashable {
         hasher.combine(hash)
     }
 }
+
+extension CacheError {
+    static func notFound(_ key: Key) -> CacheError {
+        CacheError(code: .notFound, message: "There is no value for the key \"\(key.text.prefix(100))\".")
+    }
+}

@@ -6,18 +6,18 @@ extension EntryTable {
         /// Payload bytes.
         var size = 0
         /// Bytes on disk, nearly.
-        var space = 0
+        var allocatedSize = 0
 
         mutating func add(_ entry: IndexEntry) {
             count += 1
             size += entry.size
-            space += entry.allocatedSize
+            allocatedSize += entry.allocatedSize
         }
 
         mutating func add(_ other: Totals, times factor: Int = 1) {
             count += other.count * factor
             size += other.size * factor
-            space += other.space * factor
+            allocatedSize += other.allocatedSize * factor
         }
     }
 }

@@ -40,9 +40,9 @@ struct EntryTable: Sendable {
     }
 
     /// Returns the entry of a key when a read may see it, and notes the use. O(1).
-    mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, staleToo: Bool = false) -> IndexEntry? {
+    mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool = false) -> IndexEntry? {
         guard let slot = liveSlot(key), case let isFresh = entries[slot].isFresh(at: now),
-            isFresh || staleToo && entries[slot].isUsable(at: now)
+            isFresh || orStale && entries[slot].isUsable(at: now)
         else { return nil }
         if now > entries[slot].used { entries[slot].used = now }
         uses?.touch(slot, at: now)
@@ -126,7 +126,7 @@ struct EntryTable: Sendable {
     /// Takes out up to `limit` entries that have expired at `now`. O(log n) for each.
     ///
     /// Rows whose file is `spared` stay: nobody could ask the file whether they really have expired.
-    mutating func purge(at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = []) -> [IndexEntry] {
+    mutating func removeExpired(at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = []) -> [IndexEntry] {
         var victims: [IndexEntry] = []
         var kept: [Int] = []
         defer { for slot in kept { expiries.insert(slot, at: entries[slot].keptUntil) } }
@@ -148,7 +148,9 @@ struct EntryTable: Sendable {
     /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
     /// namespace were; those of a tag go on being counted until they are taken out. O(1).
     mutating func clear(_ scope: ClearScope, below number: UInt64) -> Totals {
-        guard let space = scope.space, space == .none ? count > 0 : namespaces[space] != nil else { return Totals() }
+        guard let space = scope.namespace, space == .none ? count > 0 : namespaces[space] != nil else {
+            return Totals()
+        }
         cleared.add(scope, below: number)
         searched = 0
         guard case .namespace = scope, let gone = namespaces.removeValue(forKey: space) else { return Totals() }

@@ -8,7 +8,7 @@ struct EvictionPlan {
         /// Payload bytes: at least so many, and further entries as long as it is no more than `upTo`.
         case bytes(Int, upTo: Int)
         /// Bytes on disk.
-        case space(Int)
+        case allocated(Int)
         case unusedSince(Timestamp, now: Timestamp)
 
         /// What is too much for a limit on the size: down to the limit, and on to the mark but not below it.
@@ -23,14 +23,14 @@ struct EvictionPlan {
         /// Decides between uses of the same millisecond that come from an earlier session.
         let file: UInt64
         let size: Int
-        let space: Int
+        let allocatedSize: Int
         let used: Timestamp
 
         init(_ entry: IndexEntry, stamp: UInt64) {
             self.stamp = stamp
             file = entry.file
             size = entry.size
-            space = entry.allocatedSize
+            allocatedSize = entry.allocatedSize
             used = entry.used
         }
     }
@@ -49,7 +49,7 @@ struct EvictionPlan {
     /// Where a shard's offer is used up and the shard `hasMore`, the plan ends: what it would give next is not known.
     init(_ offers: [[Offer]], hasMore: [Bool], need: Need, limit: Int) {
         var parts = offers.indices.map { Part(shard: $0) }
-        var (entries, bytes, space) = (0, 0, 0)
+        var (entries, bytes, allocated) = (0, 0, 0)
         let lastUnused = need.lastUnused(offers)
         while entries < limit {
             guard let shard = Self.shardOfOldest(offers, parts) else { break }
@@ -58,14 +58,14 @@ struct EvictionPlan {
                 switch need {
                 case .entries(let count): entries < count
                 case .bytes(let count, let most): bytes < count || offer.size > 0 && bytes + offer.size <= most
-                case .space(let count): space < count
+                case .allocated(let count): allocated < count
                 case .unusedSince(let time, let now):
                     offer.used < time || offer.used > now && lastUnused > 0 && offer.stamp <= lastUnused
                 }
             if !isNeeded { break }
             entries += 1
             bytes += offer.size
-            space += offer.space
+            allocated += offer.allocatedSize
             parts[shard].count += 1
             parts[shard].stamp = offer.stamp
             if parts[shard].count == offers[shard].count, hasMore[shard] { break }

@@ -44,6 +44,31 @@ final class Index: Sendable {
         withCell(at: position) { body(&$0.shard) }
     }
 
+    /// Returns the entry of a key, expired ones too. O(1).
+    func entry(_ key: Key) -> IndexEntry? {
+        cells[key.shard].withLock { $0.shard.table.entry(key) }
+    }
+
+    /// Looks an entry up for a read: notes the use, and counts a hit or a miss. O(1).
+    func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool) -> IndexEntry? {
+        cells[key.shard].withLock { cell in
+            let entry = cell.shard.table.use(key, at: now, sliding: sliding, orStale: orStale)
+            if entry == nil { cell.shard.misses += 1 } else { cell.shard.hits += 1 }
+            return entry
+        }
+    }
+
+    /// True while the entry of a key still is the same value.
+    func isCurrent(_ entry: IndexEntry, _ key: Key) -> Bool {
+        withShard(at: key.shard) { $0.table.entry(key)?.isSameValue(as: entry) ?? false }
+    }
+
+    /// Copies the entries of a shard. O(slots) for the next change of the shard; here too while something is being
+    /// cleared.
+    func snapshot(_ shard: Int) -> some Sequence<IndexEntry> {
+        withShard(at: shard) { $0.table.snapshot }.lazy.filter { $0.file != 0 }
+    }
+
     /// The same for what changes the value or the life of a key: no memory tier has it any more when somebody can see
     /// the change.
     func change<Result>(_ key: Key, _ cause: RemovalCause, _ body: (inout Shard) -> Result) -> Result {
@@ -121,7 +146,7 @@ final class Index: Sendable {
         var gone = EntryTable.Totals()
         for position in cells.indices {
             withCell(at: position) { cell in
-                for tier in cell.tiers where tier.namespace == scope.space { tier.invalidateAll() }
+                for tier in cell.tiers where tier.namespace == scope.namespace { tier.invalidateAll() }
                 gone.add(cell.shard.table.clear(scope, below: number))
             }
         }

@@ -59,9 +59,21 @@ struct Shard: Sendable {
         return table.remove(key)
     }
 
+    /// The obsolete files of a key, the oldest first. O(obsolete files).
+    func obsoleteFiles(of key: Key) -> [ObsoleteFile] {
+        obsolete.isEmpty ? [] : obsolete.filter { $0.hash == key.hash }
+    }
+
+    /// Removes an entry; its file is obsolete.
+    mutating func removeWithFile(_ entry: IndexEntry) {
+        let key = entry.key
+        remove(key, below: entry.file + 1)
+        markObsolete(entry.file, of: key)
+    }
+
     /// Takes out up to `limit` entries that have expired at `now`; their files are obsolete.
-    mutating func purge(at now: Timestamp, limit: Int, sparing spared: Set<UInt64>) -> [IndexEntry] {
-        obsolete(table.purge(at: now, limit: limit, sparing: spared))
+    mutating func removeExpired(at now: Timestamp, limit: Int, sparing spared: Set<UInt64>) -> [IndexEntry] {
+        obsolete(table.removeExpired(at: now, limit: limit, sparing: spared))
     }
 
     /// The same at the end of loading, for all entries. Those that were `cleared` are forgotten, and what they had

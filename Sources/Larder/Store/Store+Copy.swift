@@ -1,52 +1,42 @@
 import Dispatch
 import LarderFiles
 
-/// Files copied in and out. Many bytes are read and written outside of `disk`, so that no barrier has to wait for them,
-/// and behind it everybody else.
+/// Files copied in and out. Many bytes are read and written outside of the disk queue, so that no barrier has to wait
+/// for them, and nobody for the barrier.
 extension Store {
     /// Up to here a file is read and stored like any value; bytes. Beyond, it is cloned or copied by the system.
     static let smallFile = 256 << 10
 
     /// Stores a copy of an open file. False when the condition does not hold.
-    func setCopy(
-        of source: SharedDescriptor, size: Int, for key: Key, life: Life, attachments: Attachments?,
-        _ condition: Condition,
-        at now: Timestamp
-    ) throws(CacheError) -> Bool {
-        try checkSize(size, of: key)
-        var entry = IndexEntry(
-            keyText: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: size, checksum: 0,
-            attachments: attachments)
-        guard size <= Self.smallFile else { return try setLargeCopy(of: source, entry, key, condition) }
+    func setCopy(of source: SharedDescriptor, size: Int, _ request: SetRequest) throws(CacheError) -> Bool {
+        try checkSize(size, of: request.key)
+        guard size <= Self.smallFile else { return try setLargeCopy(of: source, size: size, request) }
         var bytes = [UInt8](repeating: 0, count: size)
-        entry.size = try translating("read the file", at: path) { () throws(Errno) in
+        let count = try translating("read the file", at: path) { () throws(Errno) in
             try fileSystem.read(source.file, at: 0, into: &bytes)
         }
-        return try bytes.withBytes { bytes throws(CacheError) in
-            let payload = bytes.part(0..<entry.size)
-            entry.checksum = XXH64.hash(payload)
-            return try set(payload, entry, key, condition)
-        }
+        return try bytes.withBytes { bytes throws(CacheError) in try set(bytes.part(0..<count), request) }
     }
 
     private func setLargeCopy(
-        of source: SharedDescriptor, _ entry: IndexEntry, _ key: Key, _ condition: Condition
+        of source: SharedDescriptor, size: Int, _ request: SetRequest
     ) throws(CacheError) -> Bool {
-        try onDisk { _ throws(CacheError) in
+        try disk.run { _ throws(CacheError) in
             if isClosing { throw CacheError.closed(path) }
             copies.enter()
         }
         defer { copies.leave() }
+        let key = request.key
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             while true {
-                var entry = entry
+                var entry = request.entry(size: size, checksum: 0)
                 let staged = try stage(source, as: &entry, key)
                 var isStored = false
-                defer { if !isStored { discard(staged.number, of: key, in: staged.volume) } }
-                let outcome = try onDisk { volume throws(CacheError) -> Outcome? in
+                defer { if !isStored { reaper.deleteUncommitted(staged.number, of: key, in: staged.directory) } }
+                let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
                     // Cleared or reopened meanwhile: once more, to where the entries are now.
-                    guard volume.entries === staged.volume.entries else { return nil }
-                    return try store(.staged(staged), entry, key, condition, in: volume)
+                    guard directory.entries === staged.directory.entries else { return nil }
+                    return try insert(.staged(staged), entry, request, in: directory)
                 }
                 guard let outcome else { continue }
                 if case .stored = outcome { isStored = true }
@@ -60,61 +50,60 @@ extension Store {
     struct StagedFile {
         let number: UInt64
         let file: SharedDescriptor
-        let volume: StoreDirectory
+        let directory: StoreDirectory
     }
 
     /// Copies a file into the directory of the entries, and takes size and checksum of the copy: the original may
     /// change.
     ///
-    /// Its name is none of an entry's, whatever it holds. Killed here, the process leaves it to the next opening to
-    /// delete.
+    /// Its name is not an entry's, whatever its content. After a kill the next opening deletes it.
     private func stage(_ source: SharedDescriptor, as entry: inout IndexEntry, _ key: Key) throws(CacheError)
         -> StagedFile
     {
         var mayRetry = true
         while true {
-            let volume = try onDisk { volume throws(CacheError) in
-                try clearShutdownMarker()
-                return volume
+            let directory = try disk.run { directory throws(CacheError) in
+                try info.removeShutdownMarker()
+                return directory
             }
-            let number = DirectoryLayout.stagedNumber(try takeNumber())
+            let number = DirectoryLayout.stagedNumber(try info.takeNumber())
             do throws(Errno) {
-                return try stage(source, as: &entry, number, in: volume)
+                return try stage(source, as: &entry, number, in: directory)
             } catch .exists {
                 continue
             } catch {
-                discard(number, of: key, in: volume)
+                reaper.deleteUncommitted(number, of: key, in: directory)
                 // Cleared or reopened meanwhile, and the directory deleted under the copy.
-                if try onDisk({ current throws(CacheError) in current.entries !== volume.entries }) { continue }
+                if try disk.run({ current throws(CacheError) in current.entries !== directory.entries }) { continue }
                 if mayRetry, error == .noSpace || error == .overQuota, try makeRoom() {
                     mayRetry = false
                     continue
                 }
-                throw CacheError(error, doing: "copy a file", path: volume.path(of: number))
+                throw CacheError(error, doing: "copy a file", path: directory.path(of: number))
             }
         }
     }
 
     private func stage(
-        _ source: SharedDescriptor, as entry: inout IndexEntry, _ number: UInt64, in volume: StoreDirectory
+        _ source: SharedDescriptor, as entry: inout IndexEntry, _ number: UInt64, in directory: StoreDirectory
     ) throws(Errno) -> StagedFile {
         let copy = try fileSystem.copy(
-            source.file, size: entry.size, as: .number(number), in: volume.entries.file, access: .owner)
+            source.file, size: entry.size, as: .number(number), in: directory.entries.file, access: .owner)
         let file = SharedDescriptor(copy)
         entry.size = try fileSystem.status(of: file.file).size
         guard let checksum = try fileSystem.checksum(of: file.file, size: entry.size) else { throw .io }
         entry.checksum = checksum
-        // Here, where nobody has to wait for it.
-        if isPowerSafe { try fileSystem.sync(file.file) }
-        return StagedFile(number: number, file: file, volume: volume)
+        // Here nobody has to wait for it.
+        if settings.isPowerSafe { try fileSystem.sync(file.file) }
+        return StagedFile(number: number, file: file, directory: directory)
     }
 
-    /// Deletes what waits for it; true when there was something.
+    /// Deletes obsolete files; true when there were any.
     private func makeRoom() throws(CacheError) -> Bool {
-        try onDisk { volume throws(CacheError) in deleteObsolete(in: volume) > 0 }
+        try disk.run { directory in reaper.deleteObsolete(in: directory) > 0 }
     }
 
-    /// Where an export goes.
+    /// The file that an export writes.
     struct ExportTarget {
         let name: FileName
         let directory: SharedDescriptor
@@ -125,7 +114,8 @@ extension Store {
     /// Copies a fresh entry's payload to a file, which appears whole and verified or not at all. Returns false for a
     /// miss.
     func export(_ key: Key, to target: ExportTarget, at now: Timestamp) throws(CacheError) -> Bool {
-        let opened = read(key, at: now) { volume, entry in volume.open(entry).then { .value((entry: entry, file: $0)) }
+        let opened = read(key, at: now) { directory, entry in
+            directory.open(entry).then { .value((entry: entry, file: $0)) }
         }
         guard let opened else { return false }
         do {
@@ -133,18 +123,18 @@ extension Store {
         } catch {
             takeBackHit(key, asMiss: false)
             let error = CacheError(error, doing: "export a value", path: target.path)
-            report(error, of: key)
+            reporter.report(error, of: key)
             throw error
         }
         takeBackHit(key, asMiss: true)
-        forget(opened.entry, key, as: .corrupt)
+        recovery.removeUnreadable(opened.entry, key, as: .corrupt)
         return false
     }
 
     /// Returns false when the entry is damaged.
     private func export(_ entry: IndexEntry, from file: SharedDescriptor, to target: ExportTarget) throws(Errno) -> Bool
     {
-        // Beside its target, for only there it can take that name in one step.
+        // Beside its target: only there a rename is one step.
         let temporary = FileName.text(".larder-\(FileName.number(.random(in: 0...Record.lastNumber)))")
         let directory = target.directory
         let copy = try fileSystem.copy(

@@ -1,7 +1,10 @@
 import Dispatch
 import LarderFiles
 
+/// Opening, saving and closing.
 extension Store {
+    typealias Handle = HandleTable.Handle
+
     /// Returns the store of a directory, the one that is open in this process or a new one, and a handle on it.
     static func open(
         path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock,
@@ -9,63 +12,65 @@ extension Store {
     ) throws(CacheError) -> (Store, Handle) {
         let (root, identity) = try openRoot(path, in: fileSystem, settings.durability)
         // A store whose directory was deleted moves to this one, and is then the one of this directory.
-        for store in StoreRegistry.shared.stores(onDevice: identity.device) {
+        for store in registry.occupants(onDevice: identity.device) {
             // The paths first: a store that has nothing to do with this directory is not to be waited for.
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
         }
-        var handle: Handle?
-        let store = try open(
-            path: path, settings: settings, fileSystem: fileSystem, clock: clock, root: root, identity: identity
-        ) { handle = $0.join(at: path, onEvent) }
-        return (store, handle!)
-    }
-
-    private func hasPath(to identity: FileIdentity) -> Bool {
-        handles.withLock { Set($0.paths.values) }.contains { path in
-            guard let directory = try? fileSystem.openDirectory(path: path, creation: .never) else { return false }
-            return (try? fileSystem.status(of: directory).identity) == identity
-        }
-    }
-
-    /// The directory that is open; nil once closed.
-    private var identity: FileIdentity? { disk.run { volume?.identity } }
-
-    /// `join` is called with the store before anybody can close it.
-    private static func open(
-        path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock, root: SharedDescriptor,
-        identity: FileIdentity, join: (Store) -> Void
-    ) throws(CacheError) -> Store {
+        let place = DirectoryRegistry<Store>.Location(
+            identity: identity, root: root, fileSystem: fileSystem, path: path)
         let now = clock.now
-        var begin: ((Store) -> Void)?
-        let store = try StoreRegistry.shared.store(of: identity, root: root, in: fileSystem, path: path) {
-            store throws(CacheError) in
+        var handle: Handle?
+        var found: LoadedStore.Found?
+        let store = try registry.occupant(of: place) { store throws(CacheError) in
             guard store.settings == settings else {
                 throw CacheError(
                     code: .differentConfiguration, message: "The directory is already open here with other settings.",
                     path: path)
             }
-            join(store)
-        } open: { () throws(CacheError) in
+            // Before anybody can close it.
+            handle = store.join(at: path, onEvent)
+        } open: { lease throws(CacheError) in
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
-                isPowerSafe: settings.durability == .powerSafe
+                isPowerSafe: settings.isPowerSafe
             ).load()
-            let found = loaded.found
-            begin = { store in
-                store.begin(found)
-                store.scheduleSweep()
-            }
-            let store = Store(loaded, path: path, clock: clock, settings: settings)
+            found = loaded.found
+            let store = Store(loaded, clock: clock, settings: settings)
+            store.lease = lease
+            handle = store.join(at: path, onEvent)
             // Before anybody can see it, and wait for that.
-            store.reconcileBehind()
+            store.reconciler.begin()
             return store
         }
-        begin?(store)
-        return store
+        if let found {
+            store.begin(found)
+            store.scheduleSweep()
+        }
+        return (store, handle!)
     }
 
-    /// Opens a directory; makes it where it is missing, unless there is no durability given.
+    /// Counts a handle in.
+    private func join(at path: String, _ onEvent: EventCenter.Handler?) -> Handle {
+        handles.join(at: path, onEvent, events)
+    }
+
+    /// Counts a handle out; true for the last one.
+    func leave(_ handle: Handle) -> Bool {
+        handles.leave(handle, events)
+    }
+
+    private func hasPath(to identity: FileIdentity) -> Bool {
+        handles.paths.contains { path in
+            guard let directory = try? fileSystem.openDirectory(path: path, creation: .never) else { return false }
+            return (try? fileSystem.status(of: directory).identity) == identity
+        }
+    }
+
+    /// The open directory; nil once closed.
+    private var identity: FileIdentity? { disk.runAnyway { $0?.identity } }
+
+    /// Opens a directory; makes it where it is missing, unless no durability is given.
     static func openRoot(
         _ path: String, in fileSystem: any FileSystem, _ durability: Durability?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity) {
@@ -83,39 +88,79 @@ extension Store {
         }
     }
 
-    /// Reports what the opening found, and starts the work in the background.
+    /// Reports the findings of an opening, and starts the work in the background.
     func begin(_ found: LoadedStore.Found) {
         if found.expired > 0 {
-            report(CacheEvent(.expired, count: found.expired)) { $0.expirations += found.expired }
+            reporter.report(CacheEvent(.expired, count: found.expired)) { $0.expirations += found.expired }
         }
         for key in found.adopted { events.post(CacheEvent(.adopted, of: key)) }
-        for failure in found.failures { report(failure) }
-        unlinkAnyBehind()
-        if found.hasTrash { emptyTrash() }
-        deleteBehind(found.leftovers)
-        enforceBehind()
+        for failure in found.failures { reporter.report(failure) }
+        reaper.deleteAllInBackground()
+        if found.hasTrash { trash.emptyInBackground() }
+        reaper.deleteInBackground(found.leftovers)
+        evictor.enforceInBackground()
     }
 
-    /// Returns when the manifest is saved and every chore begun before is done.
+    /// Sweeps after each interval, for as long as the store lives.
+    private func scheduleSweep() {
+        guard let interval = settings.sweepInterval else { return }
+        clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
+            guard let self else { return }
+            maintenance.begin(.sweep) { [weak self] in
+                self?.sweep()
+                return false
+            }
+            scheduleSweep()
+        }
+    }
+
+    private func sweep() {
+        reconciler.retry()
+        reconciler.boundTombstones()
+        _ = sweeper.removeExpired(at: clock.now)
+        sweeper.saveUses(isClosing: false)
+        reaper.deleteAllInBackground()
+        evictor.enforceInBackground()
+    }
+
+    /// Saves after a delay that the first change has begun.
+    func saveInBackground() {
+        frozen.async { [weak self] in
+            guard let self else { return }
+            info.noteScheduledSave()
+            reconciler.boundTombstonesInBackground()
+            reaper.deleteAllInBackground()
+            _ = reporter.attempt { () throws(CacheError) in try save(always: false) }
+        }
+    }
+
+    /// Saves the manifest, and deletes the tombstones that only it lacked. Call it on the frozen queue.
+    func save(always: Bool) throws(CacheError) {
+        if disk.runAnyway({ $0 == nil }) { return }
+        try frozen.save(always: always)
+        reaper.deleteNeedlessTombstones()
+    }
+
+    /// Returns when the manifest is saved and all background work begun before is done.
     func flush() throws(CacheError) {
         maintenance.wait()
-        reconcileAgain()
-        unlinkAnyBehind()
+        reconciler.retry()
+        reaper.deleteAllInBackground()
         maintenance.wait()
-        try maintenance.alone { () throws(CacheError) in try save(always: true) }
+        try frozen.run { () throws(CacheError) in try save(always: true) }
         maintenance.wait()
     }
 
-    /// Ends the session in order: what comes after reads and writes nothing.
+    /// Ends the session: reads miss and writes throw from here on.
     ///
-    /// Only the last handle's closing does it; `isLast` is asked while nobody can open another.
+    /// Only the last handle's closing ends it; `isLast` is asked while nobody can open another.
     func close(isLast: () -> Bool) throws(CacheError) {
         var isCurrent = false
         while !isCurrent {
-            guard let lease = disk.run({ lease }) else { return }
+            guard let lease = disk.runAnyway({ _ in lease }) else { return }
             // The store may have moved since, and its gate is another then. It does not while its gate is held.
             try lease.end {
-                isCurrent = disk.run { self.lease } === lease
+                isCurrent = disk.runAnyway { _ in self.lease } === lease
                 return isCurrent && isLast()
             } close: { () throws(CacheError) in
                 try closeLast()
@@ -127,39 +172,54 @@ extension Store {
         disk.runAlone { isClosing = true }
         copies.wait()
         maintenance.wait()
-        unlinkAnyBehind()
+        reaper.deleteAllInBackground()
         maintenance.wait()
-        saveUses(isClosing: true)
+        sweeper.saveUses(isClosing: true)
         let saving = Result { () throws(CacheError) in
-            try maintenance.alone { () throws(CacheError) in try save(always: false) }
+            try frozen.run { () throws(CacheError) in try save(always: false) }
         }
-        // Between two maintenance: a save that is under way must not outlive the lock of the directory.
+        // Between two jobs of either queue: none that is under way must outlive the lock of the directory.
         try maintenance.alone { () throws(CacheError) in
-            try disk.runAlone { () throws(CacheError) in try endSession() }
+            try frozen.run { () throws(CacheError) in
+                try disk.runAlone { () throws(CacheError) in try endSession() }
+            }
         }
         try saving.get()
     }
 
     private func endSession() throws(CacheError) {
-        guard let volume else { return }
-        self.volume = nil
-        // The handle may live on; the directory must not stay open for it.
-        defer { info.run { journal.release() } }
-        let isSettled =
-            index.obsoleteCount == 0 && tombstones.withLock { $0.isEmpty }
-            && reconciliation.withLock { $0.isConsistent }
-        try info.run { () throws(CacheError) in
-            guard isSettled, !journal.mustSave, !journal.endsClosed else { return }
-            // `closed` promises that names and index agree, after a power cut too: it must not reach the disk before the
-            // names. Some file systems cannot sync a directory; then the next opening lists it.
-            do throws(Errno) {
-                try volume.entriesSync.sync(through: volume.entriesSync.note())
-            } catch {
-                let failure = CacheError(error, doing: "sync the directory", path: path)
-                if isPowerSafe { throw failure }
-                return report(failure)
-            }
-            try translating("close the journal", at: path) { () throws(Errno) in try journal.close(last: lastTaken) }
-        }
+        guard let directory = disk.directory else { return }
+        disk.replace(nil)
+        let isConsistent = index.obsoleteCount == 0 && !reaper.hasTombstones && provisional.isConsistent
+        try info.endSession(isConsistent: isConsistent, directory)
+    }
+}
+
+/// Work that a caller asks for.
+extension Store {
+    /// Removes expired entries. Returns their number.
+    func removeExpired(at now: Timestamp) -> Int {
+        recovery.awaitScan()
+        return sweeper.removeExpired(at: now)
+    }
+
+    func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
+        recovery.awaitScan()
+        evictor.trim(limit, need)
+    }
+
+    /// Bytes.
+    func trim(toFreeSpace target: Int) {
+        recovery.awaitScan()
+        evictor.trim(toFreeSpace: target)
+    }
+
+    func verify(progress: Verifier.Progress?) throws(CacheError) -> VerificationReport {
+        try Verifier(context: context, recovery: recovery).verify(progress: progress)
+    }
+
+    /// Counts and reports a failure.
+    func report(_ error: CacheError, of key: Key? = nil) {
+        reporter.report(error, of: key)
     }
 }

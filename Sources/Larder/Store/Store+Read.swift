@@ -2,85 +2,102 @@ import Foundation
 import LarderFiles
 
 extension Store {
-    /// Returns the payload of a fresh entry, verified; nil for a miss. What cannot be read is a miss, counted and
-    /// reported.
+    /// Returns the payload of a fresh entry, verified; nil for a miss. An entry that cannot be read is a miss, counted
+    /// and reported.
     func read(_ key: Key, at now: Timestamp) -> Data? {
-        read(key, at: now) { volume, entry in volume.payload(of: entry) }
+        read(key, at: now) { directory, entry in directory.payload(of: entry) }
     }
 
-    /// Does something with the file of a fresh entry, or also of one that has expired and is kept; nil for a miss.
+    /// Reads the file of a fresh entry with `body`, or with `orStale` also of an expired one that is kept; nil for a
+    /// miss.
     func read<Value>(
-        _ key: Key, at now: Timestamp, staleToo: Bool = false,
+        _ key: Key, at now: Timestamp, orStale: Bool = false,
+        _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
+    ) -> Value? {
+        if provisional.isSet { return readAgain(key, at: now, orStale, body) }
+        guard let entry = use(key, at: now, orStale) else { return nil }
+        if provisional.isSet {
+            // Another index has taken the place of the one that was believed.
+            takeBackHit(key, asMiss: false)
+            return readAgain(key, at: now, orStale, body)
+        }
+        let reading = try? disk.run { directory in body(directory, entry) }
+        if case .value(let value)? = reading { return value }
+        return isMiss(reading, entry, key) ? nil : readAgain(key, at: now, orStale, body)
+    }
+
+    /// The same where a look at the file comes first, or a writer came in between. Apart, so that the common case stays
+    /// small.
+    @inline(never)
+    private func readAgain<Value>(
+        _ key: Key, at now: Timestamp, _ orStale: Bool,
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
         // A writer may replace the file between the look-up and the opening; each time it does, it has made progress.
         for _ in 0..<3 {
             let isProvisional = provisional.isSet
-            if isProvisional, !settle(key, at: now) {
+            if isProvisional, !recovery.settle(key, at: now) {
                 index.withShard(of: key) { $0.misses += 1 }
                 return nil
             }
-            guard let entry = use(key, at: now, staleToo) else { return nil }
+            guard let entry = use(key, at: now, orStale) else { return nil }
             if !isProvisional, provisional.isSet {
-                // Another index has taken the place of the one that was believed.
                 takeBackHit(key, asMiss: false)
                 continue
             }
-            switch try? onDisk({ volume throws(CacheError) in body(volume, entry) }) {
-            case .value(let value):
-                return value
-            case .gone where isCurrent(entry, key):
-                forget(entry, key, as: .lost)
-            case .gone:
-                takeBackHit(key, asMiss: false)
-                continue
-            case .damaged:
-                forget(entry, key, as: .corrupt)
-            case .failed(let error):
-                report(error, of: key)
-            case nil:
-                break
-            }
-            takeBackHit(key, asMiss: true)
-            return nil
+            let reading = try? disk.run { directory in body(directory, entry) }
+            if case .value(let value)? = reading { return value }
+            if isMiss(reading, entry, key) { return nil }
         }
-        return readHoldingStripe(key, at: now, staleToo, body)
+        return readHoldingStripe(key, at: now, orStale, body)
+    }
+
+    /// Sees to an entry that could not be read; false when the file was replaced, and the read is worth another try.
+    @inline(never)
+    private func isMiss<Value>(
+        _ reading: StoreDirectory.Reading<Value>?, _ entry: IndexEntry, _ key: Key
+    ) -> Bool {
+        switch reading {
+        case .gone? where !index.isCurrent(entry, key):
+            takeBackHit(key, asMiss: false)
+            return false
+        case .gone?:
+            recovery.removeUnreadable(entry, key, as: .lost)
+        case .damaged?:
+            recovery.removeUnreadable(entry, key, as: .corrupt)
+        case .failed(let error)?:
+            reporter.report(error, of: key)
+        case .value?, nil:
+            break
+        }
+        takeBackHit(key, asMiss: true)
+        return true
     }
 
     /// The same with writers of the key kept out: for a key that is overwritten again and again.
     private func readHoldingStripe<Value>(
-        _ key: Key, at now: Timestamp, _ staleToo: Bool,
+        _ key: Key, at now: Timestamp, _ orStale: Bool,
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
-        let reading = attempting { () throws(CacheError) in
-            try changing(shard: key.shard) { volume throws(CacheError) -> StoreDirectory.Reading<Value>? in
-                if provisional.isSet, !settle(key, at: now, in: volume, holdsStripe: true) {
+        let reading = reporter.attempt { () throws(CacheError) in
+            try disk.run(shard: key.shard) { directory throws(CacheError) -> StoreDirectory.Reading<Value>? in
+                if provisional.isSet, !recovery.settle(key, at: now, in: directory, holdsStripe: true) {
                     index.withShard(of: key) { $0.misses += 1 }
                     return nil
                 }
-                return use(key, at: now, staleToo).map { body(volume, $0) }
+                return use(key, at: now, orStale).map { body(directory, $0) }
             }
         }
         guard let reading = reading ?? nil else { return nil }
         if case .value(let value) = reading { return value }
-        if case .failed(let error) = reading { report(error, of: key) }
+        if case .failed(let error) = reading { reporter.report(error, of: key) }
         takeBackHit(key, asMiss: true)
         return nil
     }
 
-    /// Looks a entry up for a read and counts it.
-    private func use(_ key: Key, at now: Timestamp, _ staleToo: Bool) -> IndexEntry? {
-        unretainedIndex.use { index in
-            index.withShard(of: key) { shard in
-                let sliding = settings.slidingExpiry
-                guard let entry = shard.table.use(key, at: now, sliding: sliding, staleToo: staleToo) else {
-                    shard.misses += 1
-                    return nil
-                }
-                shard.hits += 1
-                return entry
-            }
-        }
+    /// Looks an entry up for a read, and counts it.
+    private func use(_ key: Key, at now: Timestamp, _ orStale: Bool) -> IndexEntry? {
+        unretainedIndex.use { $0.use(key, at: now, sliding: settings.slidingExpiry, orStale: orStale) }
     }
 
     func takeBackHit(_ key: Key, asMiss: Bool) {
@@ -90,41 +107,23 @@ extension Store {
         }
     }
 
-    func isCurrent(_ entry: IndexEntry, _ key: Key) -> Bool {
-        index.withShard(of: key) { $0.table.entry(key)?.isSameValue(as: entry) ?? false }
-    }
-
-    /// Returns the entry of a fresh entry without counting a use. While the index is provisional, the file must be there.
+    /// Returns a fresh entry without counting a use. While the index is provisional, its file must be there.
     func freshEntry(_ key: Key, at now: Timestamp) -> IndexEntry? {
-        entry(key, at: now, looking: true).flatMap { $0.isFresh(at: now) ? $0 : nil }
+        recovery.entry(key, at: now, checkingFile: true).flatMap { $0.isFresh(at: now) ? $0 : nil }
     }
 
-    /// Forgets an entry whose file is gone or proven damaged, unless a newer value has come. Returns whether it did.
-    ///
-    /// Never while a damaged index is being reconciled with the files: the entry may be the mistake.
-    @discardableResult
-    func forget(_ entry: IndexEntry, _ key: Key, as cause: CacheEvent.Kind) -> Bool {
-        if provisional.isSet, reconciliation.withLock({ !$0.hasScanned && $0.isDamaged }) { return false }
-        let dropped = attempting { () throws(CacheError) in try drop(entry, key, as: cause) }
-        guard dropped == true else { return false }
-        report(CacheEvent(cause, of: key)) { statistics in
-            if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
-        }
-        return true
-    }
-
-    private func drop(_ entry: IndexEntry, _ key: Key, as cause: CacheEvent.Kind) throws(CacheError) -> Bool {
-        try changing(shard: key.shard) { volume throws(CacheError) in
-            guard isCurrent(entry, key) else { return false }
-            try clearShutdownMarker()
-            _ = commitBestEffort(.remove(key: key, number: entry.file + 1), in: volume) { index in
-                index.change(key, .evictedOnDisk) { shard in
-                    shard.remove(key, below: entry.file + 1)
-                    if cause != .lost { shard.markObsolete(entry.file, of: key) }
-                }
+    /// Returns a part of every fresh entry of a namespace. O(n).
+    func freshEntries<Part>(of namespace: Namespace, at now: Timestamp, _ part: (IndexEntry) -> Part) -> [Part] {
+        recovery.awaitScan()
+        // A file that could not be read may have replaced or removed an entry below it.
+        let horizon = provisional.horizon
+        var parts: [Part] = []
+        for shard in 0..<Index.shardCount {
+            for entry in index.snapshot(shard)
+            where entry.file > horizon && entry.namespace == namespace && entry.isFresh(at: now) {
+                parts.append(part(entry))
             }
-            if cause != .lost { deleteObsolete(in: volume, shard: key.shard) }
-            return true
         }
+        return parts
     }
 }

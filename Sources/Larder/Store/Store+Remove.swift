@@ -3,81 +3,108 @@ import LarderFiles
 extension Store {
     /// Removes an entry: its files first, then the record. Returns whether there was a fresh one.
     ///
-    /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: a entry
-    /// without a file is forgotten. When the file cannot be unlinked the value stays. Where files have not been found
-    /// yet, one of them may be an older one of the key: a tombstone among the files keeps it dead.
+    /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: an entry
+    /// without a file is removed. When the file cannot be deleted, the value stays. While older files of the key may be
+    /// unknown, a tombstone keeps them dead.
+    @discardableResult
     func remove(_ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil) throws(CacheError) -> Bool {
         let removed: IndexEntry?
         do throws(CacheError) {
             do throws(CacheError) {
-                removed = try removeOnce(key, at: now, permit: permit)
+                removed = try removeOnce(key, at: now, permit)
             } catch {
-                // There is no room for the tombstone: when every file has been found, none is needed.
-                guard error.code == .noSpace, isReconciling else { throw error }
-                awaitReconciliation()
-                removed = try removeOnce(key, at: now, permit: permit)
+                // There is no room for the tombstone; once every file is known, none is needed.
+                guard error.code == .noSpace, provisional.isReconciling else { throw error }
+                recovery.awaitScan()
+                removed = try removeOnce(key, at: now, permit)
             }
         } catch {
-            report(error, of: key)
+            reporter.report(error, of: key)
             throw error
         }
         guard let removed else { return false }
-        report(CacheEvent(.removed, of: key)) { $0.removals += 1 }
+        reporter.report(CacheEvent(.removed, of: key)) { $0.removals += 1 }
         return removed.isFresh(at: now)
     }
 
-    private func removeOnce(_ key: Key, at now: Timestamp, permit: (any WritePermit)?) throws(CacheError) -> IndexEntry?
-    {
-        try changing(shard: key.shard) { volume throws(CacheError) in
+    private func removeOnce(
+        _ key: Key, at now: Timestamp, _ permit: (any WritePermit)?
+    ) throws(CacheError) -> IndexEntry? {
+        try disk.run(shard: key.shard) { directory throws(CacheError) in
             if let permit, !permit.isValid(for: key) { return nil }
-            // Afterwards: what begins before may still be given the value that goes.
+            // Afterwards: a fetch that begins before may still be given the value that goes.
             defer { observer.didChange(key, with: permit) }
-            if !provisional.isSet { return try remove(key, in: volume) }
-            let isBelieved = settle(key, at: now, looking: true, in: volume, holdsStripe: true)
-            let entry = try remove(key, in: volume)
+            if !provisional.isSet { return try removeFiles(of: key, in: directory) }
+            let isBelieved = recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
+            let entry = try removeFiles(of: key, in: directory)
             return isBelieved ? entry : nil
         }
     }
 
-    /// Returns the entry that went.
-    private func remove(_ key: Key, in volume: StoreDirectory) throws(CacheError) -> IndexEntry? {
-        let mayBeUnfound = provisional.isSet && reconciliation.withLock { !$0.hasScanned || $0.hasUnread }
-        let (entry, waiting) = index.withShard(of: key) { shard in
-            (shard.table.entry(key), shard.obsolete.filter { $0.hash == key.hash })
+    /// Returns the entry that was removed.
+    private func removeFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) -> IndexEntry? {
+        let mayBeUnknown = provisional.mayHaveUnread
+        let (entry, obsolete) = index.withShard(of: key) { shard in
+            (shard.table.entry(key), shard.obsoleteFiles(of: key))
         }
-        if entry == nil, waiting.isEmpty {
-            // Nothing of the key came since its tombstone was placed.
-            if !mayBeUnfound || tombstones.withLock({ $0.hasTombstone(of: key) }) { return nil }
+        if entry == nil, obsolete.isEmpty {
+            // After its tombstone, nothing of the key has come.
+            if !mayBeUnknown || reaper.hasTombstone(of: key) { return nil }
         }
-        try clearShutdownMarker()
-        let tombstone = mayBeUnfound ? try placeTombstone(of: key, in: volume) : nil
-        if tombstone != nil, hasTooManyTombstones { boundTombstonesBehind() }
-        do {
-            for file in waiting.map(\.file) + (entry.map { [$0.file] } ?? []) {
-                try translating("remove an entry", at: volume.path(of: file)) { () throws(Errno) in
-                    try volume.unlink(file)
-                }
-            }
+        try info.removeShutdownMarker()
+        let tombstone = mayBeUnknown ? try reaper.placeTombstone(of: .key(key), in: directory) : nil
+        if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
+        do throws(CacheError) {
+            // The oldest first.
+            for file in obsolete { try delete(file.file, in: directory) }
+            if let entry { try delete(entry.file, in: directory) }
         } catch {
             // The value stays, after the next opening too.
-            if let tombstone { discardTombstone(tombstone, in: volume) }
+            if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
             throw error
         }
-        let number = if let tombstone { tombstone } else { try takeNumber() }
-        let ticket = commitBestEffort(.remove(key: key, number: number), in: volume) { index in
+        let number = if let tombstone { tombstone } else { try info.takeNumber() }
+        let ticket = info.commitBestEffort(.remove(key: key, number: number)) {
             index.change(key, .removed) { shard in
                 shard.remove(key, below: number)
-                shard.obsolete.removeAll { waiting.contains($0) }
+                if !obsolete.isEmpty { shard.obsolete.removeAll { obsolete.contains($0) } }
             }
         }
-        if isPowerSafe { try syncEntries(in: volume) }
-        try wait(for: ticket)
+        if settings.isPowerSafe {
+            try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
+        }
+        try info.wait(for: ticket)
         return entry
     }
 
-    private func syncEntries(in volume: StoreDirectory) throws(CacheError) {
-        try translating("sync the directory", at: volume.path) { () throws(Errno) in
-            try volume.entriesSync.sync(through: volume.entriesSync.note())
+    private func delete(_ file: UInt64, in directory: StoreDirectory) throws(CacheError) {
+        do throws(Errno) {
+            try directory.delete(file)
+        } catch {
+            throw CacheError(error, doing: "remove an entry", path: directory.path(of: file))
         }
+    }
+
+    /// Removes every entry. O(1) in system calls; the files are deleted in the background.
+    func removeAll(progress: Clearer.Progress?) throws(CacheError) {
+        let outcome = try retryingReopened(nil) { () throws(CacheError) in try clearer.clearEverything() }
+        reporter.report(CacheEvent(.cleared, count: outcome.count)) { $0.removals += outcome.count }
+        trash.emptyInBackground(progress: progress)
+        try reportFailure(of: outcome)
+    }
+
+    /// Removes every entry of a namespace, or with a tag. O(1); entries and files are removed in the background.
+    func removeAll(of scope: ClearScope, progress: Clearer.Progress?) throws(CacheError) {
+        let outcome = try retryingReopened(nil) { () throws(CacheError) in try clearer.clear(scope) }
+        reporter.report(CacheEvent(.cleared, of: scope, count: outcome.count)) { $0.removals += outcome.count }
+        let total: Int? = if case .tag = scope { nil } else { outcome.count }
+        clearer.removeClearedInBackground(total: total, progress)
+        try reportFailure(of: outcome)
+    }
+
+    private func reportFailure(of outcome: Clearer.Outcome) throws(CacheError) {
+        guard let failure = outcome.failure else { return }
+        reporter.report(failure)
+        throw failure
     }
 }

@@ -14,7 +14,7 @@ extension Store {
             return try change()
         } catch {
             guard error.errno == Errno.noEntry.rawValue, reopenIfDeleted() || isWhole else {
-                report(error, of: key)
+                reporter.report(error, of: key)
                 throw error
             }
         }
@@ -22,7 +22,7 @@ extension Store {
     }
 
     /// True when there is nothing to open again: somebody else has done it meanwhile.
-    private var isWhole: Bool { disk.run { volume?.isWhole ?? false } }
+    private var isWhole: Bool { disk.runAnyway { $0?.isWhole ?? false } }
 
     /// Opens the directory again when it was deleted, or its entries were; true when it did. With `only`, only where
     /// the store then comes to that directory.
@@ -31,26 +31,28 @@ extension Store {
     @discardableResult
     func reopenIfDeleted(only wanted: FileIdentity? = nil) -> Bool {
         let now = clock.now
-        guard let (volume, lease) = disk.run({ volume.flatMap { volume in lease.map { (volume, $0) } } }),
-            !volume.isWhole
+        guard let (directory, lease) = disk.runAnyway({ $0.flatMap { directory in lease.map { (directory, $0) } } }),
+            !directory.isWhole
         else { return false }
         var found: LoadedStore.Found?
         do throws(CacheError) {
-            if disk.runAlone({ volume.isDeleted }) {
-                guard let (root, identity) = try successor(of: volume, only: wanted) else { return false }
-                try lease.move(to: identity, root: root, of: self) { next throws(CacheError) in
+            if disk.runAlone({ directory.isDeleted }) {
+                guard let (root, identity) = try successor(of: directory, only: wanted) else { return false }
+                let place = DirectoryRegistry<Store>.Location(
+                    identity: identity, root: root, fileSystem: fileSystem, path: path)
+                try lease.move(to: place, of: self) { next throws(CacheError) in
                     found = try reopen(root, identity, next, replacing: lease, at: now)
                     return found != nil
                 }
             } else {
-                found = try reopen(volume.root, volume.identity, lease, replacing: lease, at: now)
+                found = try reopen(directory.root, directory.identity, lease, replacing: lease, at: now)
             }
         } catch {
-            report(error)
+            reporter.report(error)
             return false
         }
         guard let found else { return false }
-        report(CacheEvent(.reopened)) { _ in }
+        reporter.report(CacheEvent(.reopened)) { _ in }
         begin(found)
         return true
     }
@@ -58,19 +60,19 @@ extension Store {
     /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk.
     /// Nil when they lead to different ones.
     private func successor(
-        of volume: StoreDirectory, only wanted: FileIdentity?
+        of directory: StoreDirectory, only wanted: FileIdentity?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
-        let paths = handles.withLock { Set($0.paths.values) }.sorted()
+        let paths = handles.paths.sorted()
         let there = paths.compactMap {
             try? fileSystem.openDirectory(path: $0, creation: .never).identity(in: fileSystem)
         }
         if let first = there.first {
             guard there.count == paths.count, there.allSatisfy({ $0 == first }), wanted ?? first == first,
-                first.device == volume.identity.device
+                first.device == directory.identity.device
             else { return nil }
         } else {
-            // A volume that is not mounted any more leaves an empty directory on the disk below: nothing is made there.
-            guard wanted == nil, let path = paths.first(where: { volume.isOnSameDisk($0) }) else { return nil }
+            // A directory that is not mounted any more leaves an empty directory on the disk below: nothing is made there.
+            guard wanted == nil, let path = paths.first(where: { directory.isOnSameDisk($0) }) else { return nil }
             _ = try Store.openRoot(path, in: fileSystem, settings.durability)
         }
         var found: (root: SharedDescriptor, identity: FileIdentity)?
@@ -84,30 +86,28 @@ extension Store {
 
     /// Returns nil when somebody else has opened it again meanwhile, or closed it.
     private func reopen(
-        _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: Lease, replacing old: Lease, at now: Timestamp
+        _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: DirectoryRegistry<Store>.Lease,
+        replacing old: DirectoryRegistry<Store>.Lease, at now: Timestamp
     ) throws(CacheError) -> LoadedStore.Found? {
         try disk.runAlone { () throws(CacheError) -> LoadedStore.Found? in
-            guard let volume, self.lease === old, !isClosing, !volume.isWhole else { return nil }
+            guard let directory = disk.directory, self.lease === old, !isClosing, !directory.isWhole else { return nil }
             let loaded = try Opener(
-                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now, isPowerSafe: isPowerSafe
+                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
+                isPowerSafe: settings.isPowerSafe
             ).load()
-            let fresh = Journal(loaded.journals, of: loaded.volume, durability: settings.durability)
-            info.run { journal = fresh }
-            setShutdownMarker(loaded.journals.hasShutdownMarker)
-            raiseNumbers(to: loaded.lastNumber)
-            // Before anybody can see an entry: reads of the index take no block of this queue.
-            reconciliation.withLock { $0 = loaded.reconciliation }
-            provisional.set(!loaded.reconciliation.isConsistent)
+            info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory)
+            // Before anybody can see an entry: look-ups in the index take no block of this queue.
+            provisional.replace(with: loaded.reconciliation)
             index.replace(with: loaded.shards, at: now)
-            isTrashLive = false
-            tombstones.withLock { $0 = loaded.tombstones }
-            tally.withLock {
+            trash.replaceDirectory()
+            reaper.replaceTombstones(loaded.tombstones)
+            reporter.count {
                 $0.damagedLines += loaded.damagedLines
                 $0.adoptions += loaded.found.adopted.count
             }
-            self.volume = loaded.volume
+            disk.replace(loaded.directory)
             self.lease = lease
-            reconcileBehind()
+            reconciler.begin()
             return loaded.found
         }
     }

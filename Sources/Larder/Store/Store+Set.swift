@@ -1,148 +1,156 @@
 import LarderFiles
 
+/// A value to be stored: everything about it but its bytes.
+struct SetRequest {
+    let key: Key
+    let life: Life
+    let attachments: Attachments?
+    let now: Timestamp
+    var condition = Condition.none
+    var promotion: Promotion?
+
+    enum Condition {
+        case none
+        /// There is no fresh value.
+        case ifNotFresh
+        /// The permit is valid.
+        case ifPermitted(any WritePermit)
+    }
+
+    /// The entry, which has no file yet.
+    func entry(size: Int, checksum: UInt64) -> IndexEntry {
+        IndexEntry(
+            keyText: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: size, checksum: checksum,
+            attachments: attachments)
+    }
+}
+
 extension Store {
-    /// Stores a payload: its file, its record, its entry. The file that it replaces is unlinked behind.
+    /// Stores a payload: its file, its record, its entry. The replaced file is deleted in the background. Returns
+    /// whether the condition held.
     ///
     /// Killed before the journal has the record, the process leaves a file that the next opening adopts or deletes;
     /// after it, the value is stored.
-    func set(
-        _ payload: UnsafeRawBufferPointer, for key: Key, life: Life, attachments: Attachments?, at now: Timestamp,
-        _ condition: Condition = .none, promotion: Promotion? = nil
-    ) throws(CacheError) {
-        try checkSize(payload.count, of: key)
-        let entry = IndexEntry(
-            keyText: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: payload.count,
-            checksum: XXH64.hash(payload), attachments: attachments)
-        _ = try set(payload, entry, key, condition, promotion: promotion)
-    }
-
-    /// Stores a entry whose file is still to be made; false when the condition does not hold.
-    func set(
-        _ payload: UnsafeRawBufferPointer, _ entry: IndexEntry, _ key: Key, _ condition: Condition,
-        promotion: Promotion? = nil
-    ) throws(CacheError) -> Bool {
-        let outcome = try retryingReopened(key) { () throws(CacheError) in
-            try onDisk { volume throws(CacheError) in
-                try clearShutdownMarker()
-                return try store(.bytes(payload), entry, key, condition, promotion: promotion, in: volume)
+    @discardableResult
+    func set(_ payload: UnsafeRawBufferPointer, _ request: SetRequest) throws(CacheError) -> Bool {
+        try checkSize(payload.count, of: request.key)
+        let entry = request.entry(size: payload.count, checksum: XXH64.hash(payload))
+        let outcome = try retryingReopened(request.key) { () throws(CacheError) in
+            try disk.run { directory throws(CacheError) in
+                try info.removeShutdownMarker()
+                return try insert(.bytes(payload), entry, request, in: directory)
             }
         }
-        return finish(outcome, key)
+        return finish(outcome, request.key)
     }
 
-    /// What a payload is when it is stored.
+    /// The bytes of a value that is stored.
     enum Content {
         case bytes(UnsafeRawBufferPointer)
         case staged(StagedFile)
     }
 
-    enum Outcome {
+    enum InsertOutcome {
         case stored(isNew: Bool)
         /// The condition did not hold.
         case refused
     }
 
-    /// When a value may be stored.
-    enum Condition {
-        case none
-        /// Where there is no fresh one.
-        case ifNotFresh
-        /// While the permit is valid.
-        case ifPermitted(any WritePermit)
-    }
-
-    /// Obeys limits and tells of what was stored; true when it was.
-    func finish(_ outcome: Outcome, _ key: Key) -> Bool {
+    /// Enforces the limits and reports the change; true when the value was stored.
+    func finish(_ outcome: InsertOutcome, _ key: Key) -> Bool {
         guard case .stored(let isNew) = outcome else { return false }
-        enforceAfterStoring()
+        evictor.enforceAfterStoring()
         if isNew { return true }
-        unlinkSomeBehind(shard: key.shard)
+        reaper.deleteReplaced(shard: key.shard)
         events.post(CacheEvent(.replaced, of: key))
         return true
     }
 
-    /// Refuses a value that would have to push out all others, and then itself; and one that no record can tell of.
+    /// Refuses a value that would have to push out all others, and then itself; and one too large for a record.
     func checkSize(_ size: Int, of key: Key) throws(CacheError) {
         let limit = min(settings.limits.size ?? .max, Fields.largestSize)
         if size <= limit { return }
         let error = CacheError(
             code: .tooLarge, message: "A value of \(size) bytes is larger than the cache may be, \(limit) bytes.",
             path: path)
-        report(error, of: key)
+        reporter.report(error, of: key)
         throw error
     }
 
-    /// Call it in a block of `disk`, with the journal unsealed.
-    func store(
-        _ content: Content, _ entry: IndexEntry, _ key: Key, _ condition: Condition, promotion: Promotion? = nil,
-        in volume: StoreDirectory
-    ) throws(CacheError) -> Outcome {
-        try stripes[key.shard].withLock { _ throws(CacheError) in
-            guard holds(condition, entry, key, in: volume) else { return .refused }
-            let isNew = try store(content, entry, key, promotion, in: volume)
-            if case .ifPermitted(let permit) = condition {
-                observer.didChange(key, with: permit)
-            } else {
-                observer.didChange(key)
-            }
-            return .stored(isNew: isNew)
-        }
-    }
-
-    private func holds(_ condition: Condition, _ entry: IndexEntry, _ key: Key, in volume: StoreDirectory) -> Bool {
-        switch condition {
-        case .none: true
-        case .ifNotFresh:
-            !((!provisional.isSet || settle(key, at: entry.stored, looking: true, in: volume, holdsStripe: true))
-                && index.withShard(of: key) { $0.table.entry(key) }?.isFresh(at: entry.stored) == true)
-        case .ifPermitted(let permit): permit.isValid(for: key)
-        }
-    }
-
-    private func store(
-        _ content: Content, _ entry: IndexEntry, _ key: Key, _ promotion: Promotion?, in volume: StoreDirectory
-    ) throws(CacheError) -> Bool {
-        let new = try create(content, entry, key, in: volume)
-        // Not handed through as a result: a entry is large to copy.
+    /// Creates the file, commits the record and publishes the entry. Call it in a block of the disk queue, without a
+    /// clean-shutdown marker.
+    func insert(
+        _ content: Content, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
+    ) throws(CacheError) -> InsertOutcome {
+        let key = request.key
+        disk.lockStripe(key.shard)
+        defer { disk.unlockStripe(key.shard) }
+        guard holds(request, in: directory) else { return .refused }
+        let new = try createFile(content, entry, key, in: directory)
+        // A captured variable instead of a result: an entry is large to copy.
         var replaced: IndexEntry?
-        let ticket: Ticket?
+        let ticket: CommitQueue.Ticket?
         do {
             ticket = try new.withLine { line throws(CacheError) in
-                try commit(line, in: volume) { index in
-                    replaced = index.publish(new.entry, for: key, promotion, markingObsolete: !isPowerSafe)
-                }.ticket
+                try info.commit(line) {
+                    replaced = index.publish(
+                        new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe)
+                }
             }
         } catch {
-            discard(new.entry.file, of: key, in: volume)
+            reaper.deleteUncommitted(new.entry.file, of: key, in: directory)
             throw error
         }
-        if let ticket { try waitOrTakeBack(ticket, new.entry, replacing: replaced, key, in: volume) }
-        if isPowerSafe, let replaced { index.withShard(of: key) { $0.markObsolete(replaced.file, of: key) } }
-        return replaced == nil
+        if let ticket { try waitOrTakeBack(ticket, new.entry, replacing: replaced, key, in: directory) }
+        if settings.isPowerSafe, let replaced {
+            index.withShard(of: key) { $0.markObsolete(replaced.file, of: key) }
+        }
+        if case .ifPermitted(let permit) = request.condition {
+            observer.didChange(key, with: permit)
+        } else {
+            observer.didChange(key)
+        }
+        return .stored(isNew: replaced == nil)
     }
 
-    /// Gives a entry its number and makes the file, which no record mentions yet. Returns what tells of it.
-    private func create(
-        _ content: Content, _ entry: IndexEntry, _ key: Key, in volume: StoreDirectory
+    private func holds(_ request: SetRequest, in directory: StoreDirectory) -> Bool {
+        let key = request.key
+        switch request.condition {
+        case .none: return true
+        case .ifPermitted(let permit): return permit.isValid(for: key)
+        case .ifNotFresh:
+            let now = request.now
+            if provisional.isSet,
+                !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
+            {
+                return true
+            }
+            return index.entry(key)?.isFresh(at: now) != true
+        }
+    }
+
+    /// Gives an entry its number and creates its file, which no record mentions yet.
+    private func createFile(
+        _ content: Content, _ entry: IndexEntry, _ key: Key, in directory: StoreDirectory
     ) throws(CacheError) -> NewEntry {
-        // What has been staged was tried again then.
+        // A staged file was tried again when it was staged.
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
-            let new = NewEntry(entry, number: try takeNumber())
-            // A entry may grow in the manifest, by the number of a renewal and the time of a use.
+            let new = NewEntry(entry, number: try info.takeNumber())
+            // An entry may grow in the manifest, by the number of a renewal and the time of a use.
             try checkRecord(new.lineLength)
             do {
-                try write(content, new, key, in: volume)
+                try write(content, new, key, in: directory)
                 return new
             } catch .exists {
                 continue
             } catch {
-                // What was replaced and not yet unlinked may be just the room that is needed.
-                if mayRetry, error == .noSpace || error == .overQuota, deleteObsolete(in: volume) > 0 {
+                // Obsolete files may take just the room that is needed.
+                if mayRetry, error == .noSpace || error == .overQuota, reaper.deleteObsolete(in: directory) > 0 {
                     mayRetry = false
                     continue
                 }
-                throw CacheError(error, doing: "store a value", path: volume.path(of: new.entry.file))
+                throw CacheError(error, doing: "store a value", path: directory.path(of: new.entry.file))
             }
         }
     }
@@ -159,81 +167,72 @@ extension Store {
     private static let longestInPlace = 16 << 20
 
     private func write(
-        _ content: Content, _ new: borrowing NewEntry, _ key: Key, in volume: StoreDirectory
+        _ content: Content, _ new: borrowing NewEntry, _ key: Key, in directory: StoreDirectory
     ) throws(Errno) {
         let file = new.entry.file
-        let name = FileName.number(file)
         switch content {
         case .bytes(let payload) where payload.count > Self.longestInPlace:
             let staged = DirectoryLayout.stagedNumber(file)
-            let opened = try fileSystem.open(.number(staged), in: volume.entries.file, for: .creating)
+            let opened = try fileSystem.open(.number(staged), in: directory.entries.file, for: .creating)
             do throws(Errno) {
                 try fileSystem.write(payload, .none, to: opened, at: 0)
-                let copy = StagedFile(number: staged, file: SharedDescriptor(opened), volume: volume)
-                try write(.staged(copy), new, key, in: volume)
+                let copy = StagedFile(number: staged, file: SharedDescriptor(opened), directory: directory)
+                try write(copy, new, key)
             } catch {
-                discard(staged, of: key, in: volume)
+                reaper.deleteUncommitted(staged, of: key, in: directory)
                 throw error
             }
         case .bytes(let payload):
-            let opened = try fileSystem.open(name, in: volume.entries.file, for: .creating)
+            let opened = try fileSystem.open(.number(file), in: directory.entries.file, for: .creating)
             do {
                 try new.withFooter { footer throws(Errno) in
                     try fileSystem.write(payload, footer, to: opened, at: 0)
                 }
-                if isPowerSafe { try fileSystem.sync(opened) }
-                try syncNames(of: volume)
+                if settings.isPowerSafe {
+                    try fileSystem.sync(opened)
+                    try directory.syncNames()
+                }
             } catch {
-                discard(file, of: key, in: volume)
+                reaper.deleteUncommitted(file, of: key, in: directory)
                 throw error
             }
         case .staged(let staged):
-            try requireFree(name, in: volume)
-            do {
-                // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
-                try new.withFooter { footer throws(Errno) in
-                    try fileSystem.write(footer, .none, to: staged.file.file, at: new.entry.size)
-                }
-                if isPowerSafe { try fileSystem.sync(staged.file.file) }
-                let entries = volume.entries
-                try fileSystem.rename(.number(staged.number), in: entries.file, to: name, in: entries.file)
-                try syncNames(of: volume)
-            } catch {
-                discard(file, of: key, in: volume)
-                throw error
-            }
+            try write(staged, new, key)
         }
     }
 
-    private func syncNames(of volume: StoreDirectory) throws(Errno) {
-        if isPowerSafe { try volume.entriesSync.sync(through: volume.entriesSync.note()) }
+    /// Completes a staged file by its footer, and renames it to its number.
+    private func write(_ staged: StagedFile, _ new: borrowing NewEntry, _ key: Key) throws(Errno) {
+        let (directory, file) = (staged.directory, new.entry.file)
+        try requireFree(.number(file), in: directory)
+        do {
+            // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
+            try new.withFooter { footer throws(Errno) in
+                try fileSystem.write(footer, .none, to: staged.file.file, at: new.entry.size)
+            }
+            if settings.isPowerSafe { try fileSystem.sync(staged.file.file) }
+            try directory.rename(staged.number, to: file)
+            if settings.isPowerSafe { try directory.syncNames() }
+        } catch {
+            reaper.deleteUncommitted(file, of: key, in: directory)
+            throw error
+        }
     }
 
-    /// Numbers are new, so what has the name is not ours; renaming would replace it.
-    private func requireFree(_ name: FileName, in volume: StoreDirectory) throws(Errno) {
+    /// Numbers are new, so a file of the name is not ours; renaming would replace it.
+    private func requireFree(_ name: FileName, in directory: StoreDirectory) throws(Errno) {
         do {
-            _ = try fileSystem.status(of: name, in: volume.entries.file)
+            _ = try fileSystem.status(of: name, in: directory.entries.file)
         } catch .noEntry {
             return
         }
         throw .exists
     }
 
-    /// Undoes the file of a value that could not be stored. Emptied first: without its footer nothing adopts it.
-    func discard(_ file: UInt64, of key: Key, in volume: StoreDirectory) {
-        if let open = try? fileSystem.open(.number(file), in: volume.entries.file, for: .updating) {
-            try? fileSystem.truncate(open, to: 0)
-        }
-        do {
-            try volume.unlink(file)
-        } catch {
-            index.withShard(of: key) { $0.markObsolete(file, of: key) }
-        }
-    }
-
     /// Waits until the record is on stable storage; when that fails, brings the old value back and throws.
     private func waitOrTakeBack(
-        _ ticket: Ticket, _ entry: IndexEntry, replacing old: IndexEntry?, _ key: Key, in volume: StoreDirectory
+        _ ticket: CommitQueue.Ticket, _ new: IndexEntry, replacing old: IndexEntry?, _ key: Key,
+        in directory: StoreDirectory
     ) throws(CacheError) {
         let error: Errno
         do {
@@ -241,24 +240,17 @@ extension Store {
         } catch let failure {
             error = failure
         }
-        info.run {
-            journal.abandon()
-            // Not a remove: it would outlive the old value's record, and take that away as well.
-            let obsolete = Record.obsolete(file: entry.file, of: key)
-            let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
-            do {
-                try journal.append(lines, count: old == nil ? 1 : 2, last: lastTaken)
-                if let sync = journal.sync { try sync.sync(through: sync.note()) }
-            } catch {
-                journal.demandSave()
-            }
+        // Not a `remove`: it would outlive the old value's record, and take that away as well.
+        let obsolete = Record.obsolete(file: new.file, of: key)
+        let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
+        info.takeBack(lines, count: old == nil ? 1 : 2) {
             index.change(key, .replaced) { shard in
                 shard.table.remove(key)
-                if !entry.isAbsent { shard.stores -= 1 }
+                if !new.isAbsent { shard.stores -= 1 }
                 if let old { shard.table.publish(old, for: key) }
             }
         }
-        discard(entry.file, of: key, in: volume)
-        throw CacheError(error, doing: "sync the journal", path: volume.path)
+        reaper.deleteUncommitted(new.file, of: key, in: directory)
+        throw CacheError(error, doing: "sync the journal", path: directory.path)
     }
 }

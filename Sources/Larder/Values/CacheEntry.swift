@@ -1,5 +1,4 @@
 public import Foundation
-import LarderFiles
 
 /// What the cache knows about an entry without reading its payload.
 public struct CacheEntry: Sendable {
@@ -23,16 +22,4 @@ public struct CacheEntry: Sendable {
     public let lastUsedAt: Date
     /// What was stored beside the value.
     public let metadata: [String: String]
-
-    init(_ entry: IndexEntry, at now: Timestamp) {
-        key = entry.keyText
-        namespace = entry.namespace == .none ? nil : entry.namespace.name
-        size = entry.size
-        storedAt = entry.stored.date
-        expiresAt = entry.life.effectiveExpiry(at: now)?.date
-        lastUsedAt = entry.used.date
-        keptUntil = entry.keptUntil.milliseconds == Life.unlimited ? nil : entry.keptUntil.date
-        tags = entry.tags.map(\.text)
-        metadata = entry.metadata
-    }
 }

@@ -80,10 +80,6 @@ extension CacheError {
         CacheError(code: .notFound, message: "A fetch calls a value not modified that the cache does not have.")
     }
 
-    static func notFound(_ key: Key) -> CacheError {
-        CacheError(code: .notFound, message: "There is no value for the key \"\(key.text.prefix(100))\".")
-    }
-
     static func closed(_ path: String) -> CacheError {
         CacheError(code: .closed, message: "The cache has been closed.", path: path)
     }

@@ -20,27 +20,16 @@ public struct CacheEvent: Sendable {
     public let error: CacheError?
 
     init(
-        _ kind: Kind, keys: [String] = [], in namespace: Namespace = .none, tag: String? = nil,
-        count: Int? = nil, limit: CacheLimit? = nil, error: CacheError? = nil
+        _ kind: Kind, keys: [String] = [], namespace: String? = nil, tag: String? = nil, count: Int? = nil,
+        limit: CacheLimit? = nil, error: CacheError? = nil
     ) {
         self.kind = kind
         self.keys = keys
-        self.namespace = namespace == .none ? nil : namespace.name
+        self.namespace = namespace
         self.tag = tag
         self.count = count ?? keys.count
         self.limit = limit
         self.error = error
-    }
-
-    /// An event about one entry, or about none.
-    init(_ kind: Kind, of key: Key?, error: CacheError? = nil) {
-        self.init(kind, keys: key.map { [$0.text] } ?? [], in: key?.namespace ?? .none, error: error)
-    }
-
-    /// An event about what was removed at once.
-    init(_ kind: Kind, of scope: ClearScope, count: Int) {
-        let tag: String? = if case .tag(let tag) = scope { tag.text } else { nil }
-        self.init(kind, in: scope.space ?? .none, tag: tag, count: count)
     }
 
     /// The kinds of events. More may come.

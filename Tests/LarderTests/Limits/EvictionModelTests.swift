@@ -123,7 +123,7 @@ struct EvictionModelTests {
         #expect(counts(stamps, .bytes(15, upTo: 15)) == [0: 1, 1: 1])
         #expect(counts(stamps, .bytes(5, upTo: 35)) == [0: 1, 1: 2])
         #expect(counts(stamps, .bytes(-5, upTo: 5)) == [:])
-        #expect(counts(stamps, .space(4097)) == [0: 1, 1: 1])
+        #expect(counts(stamps, .allocated(4097)) == [0: 1, 1: 1])
         let six = Timestamp(milliseconds: 6)
         #expect(counts([[1, 8], [2, 5]], .unusedSince(six, now: Timestamp(milliseconds: 20))) == [0: 1, 1: 2])
         #expect(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Minimum free space: what is lacking goes, once")
+@Suite("Minimum free size: what is lacking goes, once")
 struct FreeSpaceTests {
     /// Ten entries of two blocks each on a disk with that much left.
     private func filled(free: Int, minimum: Int) throws -> (World, DiskCache) {
@@ -110,37 +110,37 @@ struct FreeSpaceTests {
 
     @Test("the decision: what is lacking, once; then only the cache's own growth")
     func decision() {
-        var watch = FreeSpaceBudget()
-        func mayLack(_ space: Int) -> Bool { watch.mayLack(space: space) }
+        let budget = FreeSpaceBudget()
+        func mayLack(_ size: Int) -> Bool { budget.mayLack(size: size) }
         #expect(mayLack(0), "nothing is known at first")
-        watch.looked(free: 1000, minimum: 400, space: 500)
-        #expect(watch.owed == 0)
+        budget.note(free: 1000, minimum: 400, size: 500)
+        #expect(budget.owed == 0)
         #expect(!mayLack(800) && mayLack(801), "half of what is left may be stored unseen")
-        watch.looked(free: 300, minimum: 400, space: 800)
-        #expect(watch.owed == 100)
-        watch.gaveUp(30)
-        #expect(watch.owed == 70)
-        watch.looked(free: 300, minimum: 400, space: 775)
-        #expect(watch.owed == 75, "five bytes were stored before all was given")
-        watch.gaveUp(200)
-        #expect(watch.owed == 0)
-        watch.looked(free: 0, minimum: 400, space: 575)
-        #expect(watch.owed == 0, "somebody else has filled the disk further")
+        budget.note(free: 300, minimum: 400, size: 800)
+        #expect(budget.owed == 100)
+        budget.noteGivenUp(30)
+        #expect(budget.owed == 70)
+        budget.note(free: 300, minimum: 400, size: 775)
+        #expect(budget.owed == 75, "five bytes were stored before all was given")
+        budget.noteGivenUp(200)
+        #expect(budget.owed == 0)
+        budget.note(free: 0, minimum: 400, size: 575)
+        #expect(budget.owed == 0, "somebody else has filled the disk further")
         #expect(mayLack(625) && !mayLack(575))
-        watch.looked(free: 0, minimum: 400, space: 625)
-        #expect(watch.owed == 50)
-        watch.gaveUp(50)
-        watch.looked(free: 400, minimum: 400, space: 575)
-        watch.looked(free: 390, minimum: 400, space: 575)
-        #expect(watch.owed == 0, "nobody has freed what was given up")
-        watch.looked(free: 500, minimum: 400, space: 575)
-        watch.looked(free: 390, minimum: 400, space: 575)
-        #expect(watch.owed == 10)
+        budget.note(free: 0, minimum: 400, size: 625)
+        #expect(budget.owed == 50)
+        budget.noteGivenUp(50)
+        budget.note(free: 400, minimum: 400, size: 575)
+        budget.note(free: 390, minimum: 400, size: 575)
+        #expect(budget.owed == 0, "nobody has freed what was given up")
+        budget.note(free: 500, minimum: 400, size: 575)
+        budget.note(free: 390, minimum: 400, size: 575)
+        #expect(budget.owed == 10)
         #expect(!mayLack(100) && mayLack(101), "growth begins where a removal ends")
-        watch.looked(free: 0, minimum: 400, space: 300)
-        #expect(watch.owed == 210)
-        var hopeless = FreeSpaceBudget()
-        hopeless.looked(free: 0, minimum: 1000, space: 1000)
+        budget.note(free: 0, minimum: 400, size: 300)
+        #expect(budget.owed == 210)
+        let hopeless = FreeSpaceBudget()
+        hopeless.note(free: 0, minimum: 1000, size: 1000)
         #expect(hopeless.owed == 0)
     }
 }

@@ -31,7 +31,7 @@ struct BoundsTests {
         let (original, first, name) = try withResidue(50, limit: 100)
         var (world, cache) = (original, first)
         try cache.flush()
-        #expect(cache.store.reconciliation.withLock { $0.unreadable.count } == 1)
+        #expect(cache.store.provisional.update { $0.unreadable.count } == 1)
         var most = 0
         for number in 0..<12_000 {
             try cache.setString("v", forKey: "\(number)")
@@ -50,7 +50,7 @@ struct BoundsTests {
             }
         }
         cache.settle()
-        #expect(most <= Store.mostTombstones + 600 && cache.store.index.tombstoneCount == 0)
+        #expect(most <= Reconciler.mostTombstones + 600 && cache.store.index.tombstoneCount == 0)
         let aside = "entries/10" + name.dropFirst(10)
         #expect(world.entryFiles.contains(String(aside.dropFirst(8))))
         world.files.setUnreadable(false, at: "/cache/" + aside)

@@ -9,7 +9,7 @@ import Testing
 @Suite("All promises hold from the first call after opening")
 struct FirstSecondTests {
     /// More entries than are read before the first answer.
-    private static let many = Recovery.mostAtOnce + 700
+    private static let many = OpeningScan.mostAtOnce + 700
 
     enum Loss: CaseIterable {
         case journalBits, journal, manifest, both, manifestBits
@@ -64,7 +64,7 @@ struct FirstSecondTests {
                 #expect(value == nil || value == (number.isMultiple(of: 2) ? "new" : "old"), "\(number), \(loss)")
             }
         }
-        if count < Recovery.mostAtOnce { #expect(misses == 0, "few enough are read before the first answer") }
+        if count < OpeningScan.mostAtOnce { #expect(misses == 0, "few enough are read before the first answer") }
         try cache.flush()
         expectNewest(cache, count, "\(loss)")
         #expect(cache.statistics.losses == 0 && cache.statistics.corruptions == 0)
@@ -206,12 +206,10 @@ struct FirstSecondTests {
         let store = cache.store
         try world.files.holdingOtherReaders {
             for number in 0..<200 {
-                var entry = RecordTests.entry
-                entry.keyText = "\(number)"
-                entry.stored = world.clock.now
-                let isStored = try Array("import".utf8).withBytes {
-                    try store.set($0, entry, Key(entry.keyText), .ifNotFresh)
-                }
+                let request = SetRequest(
+                    key: Key("\(number)"), life: .forever, attachments: nil, now: world.clock.now,
+                    condition: .ifNotFresh)
+                let isStored = try Array("import".utf8).withBytes { try store.set($0, request) }
                 #expect(!isStored, "\(number)")
             }
         }
@@ -302,7 +300,7 @@ struct FirstSecondTests {
             try cache.setString("old", forKey: "k", ttl: .forever)
             try cache.flush()
             try cache.setString("new", forKey: "k", ttl: .seconds(1))
-            for number in 0..<Recovery.mostAtOnce + 200 { try cache.setString("v", forKey: "\(number)") }
+            for number in 0..<OpeningScan.mostAtOnce + 200 { try cache.setString("v", forKey: "\(number)") }
             world.remove(try world.journal)
             world.clock.advance(by: .seconds(2))
             let removes = Lock(0)
@@ -337,7 +335,7 @@ struct FirstSecondTests {
             if pthread_self() == own { calls.withLock { $0 += 1 } }
             return nil
         }
-        for number in 0..<8 { _ = again.store.knownEntry(again.key("\(number)"), at: world.clock.now) }
+        for number in 0..<8 { _ = again.store.recovery.knownEntry(again.key("\(number)"), at: world.clock.now) }
         #expect(calls.withLock { $0 } == 0)
         world.files.inject(nil)
     }
@@ -380,7 +378,7 @@ struct FirstSecondTests {
         try cache.setString("v", forKey: "k")
         try cache.removeAll()
         try cache.setString("w", forKey: "k")
-        #expect(cache.store.lastTaken < 1 << 30)
+        #expect(cache.store.info.lastTaken < 1 << 30)
         // Beside one that can be neither read nor be proven: nothing is a miss for it.
         image = world.files.image
         image.add([1], at: "/cache/entries/" + name)
@@ -390,7 +388,7 @@ struct FirstSecondTests {
         cache = try world.open()
         #expect(cache.string(forKey: "k") == "w")
         try cache.setString("x", forKey: "k")
-        #expect(cache.string(forKey: "k") == "x" && cache.store.lastTaken < 1 << 30)
+        #expect(cache.string(forKey: "k") == "x" && cache.store.info.lastTaken < 1 << 30)
     }
 
     @Test(

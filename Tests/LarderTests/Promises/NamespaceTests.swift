@@ -451,7 +451,7 @@ struct NamespaceTests {
                 #expect(manifest.entry(key)?.file == model[key])
                 #expect(manifest.use(key, at: .init(milliseconds: -1), sliding: false)?.file == model[key])
             case 190..<193:
-                for entry in manifest.purge(at: .init(milliseconds: Int64(number) * 50), limit: 3) {
+                for entry in manifest.removeExpired(at: .init(milliseconds: Int64(number) * 50), limit: 3) {
                     #expect(model.removeValue(forKey: entry.key) == entry.file)
                 }
             default:

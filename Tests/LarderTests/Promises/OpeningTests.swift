@@ -42,7 +42,7 @@ struct OpeningTests {
         let cache = try world.open()
         if isSliding {
             #expect(cache.string(forKey: "4") == "4")
-            cache.store.saveUses(isClosing: false)
+            cache.store.sweeper.saveUses(isClosing: false)
         } else {
             try cache.setTimeToLive(.days(1), forKey: "4")
         }
@@ -124,7 +124,7 @@ struct OpeningTests {
         second.settle()
         world.files.inject(nil)
         #expect(second.string(forKey: last) == "new")
-        #expect(second.store.reconciliation.withLock { $0.unreadable == [601] })
+        #expect(second.store.provisional.update { $0.unreadable == [601] })
         world.clock.advance(by: .seconds(101))
         let (writes, expired) = (Lock(0), Lock(0))
         let (store, now) = (second.store, world.clock.now)
@@ -138,7 +138,7 @@ struct OpeningTests {
             return nil
         }
         // Not `flush`, which would try to read the file again.
-        try store.maintenance.alone { try store.save(always: true) }
+        try store.frozen.run { try store.save(always: true) }
         world.files.inject(nil)
         second.settle()
         #expect(expired.withLock { $0 } == 1)

@@ -104,12 +104,12 @@ struct SlidingLivesTests {
             if operation == .open { opens.withLock { $0 += 1 } }
             return nil
         }
-        cache.store.saveUses(isClosing: false)
+        cache.store.sweeper.saveUses(isClosing: false)
         #expect(opens.withLock { $0 } == 0)
         world.clock.advance(by: .seconds(6_100))
         _ = cache.string(forKey: "k")
         opens.withLock { $0 = 0 }
-        cache.store.saveUses(isClosing: false)
+        cache.store.sweeper.saveUses(isClosing: false)
         #expect(opens.withLock { $0 } == 1)
     }
 
@@ -119,9 +119,9 @@ struct SlidingLivesTests {
         let cache = try world.open()
         try cache.setString("v", forKey: "k", ttl: .seconds(1_000))
         world.clock.advance(by: .seconds(900))
-        let entry = try #require(cache.store.entry(Key("k"), at: world.clock.now))
+        let entry = try #require(cache.store.recovery.entry(Key("k"), at: world.clock.now))
         try cache.setTimeToLive(.seconds(10), forKey: "k")
-        cache.store.disk.run { if let volume = cache.store.volume { cache.store.writeSlidSlot(of: entry, in: volume) } }
+        try cache.store.disk.run { cache.store.sweeper.writeSlidSlot(of: entry, in: $0) }
         let file = try #require(world.files.image.content(at: "/cache/entries/0000000000000001"))
         guard case .valid(let found) = file.withBytes({ EntryFile.footer(of: 1, tail: $0, fileSize: file.count) })
         else {

@@ -54,7 +54,7 @@ struct UnreadableTests {
         let newest = try #require(world.entryFiles.last)
         world.files.setUnreadable(true, at: "/cache/entries/" + newest)
         cache = try world.open()
-        for number in 0...Store.mostTombstones + 5 { try cache.removeValue(forKey: "n\(number)") }
+        for number in 0...Reconciler.mostTombstones + 5 { try cache.removeValue(forKey: "n\(number)") }
         cache.settle()
         try cache.flush()
         let aside = "10" + newest.dropFirst(2)
@@ -103,7 +103,7 @@ struct UnreadableTests {
             }
         }
         try cache.flush()
-        #expect(world.entryFiles.count < 10 && cache.store.tombstones.withLock { $0.count } < 3)
+        #expect(world.entryFiles.count < 10 && cache.store.reaper.tombstoneCount < 3)
     }
 
     @Test("a tombstone that could not be read is read again, and is not needed where the journal tells of it")
@@ -148,7 +148,7 @@ struct UnreadableTests {
         var cache = try world.open()
         for number in 0..<5 { try cache.setString("old", forKey: "\(number)") }
         try cache.flush()
-        cache.store.raiseNumbers(to: 2_000_000)
+        cache.store.info.raiseNumbers(to: 2_000_000)
         try cache.setString("new", forKey: "3")
         for name in world.names where name != "entries" { world.remove(name) }
         let newest = "/cache/entries/" + (try #require(world.entryFiles.last))
@@ -167,10 +167,10 @@ struct UnreadableTests {
     func failedRemoval() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
-        for number in 0..<Recovery.mostAtOnce + 500 { try cache.setString("v", forKey: "\(number)") }
+        for number in 0..<OpeningScan.mostAtOnce + 500 { try cache.setString("v", forKey: "\(number)") }
         for name in world.names where name != "entries" { world.remove(name) }
         cache = try world.open()
-        let last = "\(Recovery.mostAtOnce + 499)"
+        let last = "\(OpeningScan.mostAtOnce + 499)"
         world.files.holdingOtherReaders {
             let removes = Lock(0)
             world.files.inject { _, call in

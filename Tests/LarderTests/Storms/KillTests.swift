@@ -66,7 +66,7 @@ struct KillTests {
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
             let entries = Set(
                 (0..<Index.shardCount).flatMap { shard in
-                    cache.store.snapshot(shard).filter { $0.file != 0 }.map {
+                    cache.store.index.snapshot(shard).map {
                         FileName.number($0.file).description
                     }
                 })

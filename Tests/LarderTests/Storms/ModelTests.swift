@@ -240,7 +240,7 @@ struct ModelTests {
         for key in 0..<600 { #expect(manifest.entry(Key("k\(key)"))?.file == model["k\(key)"]) }
         var purged = 0
         for time in stride(from: 0, through: 10_000, by: 500) {
-            purged += manifest.purge(at: .init(milliseconds: Int64(time)), limit: .max).count
+            purged += manifest.removeExpired(at: .init(milliseconds: Int64(time)), limit: .max).count
             #expect(manifest.violations() == [])
         }
         #expect(purged == model.count && manifest.count == 0)

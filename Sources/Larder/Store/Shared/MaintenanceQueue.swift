@@ -6,7 +6,7 @@ import LarderFiles
 /// A chore that is asked for again before it has begun is not queued twice.
 final class MaintenanceQueue: Sendable {
     enum Kind: UInt16 {
-        case unlink, sweep, save, reconcile, emptyTrash, tidy, evict, clear, bound
+        case delete, sweep, reconcile, emptyTrash, tidy, evict, clear, bound
 
         fileprivate var bit: UInt16 { 1 << rawValue }
     }

@@ -9,6 +9,8 @@ struct StoreSettings: Hashable, Sendable {
     var manifestFormat: ManifestFormat
     var limits: Limits
 
+    var isPowerSafe: Bool { durability == .powerSafe }
+
     /// What the cache may take; nil: as much as there is.
     struct Limits: Hashable, Sendable {
         var count: Int?

@@ -8,7 +8,7 @@ final class StoreDirectory: Sendable {
     let identity: FileIdentity
     let root: SharedDescriptor
     let entries: SharedDescriptor
-    let entriesSync: GroupSync
+    private let entriesSync: GroupSync
 
     init(
         fileSystem: any FileSystem, path: String, identity: FileIdentity, root: SharedDescriptor,
@@ -156,14 +156,36 @@ extension StoreDirectory {
         try fileSystem.rename(.number(file), in: entries.file, to: .number(name), in: entries.file)
     }
 
-    /// Unlinks an entry file. One that is not there is no error; what has the name and is no regular file is left
-    /// alone.
-    func unlink(_ file: UInt64) throws(Errno) {
+    /// Deletes an entry file. A missing one is no error; anything but a regular file is left alone.
+    func delete(_ file: UInt64) throws(Errno) {
         do {
             if try fileSystem.status(of: .number(file), in: entries.file).kind == .regular {
                 try fileSystem.remove(.number(file), in: entries.file, directory: false)
             }
         } catch .noEntry {}
+    }
+
+    /// Returns when the names of the entry files are on stable storage.
+    func syncNames() throws(Errno) {
+        try entriesSync.sync(through: entriesSync.note())
+    }
+
+    /// Overwrites the life slot in the trailer of an entry file. Returns nil when the name is not a regular file's, and
+    /// false when the trailer is damaged; it is then left alone, as a rebuild learns nothing from it either way.
+    func writeSlot(_ life: Life, _ change: UInt64, of entry: IndexEntry, isPowerSafe: Bool) throws(Errno) -> Bool? {
+        guard let (file, size) = try fileSystem.openRegular(.number(entry.file), in: entries.file, for: .updating)
+        else { return nil }
+        let position = size - EntryFile.trailerLength
+        guard position >= entry.size else { return false }
+        var trailer = [UInt8](repeating: 0, count: EntryFile.trailerLength)
+        let count = try fileSystem.read(file.file, at: position, into: &trailer)
+        guard count == trailer.count, let check = trailer.withBytes({ EntryFile.recordCheck(inTrailer: $0) }) else {
+            return false
+        }
+        try fileSystem.write(
+            EntryFile.slot(life: life, change: change, recordCheck: check), to: file.file, at: position)
+        if isPowerSafe { try fileSystem.sync(file.file) }
+        return true
     }
 
     /// True when the directory still has its entries where they belong, under whatever path it is found by now.

@@ -1,9 +1,58 @@
 import LarderFiles
 
-/// Deletes what `removeAll` renamed into the trash, a slice at a time. What is not ours in there stays.
+/// Empties the trash, into which clearing renames whole directories.
+final class Trash: Sendable {
+    /// Set while the trash holds the entries that are in use, because they could not be renamed back.
+    private let holdsEntries = Flag()
+    private let path: String
+    private let disk: DiskQueue
+    private let reporter: Reporter
+    private let maintenance: MaintenanceQueue
+
+    init(_ context: StoreContext) {
+        path = context.path
+        disk = context.disk
+        reporter = context.reporter
+        maintenance = context.maintenance
+    }
+
+    /// Deletes nothing until `replaceDirectory`: the trash holds the entries that are in use.
+    func keepEverything() {
+        holdsEntries.set()
+    }
+
+    /// Notes that another directory is in use. Call it in a barrier of the disk queue.
+    func replaceDirectory() {
+        holdsEntries.set(false)
+    }
+
+    /// Deletes the content of the trash, a slice at a time. In blocks of the disk queue: nothing looks in while a clear
+    /// moves directories about.
+    func emptyInBackground(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) {
+        let sweep = Lock(TrashSweep())
+        // A run that reports to somebody is never merged with another.
+        maintenance.begin(progress == nil ? .emptyTrash : nil) { [weak self] in
+            guard let self else { return false }
+            let hasMore = reporter.attempt { () throws(CacheError) in
+                try disk.run { directory throws(CacheError) in
+                    if holdsEntries.isSet { return false }
+                    return try translating("empty the trash", at: path) { () throws(Errno) in
+                        try sweep.withLock { sweep throws(Errno) in try sweep.deleteSome(of: directory) }
+                    }
+                }
+            }
+            guard let hasMore else { return false }
+            let (removed, total) = sweep.withLock { ($0.removed, $0.total) }
+            if let progress { reporter.events.run { progress(removed, total) } }
+            return hasMore
+        }
+    }
+}
+
+/// One pass over the trash, a slice at a time. Foreign files and directories stay.
 ///
 /// One directory of the trash is open at a time, and a slice of its names is in memory, however much there is.
-struct Trash: Sendable {
+struct TrashSweep: Sendable {
     private static let slice = 256
     /// Names that are listed at a time: after each, a directory is read from its beginning.
     private static let batch = 4096
@@ -22,11 +71,11 @@ struct Trash: Sendable {
 
     /// Deletes one slice; false when nothing is left to do. An error is told at the end: one file that stays must not
     /// keep the others.
-    mutating func deleteSome(of volume: StoreDirectory) throws(Errno) -> Bool {
-        let fileSystem = volume.fileSystem
+    mutating func deleteSome(of directory: StoreDirectory) throws(Errno) -> Bool {
+        let fileSystem = directory.fileSystem
         let trash: FileDescriptor
         do {
-            trash = try fileSystem.open(DirectoryLayout.trash.name, in: volume.root.file, for: .directory)
+            trash = try fileSystem.open(DirectoryLayout.trash.name, in: directory.root.file, for: .directory)
         } catch .noEntry {
             return false
         }

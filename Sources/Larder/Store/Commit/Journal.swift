@@ -39,12 +39,12 @@ final class Journal {
     private(set) var demands: Int
     /// The formats in which there is a manifest on disk.
     private(set) var manifests: [ManifestFormat]
-    var schedule = SaveDebouncer()
+    var debouncer = SaveDebouncer()
 
-    init(_ loaded: LoadedJournals, of volume: StoreDirectory, durability: Durability) {
-        fileSystem = volume.fileSystem
-        directory = volume.root
-        isPowerSafe = durability == .powerSafe
+    init(_ loaded: LoadedJournals, of place: StoreDirectory, isPowerSafe: Bool) {
+        fileSystem = place.fileSystem
+        directory = place.root
+        self.isPowerSafe = isPowerSafe
         generations = loaded.generations
         // Above the manifest's too: a lower one would not be read.
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
@@ -70,7 +70,7 @@ final class Journal {
     /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to
     /// the directory: were the process killed between a file and its record, the next opening would believe it.
     /// Truncating needs no room on the disk.
-    func clearShutdownMarker(last: UInt64) throws(Errno) {
+    func removeShutdownMarker(last: UInt64) throws(Errno) {
         if generation == 0 {
             // The first journal before the first file: it is the proof that the directory is ours. On a full disk the
             // change itself decides.
@@ -131,7 +131,7 @@ final class Journal {
     /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its
     /// generation.
     func beginSave(last: UInt64) throws(Errno) -> UInt64 {
-        if endsClosed { try clearShutdownMarker(last: last) }
+        if endsClosed { try removeShutdownMarker(last: last) }
         if !isBegunForSave || isBroken { try begin(last: last) }
         isBegunForSave = true
         return generation

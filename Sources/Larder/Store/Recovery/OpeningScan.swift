@@ -4,7 +4,7 @@ import LarderFiles
 ///
 /// It sorts the names of the directory by what the index says of them, and reads the newest suspects: after a kill that
 /// is all of them, and mostly none; after the loss of the index the rest is left to the reconciling.
-struct Recovery {
+struct OpeningScan {
     /// Suspects that are read before the first answer; they take some 5 us each.
     static let mostAtOnce = 1_000
     /// A number that nothing proves counts when it is this much above the proven ones at most. A cache may well have
@@ -70,7 +70,7 @@ struct Recovery {
     }
 
     /// Reads the newest suspects, and returns what is left to do.
-    mutating func look(in volume: StoreDirectory, at now: Timestamp) throws(CacheError) -> Reconciliation {
+    mutating func look(in directory: StoreDirectory, at now: Timestamp) throws(CacheError) -> Reconciliation {
         var read = 0
         // On until a valid one is found, or the index is known to reach further: what is left must be below the next
         // number.
@@ -78,7 +78,7 @@ struct Recovery {
         {
             findings.suspects.removeLast()
             read += 1
-            try look(at: file, in: volume, now)
+            try look(at: file, in: directory, now)
         }
         let limit = lastNumber.addingReportingOverflow(Self.plausible).partialValue
         findings.unreadable.removeAll { $0 > limit }
@@ -90,14 +90,14 @@ struct Recovery {
         return Reconciliation(findings, cleared: cleared)
     }
 
-    private mutating func look(at file: UInt64, in volume: StoreDirectory, _ now: Timestamp) throws(CacheError) {
+    private mutating func look(at file: UInt64, in directory: StoreDirectory, _ now: Timestamp) throws(CacheError) {
         let footer: EntryFile.Footer?
         do {
-            footer = try volume.footer(of: file)
+            footer = try directory.footer(of: file)
         } catch .noEntry {
             return
         } catch {
-            let failure = CacheError(error, doing: "look at an unknown file", path: volume.path(of: file))
+            let failure = CacheError(error, doing: "look at an unknown file", path: directory.path(of: file))
             // The next opening may have a descriptor.
             if error == .tooManyOpenFiles { throw failure }
             findings.unreadable.append(file)

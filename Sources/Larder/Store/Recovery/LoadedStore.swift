@@ -1,6 +1,6 @@
 /// The outcome of reading a directory.
 struct LoadedStore {
-    let volume: StoreDirectory
+    let directory: StoreDirectory
     var shards: [Shard]
     var lastNumber: UInt64
     var journals: LoadedJournals

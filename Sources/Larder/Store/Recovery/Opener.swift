@@ -17,8 +17,9 @@ struct Opener {
         let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
         let replay = listing.isEmpty ? Replay(at: now) : try reader.read(listing, at: now)
         let opened = if let entries { entries } else { try make(listing) }
-        let volume = StoreDirectory(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
-        return try finish(replay, listing, volume)
+        let directory = StoreDirectory(
+            fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
+        return try finish(replay, listing, directory)
     }
 
     private var notACache: CacheError {
@@ -28,42 +29,42 @@ struct Opener {
     }
 
     private func finish(
-        _ replay: consuming Replay, _ listing: RootListing, _ volume: StoreDirectory
+        _ replay: consuming Replay, _ listing: RootListing, _ directory: StoreDirectory
     ) throws(CacheError) -> LoadedStore {
         var replay = replay
         var expired = 0
-        var recovery: Recovery?
+        var scan: OpeningScan?
         if replay.isClean || listing.isEmpty {
             expired = replay.finishPurging(at: now)
         } else {
-            let names = try numbers(in: volume)
+            let names = try numbers(in: directory)
             // Before anybody reads: what they cover is dead, whatever entries and files say.
-            let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: volume)
+            let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: directory)
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
-            recovery = Recovery(replay, names: names, tombstones)
+            scan = OpeningScan(replay, names: names, tombstones)
         }
-        let lookedAt = try recovery?.look(in: volume, at: now)
+        let lookedAt = try scan?.look(in: directory, at: now)
         let found = LoadedStore.Found(
-            expired: expired, adopted: recovery?.adopted ?? [], failures: recovery?.failures ?? [],
+            expired: expired, adopted: scan?.adopted ?? [], failures: scan?.failures ?? [],
             hasTrash: listing.hasTrash,
             leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
         var loaded = LoadedStore(
-            volume: volume, shards: recovery?.shards ?? replay.shards,
-            lastNumber: recovery?.lastNumber ?? replay.lastNumber, journals: replay.journals,
+            directory: directory, shards: scan?.shards ?? replay.shards,
+            lastNumber: scan?.lastNumber ?? replay.lastNumber, journals: replay.journals,
             reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
-            tombstones: recovery?.tombstones ?? TombstoneFiles(), found: found)
+            tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
         // No line tells of an entry that was found by its file.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
         return loaded
     }
 
-    private func read(_ numbers: [UInt64], in volume: StoreDirectory) throws(CacheError) -> FoundTombstones {
+    private func read(_ numbers: [UInt64], in directory: StoreDirectory) throws(CacheError) -> FoundTombstones {
         var tombstones = FoundTombstones()
         for number in numbers {
             let name = DirectoryLayout.tombstoneNumber(number)
             do throws(Errno) {
-                switch try volume.tombstone(number) {
+                switch try directory.tombstone(number) {
                 case nil: break
                 case .valid(let removal): tombstones.valid.append((number, removal))
                 case .newer: tombstones.unread.append(number)
@@ -74,7 +75,7 @@ struct Opener {
             } catch .io, .accessDenied, .notPermitted {
                 tombstones.unread.append(number)
             } catch {
-                throw CacheError(error, doing: "read a tombstone", path: volume.path(of: name))
+                throw CacheError(error, doing: "read a tombstone", path: directory.path(of: name))
             }
         }
         return tombstones
@@ -114,9 +115,9 @@ struct Opener {
         return try fileSystem.numbers(.directory, in: trash).max()
     }
 
-    private func numbers(in volume: StoreDirectory) throws(CacheError) -> [UInt64] {
+    private func numbers(in directory: StoreDirectory) throws(CacheError) -> [UInt64] {
         try translating("list the entries", at: path) { () throws(Errno) in
-            try fileSystem.numbers(.regular, in: volume.entries.file)
+            try fileSystem.numbers(.regular, in: directory.entries.file)
         }
     }
 }

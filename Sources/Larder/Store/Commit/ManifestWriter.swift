@@ -1,0 +1,169 @@
+import Dispatch
+import Foundation
+import LarderFiles
+
+/// The *frozen* queue: saves run on it, one at a time, each writing a frozen snapshot of the index as the manifest.
+///
+/// 1. The info queue begins a new journal, so that it holds all changes from here on.
+/// 2. The shards are copied slice by slice and written to a temporary file. Writers go on.
+/// 3. The file is renamed into place, and the older journals are deleted.
+///
+/// A process killed anywhere in between leaves the old manifest and all journals. Nothing is synced, unless `powerSafe`:
+/// the entry files are the truth, and an index lost with the power is built again from them.
+final class ManifestWriter: Sendable {
+    /// Slots that are copied while the writers of a shard wait.
+    private static let slice = 256
+
+    private let queue = DispatchQueue(label: "larder.frozen", qos: .utility)
+    private let fileSystem: any FileSystem
+    private let settings: StoreSettings
+    private let path: String
+    private let index: Index
+    private let provisional: ProvisionalState
+    private let info: CommitQueue
+
+    init(_ context: StoreContext, info: CommitQueue) {
+        fileSystem = context.fileSystem
+        settings = context.settings
+        path = context.path
+        index = context.index
+        provisional = context.provisional
+        self.info = info
+    }
+
+    /// Runs `body`, which saves, on the queue.
+    func async(_ body: @escaping @Sendable () -> Void) {
+        queue.async(execute: body)
+    }
+
+    /// The same, and waits for it.
+    func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        try queue.run(body)
+    }
+
+    /// Rewrites the manifest, when that is cheap beside the changes, or `always` when there are any. Call it on the
+    /// queue.
+    func save(always: Bool) throws(CacheError) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return }
+        let format = try translating("save the manifest", at: path) { () throws(Errno) in try write(save) }
+        try translating("delete an old journal", at: path) { () throws(Errno) in
+            try deleteReplaced(by: save, format)
+        }
+    }
+
+    /// Returns the format: that of the settings, unless the manifest is too long for it.
+    private func write(_ save: CommitQueue.Save) throws(Errno) -> ManifestFormat {
+        let temporary = DirectoryLayout.temporaryManifest(save.generation).name
+        let list = settings.manifestFormat == .propertyList ? try propertyList(save.generation) : nil
+        let format = list == nil ? ManifestFormat.json : .propertyList
+        let manifest = DirectoryLayout.manifest(format).name
+        guard try isReplaceable(manifest, in: save.root) else { throw .exists }
+        let file = try createAnew(temporary, in: save.root)
+        do throws(Errno) {
+            if let list {
+                try fileSystem.write(Array(list), to: file.file, at: 0)
+            } else {
+                try writeRecords(save.generation, to: file)
+            }
+            if settings.isPowerSafe { try fileSystem.sync(file.file) }
+            try fileSystem.rename(temporary, in: save.root.file, to: manifest, in: save.root.file)
+            if settings.isPowerSafe { try fileSystem.sync(save.root.file) }
+        } catch {
+            try? fileSystem.remove(temporary, in: save.root.file, directory: false)
+            throw error
+        }
+        return format
+    }
+
+    /// Creates a file; one that a killed session left under the name is deleted first.
+    private func createAnew(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> SharedDescriptor {
+        do {
+            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating))
+        } catch .exists {
+            guard try isReplaceable(name, in: root) else { throw .exists }
+            try fileSystem.remove(name, in: root.file, directory: false)
+            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating))
+        }
+    }
+
+    /// False when the name belongs to something that is not a regular file, and so not ours.
+    private func isReplaceable(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> Bool {
+        do {
+            return try fileSystem.status(of: name, in: root.file).kind == .regular
+        } catch .noEntry {
+            return true
+        }
+    }
+
+    private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
+        var printer = RecordPrinter(reserving: 64 << 10)
+        var offset = 0
+        func flush() throws(Errno) {
+            try printer.withBytes { bytes throws(Errno) in
+                try fileSystem.write(bytes, .none, to: file.file, at: offset)
+            }
+            offset += printer.count
+            printer.removeAll()
+        }
+        JSONManifest.begin(&printer, generation: generation, last: info.lastTaken)
+        try forEachRecord { record throws(Errno) in
+            JSONManifest.append(record, to: &printer)
+            if printer.count >= 60 << 10 { try flush() }
+            return true
+        }
+        JSONManifest.end(&printer)
+        try flush()
+    }
+
+    /// Returns the manifest as a property list; nil when there is too much for one.
+    private func propertyList(_ generation: UInt64) throws(Errno) -> Data? {
+        var manifest = PropertyListManifest(generation: generation, last: info.lastTaken)
+        var hasRoom = true
+        try forEachRecord { record throws(Errno) in
+            hasRoom = manifest.append(record)
+            return hasRoom
+        }
+        if !hasRoom { return nil }
+        do {
+            return try manifest.encoded()
+        } catch {
+            throw .invalid
+        }
+    }
+
+    /// Calls `body` with each record of a manifest, until it answers false. The copy is fuzzy: concurrent changes are
+    /// also in the new journal, and replay is idempotent. Expirations are not journaled, so a shard's tombstones and
+    /// obsolete files are copied after its entries.
+    private func forEachRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {
+        for (scope, number) in provisional.cleared.numbers {
+            guard try body(.clear(scope, number: number)) else { return }
+        }
+        for shard in 0..<Index.shardCount {
+            var start = 0
+            // In slices: a copy in one piece would make the shard's next change copy all of it.
+            while let entries = index.withShard(at: shard, { $0.table.slice(from: start, Self.slice) }) {
+                for entry in entries { guard try body(.set(entry)) else { return } }
+                start += Self.slice
+            }
+            let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
+            for (key, number) in tombstones { guard try body(.remove(key: key, number: number)) else { return } }
+            for file in obsolete { guard try body(.obsolete(file: file.file, of: nil)) else { return } }
+        }
+    }
+
+    private func deleteReplaced(by save: CommitQueue.Save, _ format: ManifestFormat) throws(Errno) {
+        let old = try info.finish(save, format)
+        for format in old.manifests {
+            do {
+                try fileSystem.remove(DirectoryLayout.manifest(format).name, in: save.root.file, directory: false)
+            } catch .noEntry {}
+        }
+        for generation in old.journals {
+            do {
+                try fileSystem.remove(DirectoryLayout.journal(generation).name, in: save.root.file, directory: false)
+            } catch .noEntry {}
+            info.noteDeleted(generation, by: save)
+        }
+    }
+}

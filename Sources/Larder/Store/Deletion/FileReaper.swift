@@ -1,0 +1,273 @@
+import LarderFiles
+
+/// Deletes files that no entry uses; owns the tombstone files, which keep removed entries dead until then.
+final class FileReaper: Sendable {
+    /// Obsolete files of one shard that may wait before the writer helps. It bounds the memory that they take.
+    private static let mostWaiting = 256
+    /// Obsolete files of one shard that wait before the background work is asked for; fewer are left to the next save.
+    private static let fewWaiting = 16
+    private static let slice = 256
+
+    private let fileSystem: any FileSystem
+    private let path: String
+    private let isPowerSafe: Bool
+    private let index: Index
+    private let disk: DiskQueue
+    private let info: CommitQueue
+    private let provisional: ProvisionalState
+    private let reporter: Reporter
+    private let maintenance: MaintenanceQueue
+    private let tombstones: Lock<TombstoneFiles>
+
+    init(_ tombstones: TombstoneFiles, _ context: StoreContext, info: CommitQueue) {
+        fileSystem = context.fileSystem
+        path = context.path
+        isPowerSafe = context.settings.isPowerSafe
+        index = context.index
+        disk = context.disk
+        provisional = context.provisional
+        reporter = context.reporter
+        maintenance = context.maintenance
+        self.info = info
+        self.tombstones = Lock(tombstones)
+    }
+}
+
+/// Obsolete files.
+extension FileReaper {
+    /// Sees to the deletion of replaced files after a write: in the background when some have gathered, at once when
+    /// too many have.
+    func deleteReplaced(shard: Int) {
+        let count = index.withShard(at: shard) { $0.obsolete.count }
+        if count > Self.mostWaiting {
+            _ = try? disk.run { directory throws(CacheError) in deleteObsolete(in: directory, shard: shard) }
+        } else if count > Self.fewWaiting {
+            beginDeleting()
+        }
+    }
+
+    /// Deletes in the background every obsolete file, if there is any, and then the tombstones.
+    func deleteAllInBackground() {
+        if index.obsoleteCount > 0 || hasTombstones { beginDeleting() }
+    }
+
+    private func beginDeleting() {
+        if maintenance.isWaiting(.delete) { return }
+        let position = Lock(0)
+        maintenance.begin(.delete) { [weak self] in
+            guard let self else { return false }
+            var deleted = 0
+            while deleted < Self.slice, case let shard = position.withLock({ $0 }), shard < Index.shardCount {
+                let part = (try? disk.run { directory in deleteObsolete(in: directory, shard: shard) }) ?? 0
+                if part < Self.slice { position.withLock { $0 += 1 } }
+                deleted += part
+            }
+            if deleted >= Self.slice { return true }
+            deleteNeedlessTombstones()
+            return false
+        }
+    }
+
+    /// Deletes the obsolete files of one shard, all of them, before it returns.
+    func deleteObsolete(shard: Int) {
+        _ = reporter.attempt { () throws(CacheError) in
+            try disk.run { directory throws(CacheError) in
+                while deleteObsolete(in: directory, shard: shard) > 0 {}
+            }
+        }
+    }
+
+    /// The same for all shards.
+    func deleteAllObsolete() {
+        if index.obsoleteCount > 0 { for shard in 0..<Index.shardCount { deleteObsolete(shard: shard) } }
+    }
+
+    /// Deletes a slice of the obsolete files of each shard. Returns their number. Call it in a block of the disk queue.
+    func deleteObsolete(in directory: StoreDirectory) -> Int {
+        (0..<Index.shardCount).reduce(0) { $0 + deleteObsolete(in: directory, shard: $1) }
+    }
+
+    /// The same for one shard. A file that cannot be deleted goes on waiting.
+    ///
+    /// Never while files and index are reconciled: an obsolete file may be the only proof that an older one of its key
+    /// is dead.
+    @discardableResult
+    func deleteObsolete(in directory: StoreDirectory, shard: Int) -> Int {
+        if provisional.isReconciling { return 0 }
+        let waiting = index.withShard(at: shard) { $0.obsolete.prefix(Self.slice) }
+        if waiting.isEmpty { return 0 }
+        do {
+            try info.removeShutdownMarker()
+        } catch {
+            reporter.report(error)
+            return 0
+        }
+        var deleted: Set<Shard.ObsoleteFile> = []
+        var failure: CacheError?
+        var stuck: Set<UInt64> = []
+        // In order, and no newer file of a key before an older one: with the index lost, that one would be adopted.
+        for file in waiting where !stuck.contains(file.hash) {
+            do {
+                try directory.delete(file.file)
+                deleted.insert(file)
+            } catch {
+                stuck.insert(file.hash)
+                failure = CacheError(error, doing: "delete a file", path: directory.path(of: file.file))
+            }
+        }
+        if !deleted.isEmpty { index.withShard(at: shard) { $0.obsolete.removeAll { deleted.contains($0) } } }
+        if let failure { reporter.report(failure) }
+        return deleted.count
+    }
+
+    /// Deletes the file of a value that could not be stored. It is emptied first: without its footer nothing adopts it.
+    func deleteUncommitted(_ file: UInt64, of key: Key, in directory: StoreDirectory) {
+        if let open = try? fileSystem.open(.number(file), in: directory.entries.file, for: .updating) {
+            try? fileSystem.truncate(open, to: 0)
+        }
+        do {
+            try directory.delete(file)
+        } catch {
+            index.withShard(of: key) { $0.markObsolete(file, of: key) }
+        }
+    }
+
+    /// Deletes in the background the files that a killed save has left.
+    func deleteInBackground(_ leftovers: [DirectoryLayout]) {
+        if leftovers.isEmpty { return }
+        maintenance.begin(.tidy) { [weak self] in
+            guard let self, let root = disk.runAnyway({ $0 })?.root else { return false }
+            for leftover in leftovers {
+                do throws(Errno) {
+                    try fileSystem.remove(leftover.name, in: root.file, directory: false)
+                } catch {
+                    if error == .noEntry { continue }
+                    reporter.report(CacheError(error, doing: "delete \(leftover.name)", path: path))
+                }
+            }
+            return false
+        }
+    }
+}
+
+/// Tombstones.
+extension FileReaper {
+    var hasTombstones: Bool { tombstones.withLock { !$0.isEmpty } }
+
+    var tombstoneCount: Int { tombstones.withLock { $0.count } }
+
+    func hasTombstone(of key: Key) -> Bool { tombstones.withLock { $0.hasTombstone(of: key) } }
+
+    /// Replaces all tombstones, with the directory. Call it in a barrier of the disk queue.
+    func replaceTombstones(_ fresh: TombstoneFiles = TombstoneFiles()) {
+        tombstones.withLock { $0 = fresh }
+    }
+
+    /// Notes a tombstone that could only now be read.
+    func noteTombstone(_ number: UInt64, of removal: EntryFile.Removal) {
+        tombstones.withLock { _ = $0.insert(number, of: removal) }
+    }
+
+    /// Places a tombstone of a new number, and returns the number. On a full disk, one for a namespace or a tag makes
+    /// room by deleting the files that it is about; when none is left, it is not needed.
+    func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
+        var files: [UInt64]?
+        while true {
+            let number = try info.takeNumber()
+            do throws(Errno) {
+                try writeTombstone(number, of: removal, in: directory)
+                return number
+            } catch .exists {
+                continue
+            } catch {
+                let name = DirectoryLayout.tombstoneNumber(number)
+                let error = CacheError(error, doing: "place a tombstone", path: directory.path(of: name))
+                guard error.code == .noSpace, case .scope = removal else { throw error }
+                if deleteObsolete(in: directory) > 0 { continue }
+                let waiting = files ?? self.files(coveredBy: removal)
+                for file in waiting.prefix(Self.slice) {
+                    try translating("remove an entry", at: directory.path(of: file)) { () throws(Errno) in
+                        try directory.delete(file)
+                    }
+                }
+                files = Array(waiting.dropFirst(Self.slice))
+                if waiting.isEmpty { return number }
+            }
+        }
+    }
+
+    private func files(coveredBy removal: EntryFile.Removal) -> [UInt64] {
+        (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter { removal.covers($0) }.map(\.file).sorted()
+    }
+
+    private func writeTombstone(
+        _ number: UInt64, of removal: EntryFile.Removal, in directory: StoreDirectory
+    ) throws(Errno) {
+        let name = DirectoryLayout.tombstoneNumber(number)
+        let file = try fileSystem.open(.number(name), in: directory.entries.file, for: .creating)
+        do throws(Errno) {
+            try fileSystem.write(EntryFile.tombstone(of: removal, number: number), to: file, at: 0)
+            if isPowerSafe {
+                try fileSystem.sync(file)
+                try directory.syncNames()
+            }
+        } catch {
+            // Without its footer a tombstone says nothing.
+            try? fileSystem.truncate(file, to: 0)
+            deleteTombstone(number, in: directory)
+            throw error
+        }
+        // The new tombstone says everything that an older one of the kind says.
+        if let replaced = tombstones.withLock({ $0.insert(number, of: removal) }) {
+            tombstones.withLock { $0.remove(replaced: replaced) }
+            deleteTombstone(replaced, in: directory)
+        }
+    }
+
+    /// Takes back the tombstone of a removal that failed.
+    func takeBackTombstone(_ number: UInt64, in directory: StoreDirectory) {
+        let name = DirectoryLayout.tombstoneNumber(number)
+        tombstones.withLock { $0.remove([number]) }
+        if let file = try? fileSystem.open(.number(name), in: directory.entries.file, for: .updating) {
+            try? fileSystem.truncate(file, to: 0)
+        }
+        deleteTombstone(number, in: directory)
+    }
+
+    /// Deletes a tombstone that says nothing; one that cannot be deleted goes with the others.
+    private func deleteTombstone(_ number: UInt64, in directory: StoreDirectory) {
+        do {
+            try directory.delete(DirectoryLayout.tombstoneNumber(number))
+        } catch {
+            tombstones.withLock { $0.insert(unread: number) }
+        }
+    }
+
+    /// Deletes the tombstones whose files are all gone.
+    ///
+    /// In one block of the disk queue, so a clear or another directory comes before it or after it. Not before journal
+    /// or manifest record the removal too: entries without files would be reported as lost.
+    func deleteNeedlessTombstones() {
+        if !hasTombstones { return }
+        _ = reporter.attempt { () throws(CacheError) in
+            try disk.run { directory throws(CacheError) in
+                guard !provisional.mayHaveUnread, !info.mustSave else { return }
+                var oldest = UInt64.max
+                index.forEachShard { shard in
+                    if shard.table.hasCleared { oldest = 0 }
+                    oldest = shard.obsolete.reduce(oldest) { min($0, $1.file) }
+                }
+                var deleted: Set<UInt64> = []
+                defer { tombstones.withLock { [deleted] in $0.remove(deleted) } }
+                for number in tombstones.withLock({ $0.numbers.filter { $0 < oldest } }) {
+                    let name = DirectoryLayout.tombstoneNumber(number)
+                    try translating("delete a tombstone", at: directory.path(of: name)) { () throws(Errno) in
+                        if isPowerSafe, deleted.isEmpty { try fileSystem.sync(directory.entries.file) }
+                        try directory.delete(name)
+                    }
+                    deleted.insert(number)
+                }
+            }
+        }
+    }
+}

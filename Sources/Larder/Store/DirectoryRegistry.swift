@@ -1,0 +1,220 @@
+import LarderFiles
+
+/// The directories that are open in this process, by device and inode, each with its one occupant: two handles on one
+/// directory share a store.
+final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
+    /// A directory to occupy.
+    struct Location {
+        let identity: FileIdentity
+        let root: SharedDescriptor
+        let fileSystem: any FileSystem
+        /// For messages alone.
+        let path: String
+    }
+
+    private struct WeakOccupant: Sendable {
+        weak var object: Occupant?
+        /// It may move to another directory, but never to another disk.
+        let device: UInt64
+    }
+
+    private let places = Lock<[FileIdentity: Place]>([:])
+    private let lastTicket = Lock(0)
+    /// By ticket.
+    private let occupants = Lock<[Int: WeakOccupant]>([:])
+
+    /// The place of one directory. Its gate is held while the directory is opened or closed.
+    final class Place: Sendable {
+        /// The living occupant, and the lock of the directory, which nobody else refers to. An occupant that is just
+        /// going leaves the lock to its successor.
+        ///
+        /// Under the gate only `occupant(of:)` reads `occupant`, and keeps it until the gate is open again: its lease
+        /// asks for the gate when the last reference goes. All else goes by the ticket.
+        fileprivate struct State {
+            weak var occupant: Occupant?
+            var lock: DirectoryLock?
+            var ticket = 0
+        }
+
+        fileprivate let gate = Lock(State())
+        fileprivate let users = Lock(0)
+    }
+
+    /// Returns the living occupant of a directory after calling `join` with it, or opens one; atomically.
+    ///
+    /// `open` is called with the directory locked, under the gate of this directory alone. It gives the lease to the
+    /// occupant.
+    func occupant(
+        of location: Location, join: (Occupant) throws(CacheError) -> Void,
+        open: (Lease) throws(CacheError) -> Occupant
+    ) throws(CacheError) -> Occupant {
+        let place = enter(location.identity)
+        // These outlive the gate: the last reference to an occupant or a lease asks for the gate when it goes.
+        var living: Occupant?
+        var lease: Lease?
+        defer { withExtendedLifetime((living, lease)) {} }
+        do {
+            return try place.gate.withLock { state throws(CacheError) in
+                living = state.occupant
+                if let living {
+                    try join(living)
+                    leave(location.identity, place)
+                    return living
+                }
+                let lock = if let lock = state.lock { lock } else { try lock(location) }
+                let new = Lease(identity: location.identity, place: place, registry: self, ticket: takeTicket())
+                lease = new
+                let occupant = try open(new)
+                living = occupant
+                occupants.withLock {
+                    $0[new.ticket] = WeakOccupant(object: occupant, device: location.identity.device)
+                }
+                state = Place.State(occupant: occupant, lock: lock, ticket: new.ticket)
+                return occupant
+            }
+        } catch {
+            // The lease, if there is one, leaves by itself.
+            if lease == nil { leave(location.identity, place) }
+            throw error
+        }
+    }
+
+    /// The living occupants on a device.
+    func occupants(onDevice device: UInt64) -> [Occupant] {
+        // Outside of the lock: ours may become the last reference to an occupant, and release what users gave it.
+        let known = occupants.withLock { $0 }.filter { $0.value.device == device }
+        let dead = known.filter { $0.value.object == nil }.keys
+        occupants.withLock { occupants in for ticket in dead { occupants[ticket] = nil } }
+        return known.values.compactMap(\.object)
+    }
+
+    /// Takes the place of a directory for an occupant whose own was deleted, if `move` answers true. Nobody can join it
+    /// there before.
+    ///
+    /// Nothing is done when somebody has that place, or is just opening or closing there: waiting might be mutual.
+    /// `lease` outlives the gate, as it asks for it when it goes.
+    fileprivate func take(
+        _ location: Location, for occupant: Occupant, lease: inout Lease?,
+        _ move: (Lease) throws(CacheError) -> Bool
+    ) throws(CacheError) -> Bool {
+        let place = enter(location.identity)
+        let next = Lease(identity: location.identity, place: place, registry: self, ticket: takeTicket())
+        lease = next
+        let isMoved = try place.gate.withLockIfAvailable { state throws(CacheError) in
+            guard state.lock == nil else { return false }
+            let lock = try lock(location)
+            guard try move(next) else { return false }
+            state = Place.State(occupant: occupant, lock: lock, ticket: next.ticket)
+            return true
+        }
+        return isMoved ?? false
+    }
+
+    private func takeTicket() -> Int {
+        lastTicket.withLock { ticket in
+            ticket += 1
+            return ticket
+        }
+    }
+
+    private func enter(_ identity: FileIdentity) -> Place {
+        places.withLock { places in
+            let place = places[identity] ?? Place()
+            places[identity] = place
+            place.users.withLock { $0 += 1 }
+            return place
+        }
+    }
+
+    /// Locks a directory through a descriptor of its own, so that the lock ends when the registry says, and not with
+    /// the last reader's reference to the directory.
+    private func lock(_ location: Location) throws(CacheError) -> DirectoryLock {
+        let fileSystem = location.fileSystem
+        let own = try translating("lock the directory", at: location.path) { () throws(Errno) -> DirectoryLock? in
+            let own = SharedDescriptor(
+                try fileSystem.open(.text("."), in: location.root.file, for: .directory))
+            return try fileSystem.lock(own.file) ? DirectoryLock(own, in: fileSystem) : nil
+        }
+        guard let own else { throw .directoryInUse(location.path) }
+        return own
+    }
+
+    fileprivate func leave(_ identity: FileIdentity, _ place: Place) {
+        places.withLock { places in
+            let users = place.users.withLock { users in
+                users -= 1
+                return users
+            }
+            if users == 0 { places[identity] = nil }
+        }
+    }
+}
+
+extension DirectoryRegistry {
+    /// An occupant's hold on its place. When it goes, so does the lock of the directory, unless a successor has taken
+    /// it over.
+    final class Lease: Sendable {
+        let identity: FileIdentity
+        private let place: Place
+        private let registry: DirectoryRegistry
+        fileprivate let ticket: Int
+
+        fileprivate init(identity: FileIdentity, place: Place, registry: DirectoryRegistry, ticket: Int) {
+            self.ticket = ticket
+            self.identity = identity
+            self.place = place
+            self.registry = registry
+        }
+
+        /// Takes the place of another directory for the same occupant, whose own was deleted, and gives this place up,
+        /// if `move` answers true. Meanwhile nobody can open or close either directory; when somebody is just doing so,
+        /// nothing is done.
+        func move(
+            to location: Location, of occupant: Occupant, _ move: (Lease) throws(CacheError) -> Bool
+        ) throws(CacheError) {
+            var next: Lease?
+            defer { withExtendedLifetime(next) {} }
+            _ = try place.gate.withLockIfAvailable { state throws(CacheError) in
+                guard state.ticket == ticket else { return }
+                if try registry.take(location, for: occupant, lease: &next, move) { vacate(&state) }
+            }
+        }
+
+        /// With nobody else opening the directory: when `isLast`, runs `close` and releases the directory lock.
+        func end(when isLast: () -> Bool, close: () throws(CacheError) -> Void) throws(CacheError) {
+            try place.gate.withLock { state throws(CacheError) in
+                guard isLast() else { return }
+                defer { vacate(&state) }
+                try close()
+            }
+        }
+
+        /// Empties the place, unless it is another's by now.
+        private func vacate(_ state: inout Place.State) {
+            if state.ticket == ticket { state = Place.State() }
+        }
+
+        deinit {
+            place.gate.withLock { vacate(&$0) }
+            registry.leave(identity, place)
+        }
+    }
+}
+
+/// The lock of a directory, released when the value goes.
+///
+/// Explicitly: a program that this one is just starting has a copy of the descriptor until it runs, and would keep the
+/// lock.
+private final class DirectoryLock: Sendable {
+    private let descriptor: SharedDescriptor
+    private let fileSystem: any FileSystem
+
+    init(_ descriptor: SharedDescriptor, in fileSystem: any FileSystem) {
+        self.descriptor = descriptor
+        self.fileSystem = fileSystem
+    }
+
+    deinit {
+        fileSystem.unlock(descriptor.file)
+    }
+}

@@ -1,0 +1,243 @@
+import LarderFiles
+
+/// Keeps the store within its limits: expired entries go first, then the least recently used.
+final class Evictor: Sendable {
+    /// Called in the background before entries are evicted, with a chance to bound what earlier evictions have left.
+    let willEvict = Hook()
+
+    /// Entries that are evicted in one step, with the writers of other keys let in between.
+    private static let slice = 256
+    /// How far writers may run ahead of the background work before they help: a twentieth of the limit, and a slice.
+    private static let slack = 20
+
+    private let fileSystem: any FileSystem
+    private let clock: any Clock
+    private let limits: StoreSettings.Limits
+    private let path: String
+    private let index: Index
+    private let disk: DiskQueue
+    private let info: CommitQueue
+    private let provisional: ProvisionalState
+    private let reaper: FileReaper
+    private let clearer: Clearer
+    private let sweeper: Sweeper
+    private let reporter: Reporter
+    private let maintenance: MaintenanceQueue
+    private let budget = FreeSpaceBudget()
+    /// Held while entries are chosen and evicted, so that two threads do not evict twice as many. Taken before the disk
+    /// queue.
+    private let evicting = Lock(())
+
+    init(_ context: StoreContext, info: CommitQueue, reaper: FileReaper, clearer: Clearer, sweeper: Sweeper) {
+        fileSystem = context.fileSystem
+        clock = context.clock
+        limits = context.settings.limits
+        path = context.path
+        index = context.index
+        disk = context.disk
+        provisional = context.provisional
+        reporter = context.reporter
+        maintenance = context.maintenance
+        self.info = info
+        self.reaper = reaper
+        self.clearer = clearer
+        self.sweeper = sweeper
+    }
+}
+
+/// The configured limits.
+extension Evictor {
+    /// Enforces the limits in the background, if the value just stored crosses one. O(1).
+    func enforceAfterStoring() {
+        if limits.areNone { return }
+        let totals = index.totals
+        let mayLackSpace = limits.minimumFreeSpace != nil && budget.mayLack(size: totals.allocatedSize)
+        guard mayLackSpace || limits.crossed(by: totals).isAny else { return }
+        enforceInBackground()
+        // A writer that is faster than the background work helps, so that no limit is overrun by more than a little.
+        if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice) { help() }
+    }
+
+    private func help() {
+        // Entries of cleared tags still count: with them, too many others would be evicted.
+        for _ in 0..<Index.shardCount { guard clearer.removeSomeCleared() else { break } }
+        if index.hasCleared { return }
+        _ = sweeper.removeExpired(at: clock.now)
+        _ = evictToLowWaterMarks(limits.crossed(by: index.totals))
+    }
+
+    func enforceInBackground() {
+        if limits.areNone { return }
+        let crossed = Lock<StoreSettings.Limits.Crossed?>(nil)
+        maintenance.begin(.evict) { [weak self] in
+            // Entries whose files have not been looked at may be wrong; the recovery asks again when it is done.
+            guard let self, !provisional.isReconciling else { return false }
+            willEvict()
+            if clearer.removeSomeCleared() { return true }
+            let known = crossed.withLock { $0 } ?? findCrossed()
+            crossed.withLock { $0 = known }
+            return evictSome(known)
+        }
+    }
+
+    /// Removes expired entries, and finds out which limits are exceeded then.
+    private func findCrossed() -> StoreSettings.Limits.Crossed {
+        index.orderAnewIfSetBack(at: clock.now)
+        _ = sweeper.removeExpired(at: clock.now)
+        if let minimum = limits.minimumFreeSpace, let free = measureFreeSpace() {
+            budget.note(free: free, minimum: minimum, size: index.totals.allocatedSize)
+        }
+        return limits.crossed(by: index.totals)
+    }
+
+    /// Evicts a slice for each limit; false when no more has to go.
+    private func evictSome(_ crossed: StoreSettings.Limits.Crossed) -> Bool {
+        var evicted = evictToLowWaterMarks(crossed)
+        if let age = limits.age {
+            let now = clock.now
+            evicted += evict(.age) { .unusedSince(now.advanced(byMilliseconds: -age), now: now) }
+        }
+        let forSpace = evict(.freeSpace) { .allocated(budget.owed) }
+        budget.noteGivenUp(Self.allocatedSize(of: forSpace))
+        return !evicted.isEmpty || !forSpace.isEmpty
+    }
+
+    /// Evicts a slice on the way to the low-water mark of each exceeded limit.
+    private func evictToLowWaterMarks(_ crossed: StoreSettings.Limits.Crossed) -> [IndexEntry] {
+        var evicted: [IndexEntry] = []
+        if crossed.count, let limit = limits.count {
+            evicted += evict(.count) { .entries(index.totals.count - StoreSettings.Limits.lowWaterMark(limit)) }
+        }
+        if crossed.size, let limit = limits.size {
+            let mark = StoreSettings.Limits.lowWaterMark(limit)
+            evicted += evict(.size) { .overSize(limit, lowWaterMark: mark, of: index.totals) }
+        }
+        return evicted
+    }
+
+    private static func allocatedSize(of entries: [IndexEntry]) -> Int {
+        entries.reduce(0) { $0 + $1.allocatedSize }
+    }
+
+    /// Returns the free space of the disk once every obsolete file is deleted. Bytes.
+    private func measureFreeSpace() -> Int? {
+        reaper.deleteAllObsolete()
+        return reporter.attempt { () throws(CacheError) in
+            try disk.run { directory throws(CacheError) in
+                try translating("measure the free space", at: path) { () throws(Errno) in
+                    try fileSystem.freeSpace(of: directory.root.file)
+                }
+            }
+        }
+    }
+}
+
+/// Limits that a caller asks for.
+extension Evictor {
+    /// Evicts what a caller needs gone, expired entries first; the files are deleted when this returns.
+    func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
+        beginTrimming()
+        while !evict(limit, need).isEmpty {}
+    }
+
+    /// Evicts until `target` bytes are free, as far as deleting entries goes.
+    func trim(toFreeSpace target: Int) {
+        beginTrimming()
+        guard let free = measureFreeSpace() else { return }
+        var lack = target - free
+        while case let evicted = evict(.freeSpace, { .allocated(lack) }), !evicted.isEmpty {
+            lack -= Self.allocatedSize(of: evicted)
+        }
+    }
+
+    private func beginTrimming() {
+        index.orderAnewIfSetBack(at: clock.now)
+        while clearer.removeSomeCleared() {}
+        if sweeper.removeExpired(at: clock.now) > 0 { reaper.deleteAllObsolete() }
+    }
+}
+
+/// Eviction.
+extension Evictor {
+    /// Evicts a slice of what needs to go, and deletes its files. Returns the entries: none when none needs to go.
+    private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [IndexEntry] {
+        if provisional.isReconciling { return [] }
+        let evicted = evicting.withLock { _ -> [IndexEntry] in
+            // An entry that is used between the choice and the eviction stays, and another is chosen; but not for ever.
+            for attempt in 1...3 {
+                let need = need()
+                if need.isNone { return [] }
+                guard let evicted = evict(need, sparingUsed: attempt < 3 || need.isAge) else { return [] }
+                if !evicted.isEmpty { return evicted }
+            }
+            return []
+        }
+        if evicted.isEmpty { return [] }
+        reporter.count { $0.evictions.add(evicted.count, for: limit) }
+        reporter.post(.evicted, evicted, limit: limit)
+        return evicted
+    }
+
+    /// Returns nil when nothing would have to go.
+    private func evict(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [IndexEntry]? {
+        index.keepOrder(at: clock.now)
+        var offers: [[EvictionPlan.Offer]] = []
+        var hasMore: [Bool] = []
+        for shard in 0..<Index.shardCount {
+            let (oldest, count) = index.withShard(at: shard) { shard in
+                (shard.table.leastRecentlyUsed(need.offersWanted), shard.table.count)
+            }
+            offers.append(oldest.map { EvictionPlan.Offer($0.entry, stamp: $0.stamp) })
+            hasMore.append(oldest.count < count)
+        }
+        let plan = EvictionPlan(offers, hasMore: hasMore, need: need, limit: Self.slice)
+        if plan.parts.isEmpty { return nil }
+        return plan.parts.flatMap { evict($0.count, of: $0.shard, through: sparingUsed ? $0.stamp : .max) }
+    }
+
+    /// Evicts the oldest entries of one shard, but none that was used after `stamp`.
+    private func evict(_ count: Int, of shard: Int, through stamp: UInt64) -> [IndexEntry] {
+        let evicted = reporter.attempt { () throws(CacheError) in
+            try disk.run(shard: shard) { directory throws(CacheError) in
+                let entries = index.withShard(at: shard) { shard in
+                    shard.table.leastRecentlyUsed(count, through: stamp).map(\.entry)
+                }
+                if entries.isEmpty { return entries }
+                try info.removeShutdownMarker()
+                var printer = RecordPrinter(reserving: entries.count * 96)
+                for entry in entries {
+                    JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer)
+                }
+                _ = info.commitBestEffort(printer.bytes, count: entries.count) {
+                    _ = index.change(at: shard, .evictedOnDisk) { shard in
+                        for entry in entries { shard.removeWithFile(entry) }
+                        return entries
+                    }
+                }
+                return entries
+            }
+        }
+        guard let evicted, !evicted.isEmpty else { return [] }
+        reaper.deleteObsolete(shard: shard)
+        return evicted
+    }
+}
+
+extension EvictionPlan.Need {
+    fileprivate var isNone: Bool {
+        switch self {
+        case .entries(let count), .bytes(_, upTo: let count), .allocated(let count): count <= 0
+        case .unusedSince: false
+        }
+    }
+
+    fileprivate var isAge: Bool {
+        if case .unusedSince = self { true } else { false }
+    }
+
+    /// How many entries each shard is asked for: some more than its share, as keys do not fall evenly.
+    fileprivate var offersWanted: Int {
+        if case .entries(let count) = self { return min(count, 16) }
+        return 16
+    }
+}

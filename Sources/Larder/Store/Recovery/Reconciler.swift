@@ -1,0 +1,340 @@
+import LarderFiles
+
+/// The one repair there is. After an unclean close, or without an index, it makes entries and files agree in the
+/// background: it *adopts* a file that no line of the index mentions, *removes* an entry without a file, and *deletes*
+/// a file that is superseded or no entry.
+final class Reconciler: Sendable {
+    private static let slice = 64
+    /// Tombstones that are kept for the sake of files that cannot be read.
+    static let mostTombstones = 10_000
+
+    private let fileSystem: any FileSystem
+    private let clock: any Clock
+    private let index: Index
+    private let disk: DiskQueue
+    private let info: CommitQueue
+    private let provisional: ProvisionalState
+    private let reaper: FileReaper
+    private let evictor: Evictor
+    private let sweeper: Sweeper
+    private let recovery: Recovery
+    private let reporter: Reporter
+    private let maintenance: MaintenanceQueue
+
+    init(
+        _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ evictor: Evictor, _ sweeper: Sweeper,
+        _ recovery: Recovery
+    ) {
+        fileSystem = context.fileSystem
+        clock = context.clock
+        index = context.index
+        disk = context.disk
+        provisional = context.provisional
+        reporter = context.reporter
+        maintenance = context.maintenance
+        self.info = info
+        self.reaper = reaper
+        self.evictor = evictor
+        self.sweeper = sweeper
+        self.recovery = recovery
+    }
+
+    /// Reconciles files and index in the background, if there is anything to reconcile.
+    func begin() {
+        if provisional.isConsistent { return }
+        maintenance.begin(.reconcile) { [weak self] in
+            guard let self else { return false }
+            switch try? disk.run({ directory in reconcileSome(in: directory) }) {
+            case true?: return true
+            case false?: beginDeferredWork()
+            case nil: break
+            }
+            return false
+        }
+    }
+
+    /// Has another try at what could not be read; false when there is nothing to try.
+    @discardableResult
+    func retry() -> Bool {
+        guard provisional.isSet, provisional.update({ $0.retry() }) else { return false }
+        begin()
+        return true
+    }
+
+    /// Returns false when everything has been looked at.
+    private func reconcileSome(in directory: StoreDirectory) -> Bool {
+        for _ in 0..<Self.slice {
+            switch provisional.update({ $0.next() }) {
+            case .record(let scope, let number):
+                let ticket = info.commitBestEffort(.clear(scope, number: number)) {}
+                _ = reporter.attempt { () throws(CacheError) in try info.wait(for: ticket) }
+            case .examine(let file):
+                examine(file, in: directory)
+            case .verify(let entry):
+                verify(entry, in: directory)
+            case .readTombstone(let number):
+                readTombstone(number, in: directory)
+            case .resolve(let file):
+                resolve(aside: file, in: directory)
+            case .delete(let file, let key):
+                delete(file, of: key, in: directory)
+            case .check(let entry):
+                check(entry, in: directory)
+            case .finish:
+                noteScanned()
+                return false
+            }
+        }
+        return true
+    }
+
+    /// Notes that everything has been looked at. In one block of the disk queue with the step that said so: another
+    /// directory that is opened meanwhile has a reconciliation of its own.
+    private func noteScanned() {
+        // Files were adopted newest first; nothing is evicted before they are in order.
+        if reporter.statistics.adoptions > 0 { index.orderAnew(at: clock.now) }
+        if !provisional.noteScanned() { index.forEachShard { $0.forgetTombstones() } }
+    }
+
+    /// Begins the work that had to wait.
+    private func beginDeferredWork() {
+        _ = sweeper.removeExpired(at: clock.now)
+        reaper.deleteAllInBackground()
+        reaper.deleteNeedlessTombstones()
+        evictor.enforceInBackground()
+        info.scheduleSaveIfDirty()
+    }
+}
+
+/// The steps, each in a block of the disk queue.
+extension Reconciler {
+    /// Looks at a file that no line of the index mentions.
+    private func examine(_ file: UInt64, in directory: StoreDirectory) {
+        do {
+            switch try directory.footer(of: file) {
+            case .valid(let found): consider(found)
+            case .invalid, .longer: provisional.update { $0.addOrphan(file, of: nil) }
+            case .newer, nil: break
+            }
+        } catch .noEntry {
+        } catch {
+            provisional.update { $0.couldNotRead(file) }
+            let path = directory.path(of: file)
+            return reporter.report(CacheError(error, doing: "look at an unknown file", path: path))
+        }
+        provisional.update { $0.examined() }
+    }
+
+    /// Adopts an entry that was found by its file, unless more is known about its key.
+    private func consider(_ found: IndexEntry) {
+        let key = found.key
+        let cleared = provisional.update { $0.cleared.number(for: found) }
+        let now = clock.now
+        info.raiseNumbers(to: max(found.file, found.change))
+        let isWanted = disk.withStripe(key.shard) {
+            switch index.withShard(of: key, { $0.verdict(on: found, key, clearedBelow: cleared, at: now) }) {
+            case .known:
+                recovery.takeOverLife(of: found, key)
+                return true
+            case .dead:
+                return false
+            case .over:
+                // The entry that it once replaced is dead with it.
+                _ = info.commitBestEffort(.remove(key: key, number: found.file + 1)) {
+                    index.change(key, cleared > found.file ? .cleared : .expired) { shard in
+                        // An orphan rather than obsolete: of the files of a key the older go first.
+                        if let old = shard.remove(key, below: found.file + 1) {
+                            provisional.update { $0.addOrphan(old.file, of: key) }
+                        }
+                    }
+                }
+                return false
+            case .adopt:
+                _ = info.commitBestEffort(.set(found)) {
+                    index.change(key, .replaced) { shard in
+                        if let old = shard.table.publish(found, for: key) { shard.markObsolete(old.file, of: key) }
+                    }
+                }
+                reporter.report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
+                return true
+            }
+        }
+        if !isWanted { provisional.update { $0.addOrphan(found.file, of: key) } }
+    }
+
+    /// Takes the life of an entry from its file. Where the footer is damaged the payload may be whole, and the index
+    /// knows enough.
+    private func verify(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
+        let (key, file) = entry
+        do {
+            if case .valid(let found)? = try directory.footer(of: file) {
+                if let known = index.entry(key), known.file == file, !found.isEntry(known, of: key) {
+                    // The line is about another file of the number: an index from elsewhere, or from long ago.
+                    removeLost(entry)
+                    consider(found)
+                } else {
+                    disk.withStripe(key.shard) { recovery.takeOverLife(of: found, key) }
+                }
+            }
+        } catch .noEntry {
+        } catch {
+            provisional.update { $0.couldNotVerify(entry) }
+            let path = directory.path(of: file)
+            return reporter.report(CacheError(error, doing: "look at an entry", path: path), of: key)
+        }
+        provisional.update { $0.verified(entry) }
+    }
+
+    private func delete(_ file: UInt64, of key: Key?, in directory: StoreDirectory) {
+        do {
+            try directory.delete(file)
+            reporter.count { $0.orphansDeleted += 1 }
+        } catch {
+            // No newer file of the key may go before this one: with the index lost, it would be adopted.
+            if let key = key ?? knownKey(of: file, in: directory) {
+                index.withShard(of: key) { $0.markObsolete(file, of: key) }
+            } else {
+                index.withShard(at: 0) { $0.markObsolete(file) }
+            }
+            reporter.report(CacheError(error, doing: "delete an orphan", path: directory.path(of: file)))
+        }
+    }
+
+    private func knownKey(of file: UInt64, in directory: StoreDirectory) -> Key? {
+        if case .valid(let found)? = try? directory.footer(of: file) { found.key } else { nil }
+    }
+
+    /// Removes an entry whose file was not in the directory, if it still is not.
+    private func check(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
+        do {
+            _ = try fileSystem.status(of: .number(entry.file), in: directory.entries.file)
+        } catch .noEntry {
+            removeLost(entry)
+        } catch {
+            // It stays; the next read finds out.
+            let path = directory.path(of: entry.file)
+            reporter.report(CacheError(error, doing: "look for an entry", path: path), of: entry.key)
+        }
+    }
+
+    private func removeLost(_ entry: Reconciliation.Entry) {
+        let (key, file) = entry
+        let isRemoved = disk.withStripe(key.shard) {
+            guard index.entry(key)?.file == file else { return false }
+            _ = info.commitBestEffort(.remove(key: key, number: file + 1)) {
+                index.change(key, .evictedOnDisk) { _ = $0.remove(key, below: file + 1) }
+            }
+            return true
+        }
+        if isRemoved { reporter.report(CacheEvent(.lost, of: key)) { $0.losses += 1 } }
+    }
+}
+
+/// Files and tombstones that could not be read.
+extension Reconciler {
+    /// Reads a tombstone that could not be read before, and does what it says.
+    private func readTombstone(_ number: UInt64, in directory: StoreDirectory) {
+        let name = DirectoryLayout.tombstoneNumber(number)
+        let found: EntryFile.Tombstone?
+        do {
+            found = try directory.tombstone(number)
+        } catch .noEntry {
+            found = nil
+        } catch {
+            return reporter.report(CacheError(error, doing: "read a tombstone", path: directory.path(of: name)))
+        }
+        switch found {
+        case .newer: return
+        case .valid(let removal):
+            remove(removal, below: number)
+            reaper.noteTombstone(number, of: removal)
+        case .invalid: provisional.update { $0.addOrphan(name, of: nil) }
+        case nil: break
+        }
+        provisional.update { $0.readTombstone(number) }
+    }
+
+    private func remove(_ removal: EntryFile.Removal, below number: UInt64) {
+        var shards = Array(0..<Index.shardCount)
+        switch removal {
+        case .scope(let scope): provisional.update { $0.clear(scope, below: number) }
+        case .key(let key): shards = [key.shard]
+        }
+        for shard in shards {
+            for entry in index.snapshot(shard) where entry.file < number && removal.covers(entry) {
+                let key = entry.key
+                disk.withStripe(shard) {
+                    _ = info.commitBestEffort(.remove(key: key, number: entry.file + 1)) {
+                        index.change(key, .cleared) { shard in
+                            if shard.table.entry(key)?.file == entry.file { shard.removeWithFile(entry) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks again at a file that was set aside: if it can be read by now, the older files of its key are dead, and so
+    /// is it.
+    private func resolve(aside file: UInt64, in directory: StoreDirectory) {
+        let name = DirectoryLayout.asideNumber(file)
+        do {
+            switch try directory.footer(of: file, in: name) {
+            case .valid(let found):
+                remove(.key(found.key), below: file)
+                provisional.update { $0.addOrphan(name, of: nil) }
+            case .invalid, .longer: provisional.update { $0.addOrphan(name, of: nil) }
+            case .newer, nil: return
+            }
+        } catch .noEntry {
+        } catch {
+            return
+        }
+        provisional.update { $0.resolved(aside: file) }
+    }
+
+    var hasTooManyTombstones: Bool {
+        index.tombstoneCount > Self.mostTombstones || reaper.tombstoneCount > Self.mostTombstones
+    }
+
+    func boundTombstonesInBackground() {
+        maintenance.begin(.bound) { [weak self] in
+            self?.boundTombstones()
+            return false
+        }
+    }
+
+    /// Bounds the tombstones that are kept for the sake of files that cannot be read: beyond the bound such a file is
+    /// set aside. It is never adopted, and entries below its number are not answered. Call it on the maintenance queue.
+    func boundTombstones() {
+        guard provisional.isSet, !provisional.isReconciling, hasTooManyTombstones else { return }
+        _ = reporter.attempt { () throws(CacheError) in
+            try disk.run { directory in
+                for file in provisional.update({ $0.unreadable }) { setAside(file, in: directory) }
+                if !provisional.update({ $0.hasUnread }) { noteScanned() }
+            }
+        }
+        if !retry() { beginDeferredWork() }
+    }
+
+    private func setAside(_ file: UInt64, in directory: StoreDirectory) {
+        do {
+            // A file that can be read by now is left to the examination.
+            _ = try directory.footer(of: file)
+        } catch .noEntry, .tooManyOpenFiles {
+        } catch {
+            let name = DirectoryLayout.asideNumber(file)
+            let failure = CacheError(
+                error, doing: "read a file while \(Self.mostTombstones) entries were removed; it is set aside",
+                path: directory.path(of: name))
+            do {
+                guard provisional.update({ $0.setAside(file) }) else { return }
+                try directory.rename(file, to: name)
+                reporter.report(failure)
+            } catch {
+                // For this session it is aside all the same.
+                reporter.report(CacheError(error, doing: "set a file aside", path: directory.path(of: file)))
+            }
+        }
+    }
+}

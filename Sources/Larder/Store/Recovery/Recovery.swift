@@ -1,0 +1,147 @@
+import LarderFiles
+
+/// Answers for the index while it is provisional, and corrects it where files prove it wrong.
+final class Recovery: Sendable {
+    private let clock: any Clock
+    private let index: Index
+    private let disk: DiskQueue
+    private let info: CommitQueue
+    private let provisional: ProvisionalState
+    private let reaper: FileReaper
+    private let reporter: Reporter
+    private let maintenance: MaintenanceQueue
+
+    init(_ context: StoreContext, info: CommitQueue, reaper: FileReaper) {
+        clock = context.clock
+        index = context.index
+        disk = context.disk
+        provisional = context.provisional
+        reporter = context.reporter
+        maintenance = context.maintenance
+        self.info = info
+        self.reaper = reaper
+    }
+
+    /// Returns when every file has been looked at. O(files), once after an unclean close. Never call it from the
+    /// maintenance queue, or in a block of the disk queue.
+    func awaitScan() {
+        // More than once: a scan by somebody else may have begun meanwhile.
+        for _ in 0..<3 where provisional.isReconciling { maintenance.wait(for: .reconcile) }
+    }
+}
+
+/// Entries while the index is provisional.
+extension Recovery {
+    /// Returns the entry of a key, whatever its life; nil where it cannot be believed yet.
+    ///
+    /// With `checkingFile`, while files and index are reconciled, only when its file is there.
+    func entry(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> IndexEntry? {
+        if provisional.isSet, !settle(key, at: now, checkingFile: checkingFile) { return nil }
+        return index.entry(key)
+    }
+
+    /// The same without reading any file: nil also where a file would have to be read.
+    func knownEntry(_ key: Key, at now: Timestamp) -> IndexEntry? {
+        let isProvisional = provisional.isSet
+        let horizon = isProvisional ? provisional.horizon : 0
+        guard let entry = index.entry(key), entry.file > horizon else { return nil }
+        if !isProvisional { return entry }
+        let hasExpired = entry.life.isExpired(at: now)
+        return provisional.update { $0.mustLook(at: entry.file, hasExpired: hasExpired) } ? nil : entry
+    }
+
+    /// Makes the entry of a key, if any, agree with its file; false where the entry cannot be believed yet.
+    func settle(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> Bool {
+        let isSettled = try? disk.run { directory in
+            settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: false)
+        }
+        return isSettled ?? false
+    }
+
+    /// The same in a block of the disk queue; `holdsStripe` when the caller holds the key's stripe.
+    func settle(
+        _ key: Key, at now: Timestamp, checkingFile: Bool = false, in directory: StoreDirectory, holdsStripe: Bool
+    ) -> Bool {
+        let horizon = provisional.horizon
+        guard let entry = index.entry(key), entry.file > horizon else { return false }
+        let hasExpired = entry.life.isExpired(at: now)
+        let mustLook = provisional.update { reconciliation in
+            reconciliation.mustLook(at: entry.file, hasExpired: hasExpired)
+                || checkingFile && !reconciliation.hasScanned
+        }
+        if !mustLook { return true }
+        do {
+            guard case .valid(let found)? = try directory.footer(of: entry.file), found.isEntry(entry, of: key),
+                !found.hasDamagedSlot
+            else { return false }
+            if found.knowsMore(than: entry) {
+                if holdsStripe {
+                    takeOverLife(of: found, key)
+                } else {
+                    disk.withStripe(key.shard) { takeOverLife(of: found, key) }
+                }
+            }
+            provisional.update { $0.looked(at: entry.file) }
+            return true
+        } catch .noEntry {
+            // The file was replaced meanwhile: it says nothing of the entry of now.
+            return !index.isCurrent(entry, key)
+                && settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: holdsStripe)
+        } catch {
+            let path = directory.path(of: entry.file)
+            reporter.report(CacheError(error, doing: "look at an entry", path: path), of: key)
+            return false
+        }
+    }
+
+    /// Takes over a life that only the file knows. Call it with the key's stripe held.
+    func takeOverLife(of found: IndexEntry, _ key: Key) {
+        guard let known = index.entry(key), known.isSameValue(as: found), found.knowsMore(than: known) else { return }
+        // No line may record the change: its number must not be taken again.
+        info.raiseNumbers(to: found.change)
+        let record = Record.life(key: key, file: found.file, change: found.change, found.life)
+        _ = info.commitBestEffort(record) {
+            index.change(key, .replaced) { $0.table.setLife(found.life, change: found.change, for: key) }
+        }
+    }
+
+    /// Removes an entry whose file is gone or proven damaged, unless a newer value has come. Returns whether it did.
+    ///
+    /// Never while a damaged index is reconciled: the entry may be the mistake.
+    @discardableResult
+    func removeUnreadable(_ entry: IndexEntry, _ key: Key, as cause: CacheEvent.Kind) -> Bool {
+        if provisional.isRepairing { return false }
+        let isRemoved = reporter.attempt { () throws(CacheError) in
+            try disk.run(shard: key.shard) { directory throws(CacheError) in
+                guard index.isCurrent(entry, key) else { return false }
+                try info.removeShutdownMarker()
+                _ = info.commitBestEffort(.remove(key: key, number: entry.file + 1)) {
+                    index.change(key, .evictedOnDisk) { shard in
+                        shard.remove(key, below: entry.file + 1)
+                        if cause != .lost { shard.markObsolete(entry.file, of: key) }
+                    }
+                }
+                if cause != .lost { reaper.deleteObsolete(in: directory, shard: key.shard) }
+                return true
+            }
+        }
+        guard isRemoved == true else { return false }
+        reporter.report(CacheEvent(cause, of: key)) { statistics in
+            if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
+        }
+        return true
+    }
+}
+
+extension IndexEntry {
+    /// True when an entry that was found by its file is the one that an entry of `key` is about.
+    func isEntry(_ entry: IndexEntry, of key: Key) -> Bool {
+        isSameValue(as: entry) && isNamed(key)
+    }
+
+    /// True when the life was renewed, or slid, after the change that the other knows.
+    func knowsMore(than other: IndexEntry) -> Bool {
+        if hasDamagedSlot { return false }
+        return (change, life.expires) > (other.change, other.life.expires)
+    }
+}

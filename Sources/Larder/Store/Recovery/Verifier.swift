@@ -1,0 +1,85 @@
+import LarderFiles
+
+/// Reads every entry, and removes those that are proven damaged or gone.
+struct Verifier {
+    typealias Progress = @Sendable (_ checked: Int, _ total: Int) -> Void
+
+    /// Entries between two calls of the progress.
+    private static let slice = 64
+
+    let context: StoreContext
+    let recovery: Recovery
+
+    /// Changes go on meanwhile. O(entries and bytes).
+    func verify(progress: Progress?) throws(CacheError) -> VerificationReport {
+        recovery.awaitScan()
+        var report = VerificationReport()
+        var checked = 0
+        let total = context.index.totals.count
+        for shard in 0..<Index.shardCount {
+            for entry in context.index.snapshot(shard) {
+                try verify(entry, &report)
+                checked += 1
+                if checked.isMultiple(of: Self.slice) { progress?(min(checked, total), total) }
+            }
+        }
+        report.orphans = try countOrphans()
+        progress?(total, total)
+        return report
+    }
+
+    private func verify(_ entry: IndexEntry, _ report: inout VerificationReport) throws(CacheError) {
+        let key = entry.key
+        let (opened, path) = try context.disk.run { directory in
+            (directory.open(entry), directory.path(of: entry.file))
+        }
+        switch check(opened, entry, path: path) {
+        case .value:
+            report.checked += 1
+            report.bytes += entry.size
+        case .gone:
+            if recovery.removeUnreadable(entry, key, as: .lost) { report.missing.append(entry.keyText) }
+        case .damaged:
+            if recovery.removeUnreadable(entry, key, as: .corrupt) { report.damaged.append(entry.keyText) }
+        case .failed(let error):
+            context.reporter.report(error, of: key)
+            report.unreadable.append(entry.keyText)
+        }
+    }
+
+    /// Reads the whole of an open file; outside of the disk queue, where nobody has to wait for it.
+    private func check(
+        _ opened: StoreDirectory.Reading<SharedDescriptor>, _ entry: IndexEntry, path: String
+    ) -> StoreDirectory.Reading<Void> {
+        opened.then { file in
+            do throws(Errno) {
+                let checksum = try context.fileSystem.checksum(of: file.file, size: entry.size)
+                return checksum == entry.checksum ? .value(()) : .damaged
+            } catch {
+                return .failed(CacheError(error, doing: "read an entry", path: path))
+            }
+        }
+    }
+
+    /// Counts the files that nothing mentions. Those of writes under way are waited for.
+    private func countOrphans() throws(CacheError) -> Int {
+        let names = try context.disk.run { directory throws(CacheError) in
+            try translating("list the entries", at: context.path) { () throws(Errno) in
+                try context.fileSystem.numbers(.regular, in: directory.entries.file)
+            }
+        }
+        var unknown = Set(names.lazy.filter { $0 <= Record.lastNumber })
+        // Twice: a file that was just replaced is for a moment neither an entry's nor obsolete, if it is synced first.
+        for _ in 1...2 where !unknown.isEmpty {
+            context.disk.runAlone {}
+            context.index.forEachShard { shard in
+                for entry in shard.table.entries + shard.table.evacuated { unknown.remove(entry.file) }
+                for file in shard.obsolete { unknown.remove(file.file) }
+            }
+        }
+        return try context.disk.run { directory in
+            // A file that was listed may be deleted since, and its entry with it.
+            unknown.count { (try? context.fileSystem.status(of: .number($0), in: directory.entries.file)) != nil }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+import LarderFiles
+
+/// The *disk* queue: owns the open directory, and orders all work in it.
+///
+/// Blocks run side by side; a barrier runs alone, and only a barrier replaces the directory. Callers block, so these
+/// are reader-writer locks. Changes of one key exclude each other by the key's stripe, one of 64, taken inside a block.
+/// It is held from taking a sequence number to publishing, so number order is commit order.
+final class DiskQueue: Sendable {
+    let path: String
+    private let queue = ConcurrentQueue()
+    private let stripes = (0..<Index.shardCount).map { _ in Lock(()) }
+    /// Nil once closed.
+    @exclusivity(unchecked) nonisolated(unsafe) private var current: StoreDirectory?
+    /// The same: a block keeps barriers out, so the object outlives the block without counting a reference.
+    @exclusivity(unchecked) nonisolated(unsafe) private var unretained: UnretainedReference<StoreDirectory>?
+
+    init(_ directory: StoreDirectory, path: String) {
+        self.path = path
+        current = directory
+        unretained = UnretainedReference(directory)
+    }
+
+    /// Runs `body` in a block with the open directory. Never call it from a block: a barrier may be waiting in between.
+    ///
+    /// - Throws: `.closed`; and the errors of `body`.
+    @inline(__always)
+    func run<Result>(_ body: (StoreDirectory) throws(CacheError) -> Result) throws(CacheError) -> Result {
+        let lane = queue.enter()
+        defer { queue.leave(lane) }
+        guard let unretained else { throw .closed(path) }
+        return try unretained.use(body)
+    }
+
+    /// Runs `body` in a block while no other change of a key in this shard is under way.
+    func run<Result>(
+        shard: Int, _ body: (StoreDirectory) throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        try run { directory throws(CacheError) in
+            lockStripe(shard)
+            defer { unlockStripe(shard) }
+            return try body(directory)
+        }
+    }
+
+    /// Keeps other changes of keys in this shard out. Call it in a block; the next line is
+    /// `defer { unlockStripe(shard) }`.
+    func lockStripe(_ shard: Int) {
+        stripes[shard].lock()
+    }
+
+    func unlockStripe(_ shard: Int) {
+        stripes[shard].unlock()
+    }
+
+    /// The same for a part of a block.
+    func withStripe<Result, Failure: Error>(
+        _ shard: Int, _ body: () throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        lockStripe(shard)
+        defer { unlockStripe(shard) }
+        return try body()
+    }
+
+    /// Runs `body` when all blocks that have begun are done, while no other runs.
+    func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        try queue.runAlone(body)
+    }
+
+    /// Runs `body` in a block, closed or not.
+    func runAnyway<Result>(_ body: (StoreDirectory?) -> Result) -> Result {
+        queue.run { body(current) }
+    }
+
+    /// The open directory, for barriers; nil once closed.
+    var directory: StoreDirectory? { current }
+
+    /// Replaces the directory. Call it in a barrier; nil closes the queue.
+    func replace(_ directory: StoreDirectory?) {
+        current = directory
+        unretained = directory.map { UnretainedReference($0) }
+    }
+}

@@ -1,0 +1,113 @@
+import LarderFiles
+
+extension Store {
+    /// Gives a fresh entry a new life without rewriting its payload. Returns false when there is none.
+    ///
+    /// The life slot of the file is written before the journal when the life gets shorter, and after it when it gets
+    /// longer: wherever the process is killed, a rebuild never finds a longer life than was asked for.
+    func setLife(_ life: Life, of key: Key, at now: Timestamp) throws(CacheError) -> Bool {
+        try renew(key, Renewal(life: life), at: now) { $0.isFresh(at: now) }
+    }
+
+    /// Gives a known entry a new life and new metadata, fresh or not. Returns false when the permit is not valid any
+    /// more.
+    func renew(
+        _ known: IndexEntry, _ key: Key, _ renewal: Renewal, with permit: any WritePermit
+    ) throws(CacheError) -> Bool {
+        try renew(key, renewal, at: clock.now) { permit.isValid(for: key) && $0.isSameValue(as: known) }
+    }
+
+    /// The changes that need no new file.
+    struct Renewal {
+        var life: Life
+        var update: Attachments.Update?
+    }
+
+    private func renew(
+        _ key: Key, _ renewal: Renewal, at now: Timestamp, if isRight: (IndexEntry) -> Bool
+    ) throws(CacheError) -> Bool {
+        do {
+            return try disk.run(shard: key.shard) { directory throws(CacheError) in
+                if provisional.isSet,
+                    !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
+                {
+                    return false
+                }
+                guard let entry = index.entry(key), isRight(entry) else { return false }
+                return try renew(entry, key, renewal, in: directory)
+            }
+        } catch {
+            reporter.report(error, of: key)
+            throw error
+        }
+    }
+
+    private func renew(
+        _ entry: IndexEntry, _ key: Key, _ renewal: Renewal, in directory: StoreDirectory
+    ) throws(CacheError) -> Bool {
+        let life = renewal.life
+        let update = entry.update == renewal.update ? nil : renewal.update
+        if let update { try checkRecord(length(of: entry, update)) }
+        try info.removeShutdownMarker()
+        let number = try info.takeNumber()
+        let isShorter = life.expires < entry.life.expires
+        if isShorter {
+            do {
+                guard try writeSlot(life, number, of: entry, in: directory) else { return false }
+            } catch {
+                _ = try? writeSlot(entry.life, entry.change, of: entry, in: directory)
+                throw error
+            }
+        }
+        let ticket: CommitQueue.Ticket?
+        do {
+            let record = Record.life(key: key, file: entry.file, change: number, life, update)
+            ticket = try info.commit(JournalFormat.lines(record)) {
+                index.change(key, .replaced) { $0.table.setLife(life, change: number, update, for: key) }
+            }
+        } catch {
+            if isShorter { _ = try? writeSlot(entry.life, entry.change, of: entry, in: directory) }
+            throw error
+        }
+        do {
+            if !isShorter, try !writeSlot(life, number, of: entry, in: directory) { return false }
+            try info.wait(for: ticket)
+        } catch {
+            // Back to the old life: in memory always, on disk as far as it still listens.
+            let number = try info.takeNumber()
+            let old = update == nil ? nil : entry.update
+            let record = Record.life(key: key, file: entry.file, change: number, entry.life, old)
+            _ = info.commitBestEffort(record) {
+                index.change(key, .replaced) { $0.table.setLife(entry.life, change: number, old, for: key) }
+            }
+            _ = try? writeSlot(entry.life, number, of: entry, in: directory)
+            throw error
+        }
+        return true
+    }
+
+    /// Bytes of the record in the next manifest.
+    private func length(of entry: IndexEntry, _ update: Attachments.Update) -> Int {
+        var entry = entry
+        entry.attachments = entry.attachments(after: update)
+        var printer = RecordPrinter()
+        printer.append(.set(entry))
+        return printer.count
+    }
+
+    /// Overwrites the life slot of an entry file. Returns false when the file is gone.
+    private func writeSlot(
+        _ life: Life, _ change: UInt64, of entry: IndexEntry, in directory: StoreDirectory
+    ) throws(CacheError) -> Bool {
+        let outcome: Bool?
+        do {
+            outcome = try directory.writeSlot(life, change, of: entry, isPowerSafe: settings.isPowerSafe)
+        } catch .noEntry {
+            return false
+        } catch {
+            throw CacheError(error, doing: "renew a life", path: directory.path(of: entry.file))
+        }
+        guard outcome != nil else { throw directory.notOurs(entry.file) }
+        return true
+    }
+}
