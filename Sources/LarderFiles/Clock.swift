@@ -19,3 +19,60 @@ extension Clock {
         DispatchQueue.global(qos: .utility).asyncAfter(deadline: deadline, execute: work)
     }
 }
+
+/// The clock of the running system, read without a detour: a cache in memory asks it at each call.
+package struct SystemClock: Clock {
+    package init() {}
+
+    package var now: Timestamp { Timestamp.now }
+}
+
+extension Timestamp {
+    /// The system's time, rounded up like a date.
+    @usableFromInline
+    package static var now: Timestamp {
+        let (seconds, nanoseconds) = Platform.time()
+        return Timestamp(milliseconds: seconds * 1000 + (nanoseconds + 999_999) / 1_000_000)
+    }
+}
+
+/// A clock that reads the time from a function.
+package struct WallClock: Clock {
+    private let read: @Sendable () -> Timestamp
+
+    package init(reading read: @escaping @Sendable () -> Timestamp) {
+        self.read = read
+    }
+
+    package var now: Timestamp { read() }
+}
+
+/// An instant: whole milliseconds since 1970, in wall-clock time, because the lives of entries outlive reboots.
+@usableFromInline
+package struct Timestamp: Hashable, Comparable, Sendable {
+    @usableFromInline package var milliseconds: Int64
+
+    @inlinable
+    package init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    @inlinable
+    package static func < (left: Timestamp, right: Timestamp) -> Bool {
+        left.milliseconds < right.milliseconds
+    }
+
+    /// Returns the instant `milliseconds` later; it saturates instead of overflowing.
+    @inlinable
+    package func advanced(byMilliseconds milliseconds: Int64) -> Timestamp {
+        let (sum, overflow) = self.milliseconds.addingReportingOverflow(milliseconds)
+        return Timestamp(milliseconds: overflow ? (milliseconds < 0 ? .min : .max) : sum)
+    }
+
+    /// Returns the milliseconds from `other` until this instant; it saturates instead of overflowing.
+    @inlinable
+    package func millisecondsSince(_ other: Timestamp) -> Int64 {
+        let (difference, overflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)
+        return overflow ? (milliseconds < 0 ? .min : .max) : difference
+    }
+}

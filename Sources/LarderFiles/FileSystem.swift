@@ -134,3 +134,70 @@ extension FileSystem {
         try bytes.withBytes { bytes throws(Errno) in try write(bytes, .none, to: file, at: offset) }
     }
 }
+
+/// An open file or directory; closed, by the file system that opened it, when the value goes.
+package struct FileDescriptor: ~Copyable, Sendable {
+    package let raw: Int32
+    private let fileSystem: any FileSystem
+
+    package init(raw: Int32, of fileSystem: any FileSystem) {
+        self.raw = raw
+        self.fileSystem = fileSystem
+    }
+
+    deinit {
+        fileSystem.close(raw)
+    }
+}
+
+/// A descriptor that several owners share; closed when the last of them goes.
+package final class SharedDescriptor: Sendable {
+    package let file: FileDescriptor
+
+    package init(_ file: consuming FileDescriptor) {
+        self.file = file
+    }
+}
+
+/// What an entry of a directory is.
+package enum FileKind: Sendable {
+    case regular, directory
+    /// A symbolic link, FIFO, socket or device: never followed, opened or deleted.
+    case other
+}
+
+/// What makes two names one file: the device and the number of the file on it.
+package struct FileIdentity: Hashable, Sendable {
+    package let device: UInt64
+    package let inode: UInt64
+
+    package init(device: UInt64, inode: UInt64) {
+        self.device = device
+        self.inode = inode
+    }
+}
+
+/// What the cache asks about a file.
+package struct FileStatus: Sendable {
+    package let kind: FileKind
+    /// Bytes.
+    package let size: Int
+    package let identity: FileIdentity
+
+    package init(kind: FileKind, size: Int, identity: FileIdentity) {
+        self.kind = kind
+        self.size = size
+        self.identity = identity
+    }
+}
+
+/// An error number of the operating system.
+///
+/// The named values stand in `Platform.swift`, the one file that imports the C library.
+package struct Errno: Error, Hashable, Sendable {
+    package let rawValue: Int32
+
+    package init(rawValue: Int32) {
+        self.rawValue = rawValue
+    }
+}

@@ -34,3 +34,15 @@ package final class SystemConditions: @unchecked Sendable {
         package init(_ handler: @escaping @Sendable (Condition) -> Void) {}
     #endif
 }
+
+/// What Foundation cannot do on this system.
+package enum FoundationTraits {
+    /// Whether archiving and unarchiving end the process where they throw on Apple platforms.
+    package static var archivingTraps: Bool {
+        #if canImport(Darwin)
+            false
+        #else
+            true
+        #endif
+    }
+}

@@ -58,3 +58,126 @@ extension DiskCache {
         return isStored ? opened.size : nil
     }
 }
+
+/// A directory that EGOCache wrote: `EGOCache.plist`, which maps keys to expiry dates, and a file of raw bytes for each key.
+///
+/// A file has its key's name with `/` made `_`, so several keys may share one; on a file system that does not tell case or
+/// spelling apart, still more do. What is in the directory is hostile: links are not followed, names never become paths.
+struct EGOCacheDirectory {
+    static let list = "EGOCache.plist"
+    /// Bytes of the list; some half a million rows.
+    private static let largestList = 64 << 20
+
+    private let fileSystem: any FileSystem
+    private let directory: SharedDescriptor
+    private let rows: [PropertyList.Pair]
+
+    /// A key whose file can be imported.
+    struct Candidate {
+        let key: String
+        let date: Date
+        let name: FileName
+    }
+
+    init(path: String, in fileSystem: any FileSystem) throws(CacheError) {
+        self.fileSystem = fileSystem
+        let opened: SharedDescriptor
+        do {
+            opened = SharedDescriptor(try fileSystem.openDirectory(path: path, creation: .never))
+        } catch .noEntry {
+            throw Self.missing(path)
+        } catch {
+            throw CacheError(error, doing: "open the directory", path: path)
+        }
+        directory = opened
+        guard let bytes = try Self.readList(in: opened, fileSystem, path: path),
+            case .dictionary(let rows)? = PropertyList(bytes)
+        else {
+            throw CacheError(
+                code: .undecodable, message: "\(Self.list) is no property list of expiry dates.", path: path)
+        }
+        self.rows = rows.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+    }
+
+    private static func missing(_ path: String) -> CacheError {
+        CacheError(
+            code: .notFound, message: "There is no EGOCache directory: \(list) is missing.", path: path,
+            errno: Errno.noEntry.rawValue)
+    }
+
+    /// Nil when the list is no regular file or too large to be one.
+    private static func readList(
+        in directory: SharedDescriptor, _ fileSystem: any FileSystem, path: String
+    ) throws(CacheError) -> Data? {
+        do {
+            guard let (file, size) = try fileSystem.openRegular(.text(list), in: directory.file), size <= largestList
+            else { return nil }
+            var bytes = [UInt8](repeating: 0, count: size)
+            let count = try fileSystem.read(file.file, at: 0, into: &bytes)
+            return Data(bytes.prefix(count))
+        } catch .noEntry {
+            throw missing(path)
+        } catch {
+            throw CacheError(error, doing: "read \(list)", path: path)
+        }
+    }
+
+    /// Returns what can be imported, and notes what cannot.
+    func candidates(at now: Timestamp, _ report: inout ImportReport) -> [Candidate] {
+        var owners: [FileIdentity: Int] = [:]
+        var candidates: [Candidate?] = []
+        for row in rows {
+            do throws(Refusal) {
+                let (candidate, identity) = try candidate(row, at: now)
+                candidates.append(candidate)
+                guard let owner = owners[identity], let other = candidates[owner] else {
+                    owners[identity] = candidates.count - 1
+                    continue
+                }
+                let isNewer = candidate.date > other.date
+                let (winner, loser) = isNewer ? (candidate, other) : (other, candidate)
+                report.skipped.append(.init(loser.key, .sharedFile, detail: winner.key.debugDescription))
+                candidates[isNewer ? owner : candidates.count - 1] = nil
+                if isNewer { owners[identity] = candidates.count - 1 }
+            } catch {
+                report.skipped.append(.init(row.key, error.reason, detail: error.detail))
+            }
+        }
+        return candidates.compactMap(\.self)
+    }
+
+    private struct Refusal: Error {
+        let reason: ImportReport.Reason
+        var detail: String?
+    }
+
+    private func candidate(
+        _ row: PropertyList.Pair, at now: Timestamp
+    ) throws(Refusal) -> (Candidate, FileIdentity) {
+        // Byte by byte: to Swift a slash with an accent is no slash, to the file system it is.
+        let slash = UInt8(ascii: "/")
+        let name = String(decoding: row.key.utf8.map { $0 == slash ? UInt8(ascii: "_") : $0 }, as: UTF8.self)
+        guard !["", ".", "..", Self.list].contains(name), !name.utf8.contains(0) else {
+            throw Refusal(reason: .invalidName)
+        }
+        guard case .date(let date) = row.value, !date.timeIntervalSince1970.isNaN else {
+            throw Refusal(reason: .notADate)
+        }
+        if Timestamp(date) <= now { throw Refusal(reason: .expired) }
+        let status: FileStatus
+        do {
+            status = try fileSystem.status(of: .text(name), in: directory.file)
+        } catch .noEntry, .nameTooLong {
+            throw Refusal(reason: .missingFile)
+        } catch {
+            throw Refusal(reason: .failed, detail: error.description)
+        }
+        guard status.kind == .regular else { throw Refusal(reason: .notAFile) }
+        return (Candidate(key: row.key, date: date, name: .text(name)), status.identity)
+    }
+
+    /// Opens the file of a candidate; nil when it is no regular file any more.
+    func open(_ candidate: Candidate) throws(Errno) -> (file: SharedDescriptor, size: Int)? {
+        try fileSystem.openRegular(candidate.name, in: directory.file)
+    }
+}

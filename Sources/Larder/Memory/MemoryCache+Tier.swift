@@ -1,4 +1,4 @@
-import LarderFiles
+public import LarderFiles
 
 /// What the disk tier does to the memory before it. The caller holds locks: whatever leaves is released behind.
 extension MemoryCache {
@@ -28,5 +28,67 @@ extension MemoryCache {
     func setLife(_ life: MemoryLife, forKey key: Key) {
         let now = time.now
         _ = table.withLock { $0.setLife(life, of: key, fingerprint: MemoryKey.fingerprint(key), at: now) }
+    }
+}
+
+/// What fetches do where there is no disk: values are kept beyond their expiry, and have metadata.
+extension MemoryCache {
+    /// Returns a value, fresh or stale; notes no use.
+    func kept(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife, extra: MemoryExtra)? {
+        table.withLock { table in
+            table.kept(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
+                ($0.entry.value, $0.entry.life, $0.extra)
+            }
+        }
+    }
+
+    /// Puts a value in. The caller, who may hold locks, sees to the release of what leaves when he holds none.
+    func insertKept(
+        _ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra
+    ) -> (replaced: Value?, demand: ReleaseDemand) {
+        let now = time.now
+        return table.withLock { table in
+            let fingerprint = MemoryKey.fingerprint(key)
+            var replaced: Value?
+            if cost > costLimit {
+                table.drop(key, fingerprint: fingerprint, .cost)
+            } else {
+                let cost = MemoryEntry<Key, Value>.bounded(cost)
+                replaced = table.insert(value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
+                table.setExtra(extra, of: key, fingerprint: fingerprint)
+                table.evict(count: countLimit, cost: costLimit)
+            }
+            return (replaced, table.takeDemand())
+        }
+    }
+
+    /// Drops a value; as above.
+    func discardKept(_ key: Key) -> (wasFresh: Bool, demand: ReleaseDemand) {
+        let now = time.now
+        return table.withLock { table in
+            let wasFresh = table.discard(key, fingerprint: MemoryKey.fingerprint(key), at: now)
+            return (wasFresh, table.takeDemand())
+        }
+    }
+
+    /// Drops all values; as above.
+    func removeAllKept() -> ReleaseDemand {
+        table.withLock { table in
+            table.removeAll()
+            return table.takeDemand()
+        }
+    }
+
+    /// A value for who looks again when there is none: a miss is not counted.
+    @inlinable
+    func find(_ key: Key) -> Value? {
+        let fingerprint = MemoryKey.fingerprint(key)
+        let now = time.now
+        return table.withLock { $0.find(key, fingerprint: fingerprint, at: now) }
+    }
+
+    /// A miss that was found out elsewhere.
+    func countMiss() {
+        table.withLock { $0.statistics.misses &+= 1 }
     }
 }
