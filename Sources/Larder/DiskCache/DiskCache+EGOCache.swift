@@ -23,7 +23,7 @@ extension DiskCache {
         var report = ImportReport()
         for candidate in source.candidates(at: now, &report) {
             do throws(CacheError) {
-                let size = try take(candidate, from: source, into: store, at: now, &report)
+                let size = try importFile(candidate, from: source, into: store, at: now, &report)
                 guard let size else { continue }
                 report.imported.append(candidate.key)
                 report.importedBytes += size
@@ -37,7 +37,7 @@ extension DiskCache {
     }
 
     /// Returns the bytes taken over; nil when there was a reason not to.
-    private func take(
+    private func importFile(
         _ candidate: EGOCacheDirectory.Candidate, from source: EGOCacheDirectory, into store: Store, at now: Timestamp,
         _ report: inout ImportReport
     ) throws(CacheError) -> Int? {
@@ -127,7 +127,7 @@ struct EGOCacheDirectory {
         var owners: [FileIdentity: Int] = [:]
         var candidates: [Candidate?] = []
         for row in rows {
-            do throws(Refusal) {
+            do throws(Skip) {
                 let (candidate, identity) = try candidate(row, at: now)
                 candidates.append(candidate)
                 guard let owner = owners[identity], let other = candidates[owner] else {
@@ -146,33 +146,33 @@ struct EGOCacheDirectory {
         return candidates.compactMap(\.self)
     }
 
-    private struct Refusal: Error {
+    private struct Skip: Error {
         let reason: ImportReport.Reason
         var detail: String?
     }
 
     private func candidate(
         _ row: PropertyList.Pair, at now: Timestamp
-    ) throws(Refusal) -> (Candidate, FileIdentity) {
+    ) throws(Skip) -> (Candidate, FileIdentity) {
         // Byte by byte: to Swift a slash with an accent is no slash, to the file system it is.
         let slash = UInt8(ascii: "/")
         let name = String(decoding: row.key.utf8.map { $0 == slash ? UInt8(ascii: "_") : $0 }, as: UTF8.self)
         guard !["", ".", "..", Self.list].contains(name), !name.utf8.contains(0) else {
-            throw Refusal(reason: .invalidName)
+            throw Skip(reason: .invalidName)
         }
         guard case .date(let date) = row.value, !date.timeIntervalSince1970.isNaN else {
-            throw Refusal(reason: .notADate)
+            throw Skip(reason: .notADate)
         }
-        if Timestamp(date) <= now { throw Refusal(reason: .expired) }
+        if Timestamp(date) <= now { throw Skip(reason: .expired) }
         let status: FileStatus
         do {
             status = try fileSystem.status(of: .text(name), in: directory.file)
         } catch .noEntry, .nameTooLong {
-            throw Refusal(reason: .missingFile)
+            throw Skip(reason: .missingFile)
         } catch {
-            throw Refusal(reason: .failed, detail: error.description)
+            throw Skip(reason: .failed, detail: error.description)
         }
-        guard status.kind == .regular else { throw Refusal(reason: .notAFile) }
+        guard status.kind == .regular else { throw Skip(reason: .notAFile) }
         return (Candidate(key: row.key, date: date, name: .text(name)), status.identity)
     }
 

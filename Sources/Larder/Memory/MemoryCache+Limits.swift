@@ -26,16 +26,16 @@ extension MemoryCache {
     @discardableResult
     public func removeExpired() -> Int {
         let now = time.now
-        var gone = 0
+        var removed = 0
         var position: Int? = 0
         while let start = position {
             change { table in
                 let before = table.count
                 position = table.removeExpired(from: start, limit: Self.slice, at: now)
-                gone += before - table.count
+                removed += before - table.count
             }
         }
-        return gone
+        return removed
     }
 
     /// Removes every value. O(1), but for their release.

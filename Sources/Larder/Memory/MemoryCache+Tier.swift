@@ -4,19 +4,19 @@ public import LarderFiles
 extension MemoryCache {
     /// Drops a value because that on disk changes.
     func invalidate(_ key: Key, _ cause: RemovalCause) {
-        change(behind: true) { $0.drop(key, fingerprint: MemoryKey.fingerprint(key), cause) }
+        change(inBackground: true) { $0.remove(key, fingerprint: MemoryKey.fingerprint(key), cause) }
     }
 
     /// Drops all values, because all on disk change.
     func invalidateAll() {
-        change(behind: true) { if $0.count > 0 { $0.removeAll() } }
+        change(inBackground: true) { if $0.count > 0 { $0.removeAll() } }
     }
 
     /// Puts a value in with the life that it has on disk.
     func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
-        let left = insertKept(value, forKey: key, life: life, cost: cost, MemoryExtra())
-        assert(left.replaced == nil, "it would be released with the caller's locks held")
-        releaseBehind(left.demand)
+        let inserted = insertKept(value, forKey: key, life: life, cost: cost, MemoryExtra())
+        assert(inserted.replaced == nil, "it would be released with the caller's locks held")
+        releaseInBackground(inserted.demand)
     }
 
     /// Returns a fresh value with its life, and notes the use.
@@ -36,7 +36,7 @@ extension MemoryCache {
     /// Returns a value, fresh or stale; notes no use.
     func kept(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife, extra: MemoryExtra)? {
         table.withLock { table in
-            table.kept(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
+            table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
                 ($0.entry.value, $0.entry.life, $0.extra)
             }
         }
@@ -51,7 +51,7 @@ extension MemoryCache {
             let fingerprint = MemoryKey.fingerprint(key)
             var replaced: Value?
             if cost > costLimit {
-                table.drop(key, fingerprint: fingerprint, .cost)
+                table.remove(key, fingerprint: fingerprint, .cost)
             } else {
                 let cost = MemoryEntry<Key, Value>.bounded(cost)
                 replaced = table.insert(value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
@@ -66,7 +66,7 @@ extension MemoryCache {
     func discardKept(_ key: Key) -> (wasFresh: Bool, demand: ReleaseDemand) {
         let now = time.now
         return table.withLock { table in
-            let wasFresh = table.discard(key, fingerprint: MemoryKey.fingerprint(key), at: now)
+            let wasFresh = table.remove(key, fingerprint: MemoryKey.fingerprint(key), at: now)
             return (wasFresh, table.takeDemand())
         }
     }

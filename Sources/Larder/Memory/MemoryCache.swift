@@ -40,7 +40,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         costOfValue = configuration.cost
         table = Lock(
             Table(
-                tellsKeys: configuration.onRemove != nil || observer != nil,
+                reportsKeys: configuration.onRemove != nil || observer != nil,
                 returnsReplaced: configuration.release == .inline && !isAttached))
         time = MemoryTime(clock)
         defaultTTL = configuration.defaultTTL
@@ -59,15 +59,15 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
 
     deinit {
         // Handed over: a reference that stayed here could be the last one.
-        let departures = Lock([departure(.now), rest()])
-        let tellAll: @Sendable () -> Void = {
-            let all = departures.withLock { departures in
-                defer { departures = [] }
-                return departures
+        let waiting = Lock([takeRemovals(.now), takeAll()])
+        let reportAll: @Sendable () -> Void = {
+            let all = waiting.withLock { removals in
+                defer { removals = [] }
+                return removals
             }
-            for departure in all { departure.tell() }
+            for removals in all { removals.report() }
         }
-        if configuration.release == .inline { tellAll() } else { queue.async(execute: tellAll) }
+        if configuration.release == .inline { reportAll() } else { queue.async(execute: reportAll) }
     }
 
     /// Returns the value of a key; nil for a miss. O(1).
@@ -83,7 +83,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     public subscript(key: Key) -> Value? {
         get { value(forKey: key) }
         set {
-            if let newValue { setValue(newValue, forKey: key) } else { discard(key) }
+            if let newValue { setValue(newValue, forKey: key) } else { remove(key) }
         }
     }
 
@@ -101,7 +101,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
         guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            if cost > costLimit { refuse(key) } else { discard(key) }
+            if cost > costLimit { removeTooCostly(key) } else { remove(key) }
             return
         }
         let (replaced, demand) = table.withLock { table in
@@ -121,7 +121,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     public func removeValue(forKey key: Key) -> Value? {
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        let entry = table.withLock { $0.remove(key, fingerprint: fingerprint, at: now) }
+        let entry = table.withLock { $0.take(key, fingerprint: fingerprint, at: now) }
         guard let entry, entry.isFresh(at: now) else { return nil }
         return entry.value
     }
@@ -161,7 +161,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     public func setTimeToLive(_ ttl: TimeToLive, forKey key: Key) -> Bool {
         let now = time.now
         guard let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            return discard(key)
+            return remove(key)
         }
         return table.withLock { $0.setLife(life, of: key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
@@ -178,7 +178,7 @@ struct MemoryTime: Sendable {
         isSystem = clock is SystemClock
     }
 
-    @inlinable var now: Timestamp { isSystem ? Timestamp.now : told }
+    @inlinable var now: Timestamp { isSystem ? Timestamp.now : clockTime }
 
-    @usableFromInline var told: Timestamp { clock.now }
+    @usableFromInline var clockTime: Timestamp { clock.now }
 }

@@ -16,18 +16,18 @@ struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
 
 /// All that was in the memory before it was emptied, and what had left before.
 @usableFromInline
-final class EmptiedMemory<Key: Sendable, Value: Sendable>: Sendable {
+final class ClearedEntries<Key: Sendable, Value: Sendable>: Sendable {
     let slots: Slab<MemoryEntry<Key, Value>>
     let count: Int
-    let before: ContiguousArray<MemoryRemoval<Key, Value>>
+    let removedBefore: ContiguousArray<MemoryRemoval<Key, Value>>
 
     init(
         _ slots: consuming Slab<MemoryEntry<Key, Value>>, count: Int,
-        after before: ContiguousArray<MemoryRemoval<Key, Value>>
+        removedBefore: ContiguousArray<MemoryRemoval<Key, Value>>
     ) {
         self.slots = slots
         self.count = count
-        self.before = before
+        self.removedBefore = removedBefore
     }
 }
 
@@ -48,7 +48,7 @@ enum ReleaseDemand: Sendable {
 @usableFromInline
 struct ReleaseDemands: Sendable {
     /// Values that may wait for their time.
-    @inlinable static var most: Int { 2048 }
+    @inlinable static var batchLimit: Int { 2048 }
 
     @usableFromInline var isSoon = false
     @usableFromInline var isNow = false

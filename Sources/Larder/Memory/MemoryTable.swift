@@ -18,19 +18,19 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var extras: [Int: MemoryExtra] = [:]
     /// What is still to be released; before it goes what was there when all was removed.
     @usableFromInline var removed: ContiguousArray<MemoryRemoval<Key, Value>> = []
-    @usableFromInline var emptied: ContiguousArray<EmptiedMemory<Key, Value>> = []
+    @usableFromInline var cleared: ContiguousArray<ClearedEntries<Key, Value>> = []
     /// What has been asked for and is not yet done.
     @usableFromInline var demands = ReleaseDemands()
 
     /// Whether what leaves is to be told with its key.
-    @usableFromInline let tellsKeys: Bool
+    @usableFromInline let reportsKeys: Bool
     /// Whether a value that is replaced is handed to the caller instead of waiting.
     @usableFromInline let returnsReplaced: Bool
 
     @inlinable
-    init(tellsKeys: Bool, returnsReplaced: Bool) {
-        self.tellsKeys = tellsKeys
-        self.returnsReplaced = returnsReplaced && !tellsKeys
+    init(reportsKeys: Bool, returnsReplaced: Bool) {
+        self.reportsKeys = reportsKeys
+        self.returnsReplaced = returnsReplaced && !reportsKeys
     }
 
     /// Returns a fresh value and notes the use. O(1).
@@ -97,16 +97,16 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         if !extras.isEmpty { extras[slot] = nil }
         order.moveToEnd(slot)
         if returnsReplaced { return value }
-        removed.append(MemoryRemoval(value, of: tellsKeys ? key : nil, cause: .replaced))
+        removed.append(MemoryRemoval(value, of: reportsKeys ? key : nil, cause: .replaced))
         return nil
     }
 
     /// Takes an entry out. O(1).
     @inlinable
-    mutating func remove(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
+    mutating func take(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
         guard let slot = slot(key, fingerprint) else { return nil }
         statistics.note(slots[slot].isFresh(at: now) ? .removed : .expired)
-        return vacate(slot)
+        return take(slot)
     }
 
     /// Evicts what was used longest ago until limits are obeyed, at most `limit` entries; true when there may be more. O(1) for
@@ -114,11 +114,11 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @inlinable
     @discardableResult
     mutating func evict(count: Int, cost: Int, limit: Int = .max) -> Bool {
-        var left = limit
+        var remaining = limit
         while self.count > count || self.cost > cost && self.count > 0 {
-            if left == 0 { return true }
+            if remaining == 0 { return true }
             evictOldest(self.count > count ? .count : .cost)
-            left &-= 1
+            remaining &-= 1
         }
         return false
     }
@@ -135,7 +135,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     @inlinable
-    mutating func vacate(_ slot: Int) -> Entry {
+    mutating func take(_ slot: Int) -> Entry {
         table.remove(slot)
         order.remove(slot)
         if !extras.isEmpty { extras[slot] = nil }
@@ -148,22 +148,22 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Tells whether somebody has to be asked to release what waits; not twice for the same.
     @inlinable
     mutating func takeDemand() -> ReleaseDemand {
-        if removed.isEmpty && emptied.isEmpty { return .none }
-        return demands.add(emptied.isEmpty && removed.count < ReleaseDemands.most ? .soon : .now)
+        if removed.isEmpty && cleared.isEmpty { return .none }
+        return demands.add(cleared.isEmpty && removed.count < ReleaseDemands.batchLimit ? .soon : .now)
     }
 
     /// Hands over what waits. Nobody else has a reference to it then: who lets go of it releases it.
-    mutating func takeWaiting(_ demand: ReleaseDemand) -> (
-        emptied: ContiguousArray<EmptiedMemory<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
+    mutating func takeForRelease(_ demand: ReleaseDemand) -> (
+        cleared: ContiguousArray<ClearedEntries<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
     ) {
         demands.meet(demand)
-        defer { emptied = [] }
-        return (emptied, takeRemoved())
+        defer { cleared = [] }
+        return (cleared, takeRemoved())
     }
 
     private mutating func takeRemoved() -> ContiguousArray<MemoryRemoval<Key, Value>> {
         var taken: ContiguousArray<MemoryRemoval<Key, Value>> = []
-        taken.reserveCapacity(min(removed.count, ReleaseDemands.most))
+        taken.reserveCapacity(min(removed.count, ReleaseDemands.batchLimit))
         swap(&taken, &removed)
         return taken
     }
@@ -172,7 +172,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     mutating func removeAll() {
         var all = Slab<Entry>()
         swap(&all, &slots)
-        emptied.append(EmptiedMemory(all, count: count, after: takeRemoved()))
+        cleared.append(ClearedEntries(all, count: count, removedBefore: takeRemoved()))
         statistics.note(.cleared, times: count)
         order = SlotList()
         extras = [:]
@@ -183,34 +183,34 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     @usableFromInline
     mutating func evictOldest(_ cause: RemovalCause) {
-        if let slot = order.oldest { drop(slot, cause) }
+        if let slot = order.oldest { remove(slot, cause) }
     }
 
     /// Takes an entry out and leaves it to be released.
-    mutating func drop(_ slot: Int, _ cause: RemovalCause) {
+    mutating func remove(_ slot: Int, _ cause: RemovalCause) {
         // The key too: its end may call the cache as well.
-        let entry = vacate(slot)
+        let entry = take(slot)
         removed.append(MemoryRemoval(entry.value, of: entry.key, cause: cause))
         statistics.note(cause)
     }
 
     /// Takes out what a caller wants gone; true when it was fresh.
-    mutating func discard(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
+    mutating func remove(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
         guard let slot = slot(key, fingerprint) else { return false }
         let isFresh = slots[slot].isFresh(at: now)
-        drop(slot, isFresh ? .removed : .expired)
+        remove(slot, isFresh ? .removed : .expired)
         return isFresh
     }
 
-    mutating func drop(_ key: Key, fingerprint: UInt32, _ cause: RemovalCause) {
-        if let slot = slot(key, fingerprint) { drop(slot, cause) }
+    mutating func remove(_ key: Key, fingerprint: UInt32, _ cause: RemovalCause) {
+        if let slot = slot(key, fingerprint) { remove(slot, cause) }
     }
 
     /// Evicts what was last used before a time, at most `limit` entries; true when there may be more. O(1) for each.
     mutating func evict(unusedSince time: Timestamp, limit: Int) -> Bool {
         for _ in 0..<limit {
             guard let slot = order.oldest, slots[slot].used < time else { return false }
-            drop(slot, .age)
+            remove(slot, .age)
         }
         return true
     }
@@ -219,7 +219,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     mutating func removeExpired(from start: Int, limit: Int, at now: Timestamp) -> Int? {
         let end = min(slots.count, start + limit)
         for slot in min(start, end)..<end where slots.isUsed(slot) && isOver(slot, at: now) {
-            drop(slot, .expired)
+            remove(slot, .expired)
         }
         return end < slots.count ? end : nil
     }
@@ -233,7 +233,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     /// Returns an entry, fresh or stale, with what is beside it, and notes no use.
-    func kept(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
+    func stored(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
         guard let slot = slot(key, fingerprint), !isOver(slot, at: now), slots[slot].life.isFromPast(at: now) else {
             return nil
         }
