@@ -1,13 +1,13 @@
 import Dispatch
 
-/// The world's time: it tells the time *and* runs work later.
+/// A source of the wall-clock time that also runs work later.
 ///
-/// The debounced save and the sweep go through it, so a test drives them by hand and nothing in the suite sleeps.
+/// Debounced saves and the sweep use it, so tests drive them by hand and never sleep.
 package protocol Clock: Sendable {
     /// The wall-clock time.
     var now: Timestamp { get }
 
-    /// Runs `work` once, no earlier than after `delay`, on a thread of the clock's choice.
+    /// Runs `work` once, after `delay` or later, on a thread of the clock's choice.
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void)
 }
 
@@ -20,7 +20,7 @@ extension Clock {
     }
 }
 
-/// The clock of the running system, read without a detour: a cache in memory asks it at each call.
+/// The system's clock. A memory cache reads it on every call, so it bypasses the protocol and calls `Timestamp.now`.
 package struct SystemClock: Clock {
     package init() {}
 
@@ -28,7 +28,7 @@ package struct SystemClock: Clock {
 }
 
 extension Timestamp {
-    /// The system's time, rounded up like a date.
+    /// The system's time, rounded up to the millisecond.
     @usableFromInline
     package static var now: Timestamp {
         let (seconds, nanoseconds) = Platform.time()
@@ -47,7 +47,7 @@ package struct WallClock: Clock {
     package var now: Timestamp { read() }
 }
 
-/// An instant: whole milliseconds since 1970, in wall-clock time, because the lives of entries outlive reboots.
+/// An instant, in whole milliseconds since 1970. Wall-clock time, because entries outlive reboots.
 @usableFromInline
 package struct Timestamp: Hashable, Comparable, Sendable {
     @usableFromInline package var milliseconds: Int64
@@ -62,14 +62,14 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         left.milliseconds < right.milliseconds
     }
 
-    /// Returns the instant `milliseconds` later; it saturates instead of overflowing.
+    /// Returns the instant `milliseconds` later, saturating on overflow.
     @inlinable
     package func advanced(byMilliseconds milliseconds: Int64) -> Timestamp {
         let (sum, overflow) = self.milliseconds.addingReportingOverflow(milliseconds)
         return Timestamp(milliseconds: overflow ? (milliseconds < 0 ? .min : .max) : sum)
     }
 
-    /// Returns the milliseconds from `other` until this instant; it saturates instead of overflowing.
+    /// Returns the milliseconds from `other` to this instant, saturating on overflow.
     @inlinable
     package func millisecondsSince(_ other: Timestamp) -> Int64 {
         let (difference, overflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)

@@ -1,32 +1,32 @@
 import Dispatch
 import Foundation
 
-/// A serial queue whose callers wait: each runs its own block, one at a time.
+/// A serial queue whose callers block: it runs one block at a time, on the caller's thread.
 ///
-/// It does what `DispatchQueue.sync` does and nothing else, so it is a lock: a dispatch queue allocates for each block, and puts a
-/// thread to sleep that would have had to wait for less than that takes.
+/// Callers block, so it is a lock. `DispatchQueue.sync` would do the same, but it allocates for each block and puts
+/// threads to sleep for waits that are shorter than that takes.
 package final class SerialQueue: Sendable {
     @usableFromInline let lock = Lock(())
 
     package init() {}
 
-    /// Runs `body` and returns what it does. Never from a block of the same queue.
+    /// Runs `body` and returns its result. Must not be called from a block of the same queue.
     @inlinable
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try lock.withLock { _ throws(Failure) in try body() }
     }
 }
 
-/// A concurrent queue whose callers wait: each runs its own block, beside others; a barrier runs alone.
+/// A concurrent queue whose callers block: blocks run concurrently on their callers' threads, and a barrier runs alone.
 ///
-/// Reader-writer locks, one for each of some lanes (a "big-reader lock"): two threads mostly take two, and touch no memory in common.
-/// A barrier takes all; blocks that come while it waits come after it, on every system. A thread that waits lends its priority to
-/// nobody, other than with a dispatch queue.
+/// It consists of reader-writer locks, one per lane (a "big-reader lock"): two threads usually take different lanes and
+/// share no memory. A barrier takes all lanes; blocks that arrive while it waits run after it, on every system. Unlike
+/// with a dispatch queue, a waiting thread does not donate its priority.
 package final class ConcurrentQueue: Sendable {
     private static let laneBits = 5
 
     private let lanes: ReaderWriterLocks
-    /// Held by a barrier, from before it waits.
+    /// Held by a barrier, from before it starts to wait.
     @usableFromInline let barrier = Lock(())
     private let isBarrierWaiting = Flag()
 
@@ -34,7 +34,8 @@ package final class ConcurrentQueue: Sendable {
         lanes = ReaderWriterLocks(count: 1 << Self.laneBits)
     }
 
-    /// Runs `body` and returns what it does. Never from a block of the same queue: a barrier may be waiting in between.
+    /// Runs `body` and returns its result. Must not be called from a block of the same queue: a barrier may be waiting
+    /// in between.
     @inlinable
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         let lane = enter()
@@ -42,7 +43,7 @@ package final class ConcurrentQueue: Sendable {
         return try body()
     }
 
-    /// Runs `body` when all blocks that have begun are done, while no other runs.
+    /// Runs `body` after all blocks that have begun, while no other block runs.
     @inlinable
     package func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try barrier.withLock { _ throws(Failure) in
@@ -54,7 +55,8 @@ package final class ConcurrentQueue: Sendable {
 
     @usableFromInline
     func enter() -> Int {
-        // Threads are told apart by where their stacks are. Were it wrong, two would share a lane, or one change it: no harm.
+        // The stack's address distinguishes threads. If two threads share a lane, or one changes lanes, no harm is
+        // done.
         var local = 0
         let stack = withUnsafePointer(to: &local) { UInt64(UInt(bitPattern: $0) >> 16) }
         let lane = Int((stack &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - Self.laneBits))
@@ -82,7 +84,7 @@ package final class ConcurrentQueue: Sendable {
 }
 
 extension DispatchQueue {
-    /// `sync` that keeps the type of the error.
+    /// `sync` with a typed error.
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         var outcome: Swift.Result<Result, Failure>?
         sync { outcome = Swift.Result { () throws(Failure) -> Result in try body() } }
@@ -90,11 +92,12 @@ extension DispatchQueue {
     }
 }
 
-/// Some reader-writer locks, each alone in its cache lines.
+/// Reader-writer locks, each in cache lines of its own.
 ///
-/// `@unchecked Sendable`: the memory is made in `init`, freed in `deinit`, and in between touched by the C library alone.
+/// `@unchecked Sendable`: the memory is allocated in `init`, freed in `deinit`, and in between accessed only by the C
+/// library.
 final class ReaderWriterLocks: @unchecked Sendable {
-    /// Bytes. Processors fetch cache lines of 64 bytes in pairs; Apple's are 128 bytes long.
+    /// Bytes. Processors fetch 64-byte cache lines in pairs; Apple's cache lines have 128 bytes.
     private static let stride = (MemoryLayout<pthread_rwlock_t>.size + 127) / 128 * 128
 
     let count: Int
@@ -116,7 +119,7 @@ final class ReaderWriterLocks: @unchecked Sendable {
     }
 
     func read(_ number: Int) {
-        // EAGAIN: more readers than the lock can count.
+        // EAGAIN: the lock has reached its maximum number of readers.
         while case let error = pthread_rwlock_rdlock(lock(number)), error != 0 {
             precondition(error == EAGAIN, "a block waits for its own queue")
             sched_yield()

@@ -2,15 +2,16 @@ public import Foundation
 import LarderFiles
 
 extension DiskCache {
-    /// Takes over what EGOCache has stored in a directory: every value whose life is not over, with its expiry date.
+    /// Imports the values that EGOCache has stored in a directory and that have not expired, with their expiry dates.
     ///
-    /// The directory is read and left as it is. What the cache already has a fresh value for is skipped, so importing again
-    /// does no harm. Where several keys share one file, the one with the latest date has it. Strings and data read as they
-    /// were stored, property lists with `propertyList(forKey:)`, objects with `archivedObject(_:forKey:)`.
+    /// The directory is read and not changed. Keys that have a fresh value in the cache are skipped, so importing again
+    /// does no harm. If several keys share a file, the key with the latest date gets it. Strings and data can be read
+    /// as they were stored, property lists with `propertyList(forKey:)`, objects with `archivedObject(_:forKey:)`.
     /// O(entries and bytes).
     ///
-    /// - Returns: What was imported, and what was skipped and why; print it.
-    /// - Throws: `.notFound` when there is no `EGOCache.plist`, `.undecodable` when it is no property list, `.io`, `.closed`.
+    /// - Returns: The imported keys, and the skipped ones with reasons; it can be printed.
+    /// - Throws: `.notFound` when there is no `EGOCache.plist`, `.undecodable` when it is not a property list, `.io`,
+    ///   `.closed`.
     @discardableResult
     public func importEGOCache(from directory: URL) throws(CacheError) -> ImportReport {
         let store = try openStore
@@ -36,7 +37,7 @@ extension DiskCache {
         return report
     }
 
-    /// Returns the bytes taken over; nil when there was a reason not to.
+    /// Returns the number of bytes imported; nil if the key was skipped, which is then in the report.
     private func importFile(
         _ candidate: EGOCacheDirectory.Candidate, from source: EGOCacheDirectory, into store: Store, at now: Timestamp,
         _ report: inout ImportReport
@@ -59,13 +60,14 @@ extension DiskCache {
     }
 }
 
-/// A directory that EGOCache wrote: `EGOCache.plist`, which maps keys to expiry dates, and a file of raw bytes for each key.
+/// A directory written by EGOCache: `EGOCache.plist`, which maps keys to expiry dates, and a file of raw bytes per key.
 ///
-/// A file has its key's name with `/` made `_`, so several keys may share one; on a file system that does not tell case or
-/// spelling apart, still more do. What is in the directory is hostile: links are not followed, names never become paths.
+/// A file is named after its key with `/` replaced by `_`, so several keys may share one file; on a file system that
+/// ignores case or normalizes Unicode, more keys may. The content of the directory is untrusted: links are not
+/// followed, and names never become paths.
 struct EGOCacheDirectory {
     static let list = "EGOCache.plist"
-    /// Bytes of the list; some half a million rows.
+    /// Bytes of the list, enough for about half a million rows.
     private static let largestList = 64 << 20
 
     private let fileSystem: any FileSystem
@@ -94,7 +96,7 @@ struct EGOCacheDirectory {
             case .dictionary(let rows)? = PropertyList(bytes)
         else {
             throw CacheError(
-                code: .undecodable, message: "\(Self.list) is no property list of expiry dates.", path: path)
+                code: .undecodable, message: "\(Self.list) is not a property list of expiry dates.", path: path)
         }
         self.rows = rows.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
     }
@@ -105,7 +107,7 @@ struct EGOCacheDirectory {
             errno: Errno.noEntry.rawValue)
     }
 
-    /// Nil when the list is no regular file or too large to be one.
+    /// Returns nil when the list is not a regular file or is too large.
     private static func readList(
         in directory: SharedDescriptor, _ fileSystem: any FileSystem, path: String
     ) throws(CacheError) -> Data? {
@@ -122,7 +124,7 @@ struct EGOCacheDirectory {
         }
     }
 
-    /// Returns what can be imported, and notes what cannot.
+    /// Returns the keys that can be imported, and adds the others to the report.
     func candidates(at now: Timestamp, _ report: inout ImportReport) -> [Candidate] {
         var owners: [FileIdentity: Int] = [:]
         var candidates: [Candidate?] = []
@@ -154,7 +156,8 @@ struct EGOCacheDirectory {
     private func candidate(
         _ row: PropertyList.Pair, at now: Timestamp
     ) throws(Skip) -> (Candidate, FileIdentity) {
-        // Byte by byte: to Swift a slash with an accent is no slash, to the file system it is.
+        // Byte by byte: a slash with a combining accent is a different character to Swift, but a slash to the file
+        // system.
         let slash = UInt8(ascii: "/")
         let name = String(decoding: row.key.utf8.map { $0 == slash ? UInt8(ascii: "_") : $0 }, as: UTF8.self)
         guard !["", ".", "..", Self.list].contains(name), !name.utf8.contains(0) else {
@@ -176,7 +179,7 @@ struct EGOCacheDirectory {
         return (Candidate(key: row.key, date: date, name: .text(name)), status.identity)
     }
 
-    /// Opens the file of a candidate; nil when it is no regular file any more.
+    /// Opens the file of a candidate; nil when it is no longer a regular file.
     func open(_ candidate: Candidate) throws(Errno) -> (file: SharedDescriptor, size: Int)? {
         try fileSystem.openRegular(candidate.name, in: directory.file)
     }

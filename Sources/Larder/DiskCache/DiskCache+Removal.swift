@@ -1,51 +1,51 @@
 import LarderFiles
 
 extension DiskCache {
-    /// Removes an entry; its file is gone when the call returns. O(1).
+    /// Removes an entry; its file is deleted when the call returns. O(1).
     ///
-    /// - Returns: Whether there was a fresh one. While a lost index is rebuilt, one that has not been found yet is
-    ///   removed as well, but not reported.
-    /// - Throws: `.io` when its file cannot be deleted: the value is then still there. With `.powerSafe` also when it
-    ///   is gone but that could not be synced: a power cut may bring it back. `.closed`.
+    /// - Returns: Whether there was a fresh one. While a lost index is being rebuilt, an entry that has not been found
+    ///   yet is removed as well, but not reported.
+    /// - Throws: `.io` when its file cannot be deleted; the value then remains. With `.powerSafe` also when it was
+    ///   deleted but the deletion could not be synced: a power cut may bring it back. `.closed`.
     @discardableResult
     public func removeValue(forKey key: String) throws(CacheError) -> Bool {
         try openStore.remove(self.key(key), at: now)
     }
 
-    /// Removes every entry in the directory, or in this namespace. O(1); the files are deleted behind.
+    /// Removes every entry in the directory or in this namespace. O(1); the files are deleted in the background.
     ///
-    /// - Parameter progress: Told, from time to time and on a queue of its own, how many files of how many have been
-    ///   deleted.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything is then still there, but for what of a namespace had to make
-    ///   room on a full disk. With `.powerSafe` also when everything is gone but that could not be synced: a power cut
-    ///   may bring it back.
+    /// - Parameter progress: Called from time to time, on a queue of its own, with the number of deleted files and
+    ///   their total.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains, except files of a namespace that were deleted
+    ///   to make room on a full disk. With `.powerSafe` also when everything was removed but the removal could not be
+    ///   synced: a power cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         if space == .none { return try openStore.removeAll(progress: progress) }
         try openStore.removeAll(of: .namespace(space), progress: progress)
     }
 
-    /// Removes every entry of this namespace, or of none, that was stored with a tag. O(1), and O(fetches under way);
-    /// entries and files go behind, and are counted until then.
+    /// Removes every entry of this namespace (or without one) that was stored with a tag. O(1), plus O(fetches in
+    /// progress); entries and files are removed in the background, and are included in counts until then.
     ///
-    /// Memory tiers of the namespace are emptied: what is still right comes back from the disk when it is asked for.
+    /// Memory tiers of the namespace are emptied: values that are still valid are read from the disk again when they
+    /// are asked for.
     ///
     /// - Parameters:
     ///   - tag: Compared by its UTF-8 bytes.
-    ///   - progress: Told, from time to time and on a queue of its own, how many entries have been taken out, of as
-    ///     many: their number
-    ///     is not known before.
-    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and what ``removeAll(progress:)`` throws. Everything is
-    ///   then still there, but for what had to make room on a full disk.
+    ///   - progress: Called from time to time, on a queue of its own, with the number of entries removed so far, given
+    ///     as the total as well: the total is not known in advance.
+    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and the errors of ``removeAll(progress:)``. Everything then
+    ///   remains, except what was deleted to make room on a full disk.
     public func removeAll(
         tagged tag: String, progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
     ) throws(CacheError) {
         try openStore.removeAll(of: .tag(checked(tag)), progress: progress)
     }
 
-    /// Drops what has expired, without waiting for the sweep; the files are deleted behind. O(1) for each expired
-    /// entry. What a fetch keeps beyond its expiry stays until that is over.
+    /// Removes expired entries without waiting for the sweep; their files are deleted in the background. O(1) per
+    /// expired entry. An entry that a fetch keeps beyond its expiry remains until that time is over.
     ///
-    /// - Returns: The number of entries dropped.
+    /// - Returns: The number of entries removed.
     @discardableResult
     public func removeExpired() -> Int {
         guard let store = readableStore else { return 0 }
@@ -54,33 +54,34 @@ extension DiskCache {
     }
 }
 
-/// Eviction by hand. The limits of the configuration do the same behind every write that crosses one.
+/// Trimming. After every write that exceeds a configured limit, the cache does the same in the background.
 ///
-/// The first call in a cache without limits also costs O(n log n): it has to find out the order of use.
+/// In a cache without limits, the first call also costs O(n log n), to determine the order of use.
 extension DiskCache {
-    /// Evicts entries until there are at most `count`, the least recently used first. O(1) for each.
+    /// Evicts the least recently used entries until at most `count` are left. O(1) per evicted entry.
     ///
-    /// What has expired goes before. The files are deleted when this returns; what fails is reported as an event.
+    /// Expired entries are evicted first. When the call returns, the files are deleted; failures are reported as
+    /// events.
     public func trim(toCount count: Int) {
         guard let store = readableStore else { return }
         store.trim(.count) { .entries(store.index.totals.count - max(0, count)) }
     }
 
-    /// Evicts entries until their payloads have at most `size` bytes. See `trim(toCount:)`.
+    /// Evicts entries until their payloads take up at most `size` bytes. See `trim(toCount:)`.
     public func trim(toSize size: Int) {
         guard let store = readableStore else { return }
         store.trim(.size) { .overSize(max(0, size), lowWaterMark: max(0, size), of: store.index.totals) }
     }
 
-    /// Evicts the entries that have not been used, read or stored, for longer than `age`. See `trim(toCount:)`.
+    /// Evicts the entries that have not been stored or read for longer than `age`. See `trim(toCount:)`.
     public func trim(toAge age: Duration) {
         let now = now
         let time = now.advanced(byMilliseconds: -max(0, age.milliseconds))
         readableStore?.trim(.age) { .unusedSince(time, now: now) }
     }
 
-    /// Evicts entries until `bytes` are free on the disk, as far as this cache can give: at most what is lacking when the call
-    /// begins. See `trim(toCount:)`.
+    /// Evicts entries until `bytes` are free on the disk, as far as this cache can achieve that: it frees at most what
+    /// is missing when the call begins. See `trim(toCount:)`.
     public func trim(toFreeSpace bytes: Int) {
         readableStore?.trim(toFreeSpace: max(0, bytes))
     }

@@ -1,12 +1,12 @@
 import Dispatch
 import LarderFiles
 
-/// The way out. Values gather in the table under its lock, and are released when it is open again.
+/// Releasing removed values. They are collected in the table under its lock and released after it is unlocked.
 extension MemoryCache {
-    /// How long few values may wait: long enough that a queue is not woken for each.
+    /// How long a small batch waits, so that the queue does not wake up for every value.
     private static var delay: DispatchTimeInterval { .milliseconds(10) }
 
-    /// Sees to the release of what waits, after a call has added to it.
+    /// Arranges the release of removed values.
     @usableFromInline
     func release(_ demand: ReleaseDemand) {
         if demand == .none { return }
@@ -21,7 +21,7 @@ extension MemoryCache {
         }
     }
 
-    /// Changes the table, and sees to the release of what has left it: `behind`, if the caller holds locks.
+    /// Changes the table and arranges the release of the removed values: `inBackground` if the caller holds locks.
     func change<Result>(inBackground: Bool = false, _ body: (inout Table) -> Result) -> Result {
         let (result, demand) = table.withLock { table in
             let result = body(&table)
@@ -31,13 +31,13 @@ extension MemoryCache {
         return result
     }
 
-    /// Drops a value that costs too much; it is released like any other.
+    /// Removes the value of a key because its new value exceeds the cost limit.
     @usableFromInline
     func removeTooCostly(_ key: Key) {
         change { $0.remove(key, fingerprint: MemoryKey.fingerprint(key), .cost) }
     }
 
-    /// Drops a value as a caller asks for it, and tells of it; true when it was fresh.
+    /// Removes a value for a caller, and reports it like any other removal; true when it was fresh.
     @usableFromInline
     @discardableResult
     func remove(_ key: Key) -> Bool {
@@ -46,25 +46,25 @@ extension MemoryCache {
         return removal.wasFresh
     }
 
-    /// Tells of what waits and releases it, on this thread.
+    /// Reports and releases the removed values on this thread.
     private func releaseRemovals(_ demand: ReleaseDemand) {
         takeRemovals(demand).report()
     }
 
-    /// Takes out what waits.
+    /// Takes the removed values out of the table.
     func takeRemovals(_ demand: ReleaseDemand) -> Removals {
         let (cleared, removed) = table.withLock { $0.takeForRelease(demand) }
         return Removals(cleared: cleared, removed: removed, observer: observer, onRemove: configuration.onRemove)
     }
 
-    /// Takes out everything, of which nobody is told.
+    /// Takes everything out of the table, unreported.
     func takeAll() -> Removals {
         table.withLock { $0.removeAll() }
         return Removals(
             cleared: table.withLock { $0.takeForRelease(.now) }.cleared, removed: [], observer: nil, onRemove: nil)
     }
 
-    /// What leaves, with those who want to know: nobody else has a reference to it.
+    /// Removed values, which nobody else references, and the observers to report them to.
     struct Removals: Sendable {
         let cleared: ContiguousArray<ClearedEntries<Key, Value>>
         let removed: ContiguousArray<MemoryRemoval<Key, Value>>

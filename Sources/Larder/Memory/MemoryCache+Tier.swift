@@ -1,39 +1,39 @@
 public import LarderFiles
 
-/// What the disk tier does to the memory before it. The caller holds locks: whatever leaves is released behind.
+/// The memory tier of a disk cache. The caller holds locks, so removed values are released in the background.
 extension MemoryCache {
-    /// Drops a value because that on disk changes.
+    /// Removes a value because the value on disk changes.
     func invalidate(_ key: Key, _ cause: RemovalCause) {
         change(inBackground: true) { $0.remove(key, fingerprint: MemoryKey.fingerprint(key), cause) }
     }
 
-    /// Drops all values, because all on disk change.
+    /// Removes all values because all values on disk change.
     func invalidateAll() {
         change(inBackground: true) { if $0.count > 0 { $0.removeAll() } }
     }
 
-    /// Puts a value in with the life that it has on disk.
+    /// Inserts a value with its life on disk.
     func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
         let inserted = insertKept(value, forKey: key, life: life, cost: cost, MemoryExtra())
         assert(inserted.replaced == nil, "it would be released with the caller's locks held")
         releaseInBackground(inserted.demand)
     }
 
-    /// Returns a fresh value with its life, and notes the use.
+    /// Returns a fresh value with its life, and records the use.
     func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
         table.withLock { $0.useEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
 
-    /// Takes over a life that has changed on disk.
+    /// Applies a life that has changed on disk.
     func setLife(_ life: MemoryLife, forKey key: Key) {
         let now = time.now
         _ = table.withLock { $0.setLife(life, of: key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
 }
 
-/// What fetches do where there is no disk: values are kept beyond their expiry, and have metadata.
+/// Fetching without a disk: values are kept beyond their expiry and have metadata.
 extension MemoryCache {
-    /// Returns a value, fresh or stale; notes no use.
+    /// Returns a value, fresh or stale, without recording a use.
     func kept(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife, extra: MemoryExtra)? {
         table.withLock { table in
             table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
@@ -42,7 +42,7 @@ extension MemoryCache {
         }
     }
 
-    /// Puts a value in. The caller, who may hold locks, sees to the release of what leaves when he holds none.
+    /// Inserts a value. The caller may hold locks, and releases the removed values after it has unlocked them.
     func insertKept(
         _ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra
     ) -> (replaced: Value?, demand: ReleaseDemand) {
@@ -62,7 +62,7 @@ extension MemoryCache {
         }
     }
 
-    /// Drops a value; as above.
+    /// Removes a value. The caller releases it, as for `insertKept`.
     func discardKept(_ key: Key) -> (wasFresh: Bool, demand: ReleaseDemand) {
         let now = time.now
         return table.withLock { table in
@@ -71,7 +71,7 @@ extension MemoryCache {
         }
     }
 
-    /// Drops all values; as above.
+    /// Removes all values. The caller releases them, as for `insertKept`.
     func removeAllKept() -> ReleaseDemand {
         table.withLock { table in
             table.removeAll()
@@ -79,7 +79,7 @@ extension MemoryCache {
         }
     }
 
-    /// A value for who looks again when there is none: a miss is not counted.
+    /// Returns a fresh value and records the use, but counts no miss: for a second lookup.
     @inlinable
     func find(_ key: Key) -> Value? {
         let fingerprint = MemoryKey.fingerprint(key)
@@ -87,7 +87,7 @@ extension MemoryCache {
         return table.withLock { $0.find(key, fingerprint: fingerprint, at: now) }
     }
 
-    /// A miss that was found out elsewhere.
+    /// Counts a miss that was detected elsewhere.
     func countMiss() {
         table.withLock { $0.statistics.misses &+= 1 }
     }

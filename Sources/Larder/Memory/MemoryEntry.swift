@@ -1,6 +1,6 @@
 public import LarderFiles
 
-/// A value in memory with all that is known about it.
+/// A value in memory with its key, life, last use and cost.
 @usableFromInline
 struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
     @usableFromInline let key: Key
@@ -18,7 +18,7 @@ struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
         self.cost = cost
     }
 
-    /// Costs that can be summed up: none below 0, and none beyond 1 TiB, or what else the unit is.
+    /// Clamps a cost to 0...2^40 (1 TiB, if the unit is bytes), so that sums cannot overflow.
     @inlinable
     static func bounded(_ cost: Int) -> Int { min(max(0, cost), 1 << 40) }
 
@@ -26,13 +26,13 @@ struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
     func isFresh(at now: Timestamp) -> Bool { life.isFresh(at: now) }
 }
 
-/// When a life in memory began and when it ends.
+/// The beginning and the end of a life in memory.
 @usableFromInline
 struct MemoryLife: Hashable, Sendable {
     @usableFromInline let begun: Timestamp
     @usableFromInline let expires: Timestamp
 
-    /// The rule of the disk tier: an entry is expired from its expiry on, and one from the future is not believed.
+    /// The disk tier's rule: an entry is expired from its expiry on, and an entry from the future is not trusted.
     @inlinable
     func isFresh(at now: Timestamp) -> Bool {
         now < expires && isFromPast(at: now)
@@ -64,25 +64,25 @@ struct MemoryLife: Hashable, Sendable {
     }
 }
 
-/// What few values in memory have beside them: those that a fetch has brought, where there is no disk.
+/// Attributes that few values have: those that a fetch stores when there is no disk.
 @usableFromInline
 struct MemoryExtra: Sendable {
     var metadata: [String: String] = [:]
-    /// Before the life began, where that was renewed.
+    /// The time of the store, if the life was renewed later.
     var stored: Timestamp?
-    /// For how long the value is kept beyond its expiry. Milliseconds; `Life.unlimited`: for ever.
+    /// How long the value is kept beyond its expiry, in milliseconds; `Life.unlimited`: for ever.
     var keptStale: Int64 = 0
     var mustRevalidate = false
 
     var isNone: Bool { metadata.isEmpty && keptStale == 0 && !mustRevalidate }
 }
 
-/// How a cache in memory tells keys apart: strings by their UTF-8 bytes, as on disk, and all else by its own `==`.
+/// How a memory cache compares keys: strings by their UTF-8 bytes, as on disk, and all other types by their own `==`.
 ///
-/// Swift's `==` on strings calls the composed and the decomposed spelling of "é" equal; in both tiers they are two keys.
+/// Swift's `==` considers the composed and the decomposed spelling of "é" equal; in both tiers they are two keys.
 @usableFromInline
 enum MemoryKey {
-    /// The part of a key's hash by which the table finds it. Seeded at random in each process.
+    /// The part of a key's hash that the table uses to find it. Randomly seeded in each process.
     @inlinable
     static func fingerprint<Key: Hashable>(_ key: Key) -> UInt32 {
         if Key.self == String.self { return fingerprint(text: unsafeBitCast(key, to: String.self)) }

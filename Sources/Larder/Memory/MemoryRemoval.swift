@@ -1,7 +1,7 @@
-/// A value that has left the memory, and why.
+/// A removed value and the cause of its removal.
 @usableFromInline
 struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
-    /// Nil when the key is still in use and nobody wants to know.
+    /// Nil when the key is still in use and no observer needs it.
     @usableFromInline let key: Key?
     @usableFromInline let value: Value
     @usableFromInline let cause: RemovalCause
@@ -14,7 +14,7 @@ struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
     }
 }
 
-/// All that was in the memory before it was emptied, and what had left before.
+/// All entries that were removed at once, and the values removed before them.
 @usableFromInline
 final class ClearedEntries<Key: Sendable, Value: Sendable>: Sendable {
     let slots: Slab<MemoryEntry<Key, Value>>
@@ -31,23 +31,23 @@ final class ClearedEntries<Key: Sendable, Value: Sendable>: Sendable {
     }
 }
 
-/// What an observer of a cache in memory is told.
+/// An event for the observer of a memory cache.
 enum MemoryObservation<Key: Sendable>: Sendable {
     case left(Key, RemovalCause)
-    /// Everything has gone, so many.
+    /// Everything was removed: the number of values.
     case cleared(Int)
 }
 
-/// How urgent it is to release what has left the memory.
+/// The urgency of releasing removed values.
 @usableFromInline
 enum ReleaseDemand: Sendable {
     case none, soon, now
 }
 
-/// What has been asked for, so that nobody asks twice.
+/// The releases that are already scheduled, so that none is scheduled twice.
 @usableFromInline
 struct ReleaseDemands: Sendable {
-    /// Values that may wait for their time.
+    /// From this number of values on, they are released without delay.
     @inlinable static var batchLimit: Int { 2048 }
 
     @usableFromInline var isSoon = false
@@ -56,7 +56,7 @@ struct ReleaseDemands: Sendable {
     @inlinable
     init() {}
 
-    /// Returns the demand, unless it is under way.
+    /// Returns the demand, or `.none` if a release is already scheduled.
     @inlinable
     mutating func add(_ demand: ReleaseDemand) -> ReleaseDemand {
         if isNow || isSoon && demand == .soon { return .none }

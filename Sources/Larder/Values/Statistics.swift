@@ -1,33 +1,33 @@
-/// What the cache has done since its directory was opened in this process, by whatever handle.
+/// Counts of a disk cache since its directory was opened in this process, by any handle.
 public struct CacheStatistics: Hashable, Sendable {
     /// Reads that returned a value.
     public var hits = 0
-    /// Reads that returned none.
+    /// Reads that found no value.
     public var misses = 0
     /// Values stored.
     public var stores = 0
-    /// Entries removed by a caller, those of `removeAll` included.
+    /// Entries removed by a caller, including those of `removeAll`.
     public var removals = 0
-    /// Entries dropped because they had expired.
+    /// Entries removed because they had expired.
     public var expirations = 0
-    /// Entries dropped to obey a limit or a trim.
+    /// Entries evicted to obey a limit or a trim.
     public var evictions = Evictions()
-    /// Entries dropped because what was on disk was proven damaged.
+    /// Entries removed because their data on disk was proven damaged.
     public var corruptions = 0
-    /// Entries dropped because their file was gone.
+    /// Entries removed because their file was missing.
     public var losses = 0
-    /// Entries found again by their files after an unclean close.
+    /// Entries recovered from their files after an unclean close.
     public var adoptions = 0
-    /// Files deleted that belonged to no entry, after an unclean close.
+    /// Files without an entry deleted after an unclean close.
     public var orphansDeleted = 0
-    /// Lines of manifest and journals that could not be read.
+    /// Lines of the manifest and the journals that could not be read.
     public var damagedLines = 0
-    /// Things that could not be done; each was reported as an event.
+    /// Failed operations; each was reported as an event.
     public var failures = 0
     /// Events that were not delivered because the handler was too slow.
     public var eventsDropped = 0
 
-    /// Entries dropped to obey a limit or a trim, by its kind.
+    /// Entries evicted to obey a limit or a trim, by the kind of limit.
     public struct Evictions: Hashable, Sendable {
         /// For `countLimit` and `trim(toCount:)`.
         public var count = 0
@@ -38,7 +38,7 @@ public struct CacheStatistics: Hashable, Sendable {
         /// For `minimumFreeSpace` and `trim(toFreeSpace:)`.
         public var freeSpace = 0
 
-        /// All of them.
+        /// The sum of all kinds.
         public var total: Int { count + size + age + freeSpace }
 
         mutating func add(_ number: Int, for limit: CacheLimit) {
@@ -52,25 +52,25 @@ public struct CacheStatistics: Hashable, Sendable {
     }
 }
 
-/// What a cache in memory has done since it was made.
+/// Counts of a memory cache since it was created.
 public struct MemoryStatistics: Hashable, Sendable {
     /// Reads that returned a value.
     public var hits = 0
-    /// Reads that returned none.
+    /// Reads that found no value.
     public var misses = 0
     /// Values stored.
     public var stores = 0
-    /// Entries removed by a caller, by memory pressure, or because the disk tier has dropped them.
+    /// Entries removed by a caller, by memory pressure, or because the disk tier has removed them.
     public var removals = 0
-    /// Entries dropped because they had expired.
+    /// Entries removed because they had expired.
     public var expirations = 0
-    /// Entries dropped to obey a limit or a trim.
+    /// Entries evicted to obey a limit or a trim.
     public var evictions = Evictions()
 
     @inlinable
     init() {}
 
-    /// Entries dropped to obey a limit or a trim, by its kind.
+    /// Entries evicted to obey a limit or a trim, by the kind of limit.
     public struct Evictions: Hashable, Sendable {
         /// For `countLimit` and `trim(toCount:)`.
         public var count = 0
@@ -79,7 +79,7 @@ public struct MemoryStatistics: Hashable, Sendable {
         /// For `ageLimit` and `trim(toAge:)`.
         public var age = 0
 
-        /// All of them.
+        /// The sum of all kinds.
         public var total: Int { count + cost + age }
 
         @inlinable
@@ -99,30 +99,31 @@ public struct MemoryStatistics: Hashable, Sendable {
     }
 }
 
-/// What fetching through a cache has done.
+/// Counts of the fetches through a cache.
 public struct FetchStatistics: Hashable, Sendable {
-    /// Fetches begun.
+    /// Fetches started.
     public var begun = 0
-    /// Those that failed, or took longer than their own timeout. One that is cancelled because nobody waits any more has not.
+    /// Fetches that failed or exceeded their own timeout. A fetch that is cancelled because nobody waits for it any
+    /// longer does not count as failed.
     public var failed = 0
-    /// Calls that waited for a fetch that another call had begun.
+    /// Calls that waited for a fetch that another call had started.
     public var joined = 0
-    /// Calls that were answered with a stale value.
+    /// Calls that returned a stale value.
     public var staleAnswers = 0
 }
 
-/// What a cache of two tiers has done.
+/// Counts of a cache with two tiers.
 public struct TierStatistics: Hashable, Sendable {
-    /// Reads that the memory has answered.
+    /// Reads answered from memory.
     public var memoryHits = 0
-    /// Reads that the disk has answered.
+    /// Reads answered from disk.
     public var diskHits = 0
-    /// Reads that nobody has answered.
+    /// Reads that neither tier answered.
     public var misses = 0
     /// Fetches through the cache.
     public var fetches = FetchStatistics()
-    /// The memory tier's own; nil without one.
+    /// The statistics of the memory tier; nil without one.
     public var memory: MemoryStatistics?
-    /// The directory's, by whatever handle; nil without one.
+    /// The statistics of the directory, by any handle; nil without one.
     public var disk: CacheStatistics?
 }
