@@ -1,13 +1,13 @@
 import Dispatch
 
-/// The world's time: it tells the time *and* runs work later.
+/// A source of the wall-clock time that also runs work later.
 ///
-/// The debounced save and the sweep go through it, so a test drives them by hand and nothing in the suite sleeps.
+/// Debounced saves and the sweep use it, so tests drive them by hand and never sleep.
 package protocol Clock: Sendable {
     /// The wall-clock time.
     var now: Timestamp { get }
 
-    /// Runs `work` once, no earlier than after `delay`, on a thread of the clock's choice.
+    /// Runs `work` once, after `delay` or later, on a thread of the clock's choice.
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void)
 }
 
@@ -17,5 +17,62 @@ extension Clock {
         let wait = DispatchTimeInterval.seconds(Int(clamping: delay.components.seconds))
         let deadline = DispatchTime.now() + wait + .nanoseconds(Int(nanoseconds))
         DispatchQueue.global(qos: .utility).asyncAfter(deadline: deadline, execute: work)
+    }
+}
+
+/// The system's clock. A memory cache reads it on every call, so it bypasses the protocol and calls `Timestamp.now`.
+package struct SystemClock: Clock {
+    package init() {}
+
+    package var now: Timestamp { Timestamp.now }
+}
+
+extension Timestamp {
+    /// The system's time, rounded up to the millisecond.
+    @usableFromInline
+    package static var now: Timestamp {
+        let (seconds, nanoseconds) = Platform.time()
+        return Timestamp(milliseconds: seconds * 1000 + (nanoseconds + 999_999) / 1_000_000)
+    }
+}
+
+/// A clock that reads the time from a function.
+package struct WallClock: Clock {
+    private let read: @Sendable () -> Timestamp
+
+    package init(reading read: @escaping @Sendable () -> Timestamp) {
+        self.read = read
+    }
+
+    package var now: Timestamp { read() }
+}
+
+/// An instant, in whole milliseconds since 1970. Wall-clock time, because entries outlive reboots.
+@usableFromInline
+package struct Timestamp: Hashable, Comparable, Sendable {
+    @usableFromInline package var milliseconds: Int64
+
+    @inlinable
+    package init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    @inlinable
+    package static func < (left: Timestamp, right: Timestamp) -> Bool {
+        left.milliseconds < right.milliseconds
+    }
+
+    /// Returns the instant `milliseconds` later, saturating on overflow.
+    @inlinable
+    package func advanced(byMilliseconds milliseconds: Int64) -> Timestamp {
+        let (sum, overflow) = self.milliseconds.addingReportingOverflow(milliseconds)
+        return Timestamp(milliseconds: overflow ? (milliseconds < 0 ? .min : .max) : sum)
+    }
+
+    /// Returns the milliseconds from `other` to this instant, saturating on overflow.
+    @inlinable
+    package func millisecondsSince(_ other: Timestamp) -> Int64 {
+        let (difference, overflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)
+        return overflow ? (milliseconds < 0 ? .min : .max) : difference
     }
 }

@@ -1,11 +1,11 @@
-/// The name of one file inside a directory: never a path.
+/// The name of a file inside a directory, never a path.
 ///
-/// A number is printed as 16 lower-case hex digits into a buffer on the stack, so the hot path allocates nothing.
+/// A number is printed as 16 lower-case hex digits into a stack buffer, so the hot path allocates nothing.
 package enum FileName: Hashable, Sendable {
     case number(UInt64)
     case text(String)
 
-    /// Reads a name from a directory: 16 lower-case hex digits are a number, all else is text.
+    /// Parses a name found in a directory: 16 lower-case hex digits are a number, everything else is text.
     package init(_ text: String) {
         var copy = text
         let number = copy.withUTF8 { Hex.number(UnsafeRawBufferPointer($0)) }
@@ -16,7 +16,7 @@ package enum FileName: Hashable, Sendable {
     package func withCString<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
         switch self {
         case .text(let text):
-            precondition(!text.utf8.contains(UInt8(ascii: "/")), "a path is no name")
+            precondition(!text.utf8.contains(UInt8(ascii: "/")), "a file name must not contain a slash")
             return text.withCString(body)
         case .number(let number):
             let (first, second) = Hex.digits(number)

@@ -1,19 +1,19 @@
-/// The seam through which every system call of the cache goes.
+/// The interface through which the cache makes every system call.
 ///
-/// `PosixFileSystem` is the real one; the tests put a file system in memory behind it whose n-th call fails, tears or
-/// loses power. Names are always single components inside an open directory; symbolic links are never followed.
-/// Implementations retry on EINTR and finish short transfers, so a caller sees all or an error.
+/// `PosixFileSystem` is the real implementation. The tests use a file system in memory whose n-th call fails, tears or
+/// loses power. A name is always a single component inside an open directory, and symbolic links are never followed.
+/// Implementations retry on EINTR and complete short transfers, so a caller gets everything or an error.
 package protocol FileSystem: Sendable {
-    /// Opens a directory by its path; the path itself may lead through symbolic links.
-    /// Makes it and its missing parents (mode 0700) as `creation` says.
+    /// Opens a directory by its path, which may contain symbolic links. Creates it and its missing parents (mode 0700)
+    /// as `creation` says.
     func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor
 
-    /// Opens a caller's file for reading, by a path that may lead through symbolic links.
+    /// Opens a caller's file for reading, by a path that may contain symbolic links.
     func openFile(path: String) throws(Errno) -> FileDescriptor
 
-    /// Makes a file with the first `size` bytes of another, sharing them where the file system can, and returns it open
-    /// for reading and writing. It inherits nothing else: neither mode, flags nor attributes. After an error there is
-    /// no such file.
+    /// Creates a file with the first `size` bytes of another, sharing blocks where the file system can, and returns it
+    /// open for reading and writing. It inherits neither mode, flags nor attributes. After an error the file does not
+    /// exist.
     func copy(
         _ source: borrowing FileDescriptor, size: Int, as name: FileName, in directory: borrowing FileDescriptor,
         access: FileAccess
@@ -24,18 +24,18 @@ package protocol FileSystem: Sendable {
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
     ) throws(Errno) -> FileDescriptor
 
-    /// Closes a descriptor; called by `FileDescriptor` alone.
+    /// Closes a descriptor. Only `FileDescriptor` calls it.
     func close(_ raw: Int32)
 
     func status(of file: borrowing FileDescriptor) throws(Errno) -> FileStatus
     func status(of name: FileName, in directory: borrowing FileDescriptor) throws(Errno) -> FileStatus
 
-    /// Reads from `offset` until the buffer is full or the file ends; returns the number of bytes.
+    /// Reads from `offset` until the buffer is full or the file ends, and returns the number of bytes read.
     func read(
         _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Int
 
-    /// Writes `head` and then `tail` at `offset`, in one call as far as the system allows.
+    /// Writes `head` and then `tail` at `offset`, in one call if the system allows it.
     func write(
         _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
         at offset: Int
@@ -43,7 +43,7 @@ package protocol FileSystem: Sendable {
 
     func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno)
 
-    /// Returns when the file's content (for a directory: its names) is on stable storage.
+    /// Returns once the file's content (for a directory: its names) is on stable storage.
     func sync(_ file: borrowing FileDescriptor) throws(Errno)
 
     func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno)
@@ -54,48 +54,49 @@ package protocol FileSystem: Sendable {
     /// Removes a file, or an empty directory.
     func remove(_ name: FileName, in directory: borrowing FileDescriptor, directory isDirectory: Bool) throws(Errno)
 
-    /// Calls `body` with each name but `.` and `..`, in no order, until it answers `false`.
+    /// Calls `body` with each name except `.` and `..`, in no particular order, until it returns `false`.
     func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno)
 
-    /// Bytes that the disk of an open directory has left for this user.
+    /// Bytes available to this user on the disk of an open directory.
     func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int
 
-    /// Takes the exclusive advisory lock of an open directory; false when somebody else has it.
+    /// Takes the exclusive advisory lock of an open directory; false when another process holds it.
     func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
 
-    /// Lets go of the lock that was taken through this descriptor, whoever else has a copy of it.
+    /// Releases the lock taken through this descriptor, even if another process has a copy of the descriptor.
     func unlock(_ directory: borrowing FileDescriptor)
 }
 
-/// Whether a missing directory is made.
+/// Whether a missing directory is created.
 package enum DirectoryCreation: Sendable {
     case never, plain
-    /// Made, and its name synced in its parent: it survives a power cut.
+    /// Created, and its name synced in its parent, so it survives a power cut.
     case durable
 }
 
-/// Who may read a new file.
+/// The access rights of a new file.
 package enum FileAccess: Sendable {
-    /// Its owner alone: mode 0600.
+    /// The owner only: mode 0600.
     case owner
-    /// Whom the user's umask lets, as any program's file: mode 0666 less the umask.
+    /// Everyone the user's umask allows, as for any program's file: mode 0666 less the umask.
     case everybody
 }
 
-/// What a file is opened for. Always without following links, without blocking, closed on exec.
+/// The purpose of opening a file. All of them are non-blocking, close on exec and never follow links.
 package enum OpenUse: Sendable {
-    /// An existing regular file. Anything else is `.notRegular`, and is not opened: merely opening a FIFO wakes up
-    /// whoever waits to write into it.
+    /// An existing regular file. Anything else is `.notRegular` and is not opened: opening a FIFO would wake up a
+    /// waiting writer.
     case reading
     case directory
-    /// A new file for writing, mode 0600; EEXIST when the name is taken.
+    /// A new file for writing, mode 0600; EEXIST when the name exists.
     case creating
-    /// The same as `reading`, for writing as well.
+    /// Like `reading`, but for writing as well.
     case updating
 }
 
 extension FileSystem {
-    /// Opens a regular file, and tells its size; nil when the name is something else, which is then not opened.
+    /// Opens a regular file and returns it with its size; nil when the name is not a regular file, which is then not
+    /// opened.
     package func openRegular(
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse = .reading
     ) throws(Errno) -> (file: SharedDescriptor, size: Int)? {
@@ -109,7 +110,7 @@ extension FileSystem {
         return (SharedDescriptor(file), size)
     }
 
-    /// Returns the numbers that are names of this kind in a directory, in no order.
+    /// Returns the numeric names of this kind in a directory, in no particular order.
     package func numbers(_ kind: FileKind, in directory: borrowing FileDescriptor) throws(Errno) -> [UInt64] {
         var numbers: [UInt64] = []
         try list(directory) { name, found in
@@ -132,5 +133,72 @@ extension FileSystem {
         _ bytes: [UInt8], to file: borrowing FileDescriptor, at offset: Int
     ) throws(Errno) {
         try bytes.withBytes { bytes throws(Errno) in try write(bytes, .none, to: file, at: offset) }
+    }
+}
+
+/// An open file or directory. The file system that opened it closes it when the value is destroyed.
+package struct FileDescriptor: ~Copyable, Sendable {
+    package let raw: Int32
+    private let fileSystem: any FileSystem
+
+    package init(raw: Int32, of fileSystem: any FileSystem) {
+        self.raw = raw
+        self.fileSystem = fileSystem
+    }
+
+    deinit {
+        fileSystem.close(raw)
+    }
+}
+
+/// A descriptor with several owners, closed when the last one releases it.
+package final class SharedDescriptor: Sendable {
+    package let file: FileDescriptor
+
+    package init(_ file: consuming FileDescriptor) {
+        self.file = file
+    }
+}
+
+/// The kind of a directory entry.
+package enum FileKind: Sendable {
+    case regular, directory
+    /// A symbolic link, FIFO, socket or device: never followed, opened or deleted.
+    case other
+}
+
+/// The identity of a file: two names with the same device and inode are the same file.
+package struct FileIdentity: Hashable, Sendable {
+    package let device: UInt64
+    package let inode: UInt64
+
+    package init(device: UInt64, inode: UInt64) {
+        self.device = device
+        self.inode = inode
+    }
+}
+
+/// The attributes of a file that the cache uses.
+package struct FileStatus: Sendable {
+    package let kind: FileKind
+    /// Bytes.
+    package let size: Int
+    package let identity: FileIdentity
+
+    package init(kind: FileKind, size: Int, identity: FileIdentity) {
+        self.kind = kind
+        self.size = size
+        self.identity = identity
+    }
+}
+
+/// An error number of the operating system.
+///
+/// The named values are in `Platform.swift`, the only file that imports the C library.
+package struct Errno: Error, Hashable, Sendable {
+    package let rawValue: Int32
+
+    package init(rawValue: Int32) {
+        self.rawValue = rawValue
     }
 }

@@ -1,19 +1,20 @@
 #if canImport(Darwin)
     public import os
 #elseif LARDER_THREAD_SANITIZER
-    // The sanitizer does not see the futex inside `Mutex` and reports races that are none; it does see pthreads.
+    // The thread sanitizer does not understand the futex inside `Mutex` and reports false races; it understands
+    // pthreads.
     public import Foundation
+    import Synchronization
 #else
     public import Synchronization
 #endif
 
-/// A value that only one thread at a time can touch.
+/// A value protected by a mutex.
 ///
-/// Never call user code, and never release a user's value, inside `withLock`.
+/// Never call user code or release a user's value inside `withLock`.
 ///
-/// `@unchecked Sendable`: `state` is only ever dereferenced between locking and unlocking `mutex`, and freed in
-/// `deinit`, when no other reference is left. The pointer instead of a stored property saves the dynamic exclusivity
-/// check.
+/// `@unchecked Sendable`: `state` is dereferenced only while `mutex` is locked, and freed in `deinit`, when no other
+/// reference is left. A pointer instead of a stored property avoids the dynamic exclusivity check.
 @usableFromInline
 package final class Lock<State: ~Copyable>: @unchecked Sendable {
     @usableFromInline let state: UnsafeMutablePointer<State>
@@ -45,7 +46,7 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         #endif
     }
 
-    /// Runs `body` with the value, alone, unless somebody else has the lock; nil then.
+    /// Runs `body` with exclusive access to the value; nil when the lock is held by somebody else.
     package func withLockIfAvailable<Result, Failure: Error>(
         _ body: (inout State) throws(Failure) -> Result
     ) throws(Failure) -> Result? {
@@ -62,7 +63,7 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         return try body(&state.pointee)
     }
 
-    /// Runs `body` with the value, alone. Not recursive.
+    /// Runs `body` with exclusive access to the value. Not recursive.
     @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: (inout State) throws(Failure) -> Result
@@ -96,4 +97,35 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
             mutex._unsafeUnlock()
         #endif
     }
+}
+
+/// A boolean that many threads read often and that is rarely set: unlike taking a lock, reading it writes nothing.
+///
+/// On Apple platforms `Atomic` requires newer systems than Larder does, so a lock replaces it there.
+package final class Flag: Sendable {
+    #if canImport(Darwin)
+        private let state: Lock<Bool>
+
+        package init(_ isSet: Bool = false) {
+            state = Lock(isSet)
+        }
+
+        package var isSet: Bool { state.withLock { $0 } }
+
+        package func set(_ isSet: Bool = true) {
+            state.withLock { $0 = isSet }
+        }
+    #else
+        private let state: Atomic<Bool>
+
+        package init(_ isSet: Bool = false) {
+            state = Atomic(isSet)
+        }
+
+        package var isSet: Bool { state.load(ordering: .acquiring) }
+
+        package func set(_ isSet: Bool = true) {
+            state.store(isSet, ordering: .releasing)
+        }
+    #endif
 }

@@ -1,4 +1,4 @@
-// The one import of the C library, and the one place that knows errno and EINTR.
+// The only import of the C library, and the only place that knows errno and EINTR.
 
 #if canImport(Darwin)
     import Darwin
@@ -36,7 +36,7 @@ extension Errno: CustomStringConvertible {
     package var description: String { String(cString: strerror(rawValue)) }
 }
 
-/// The C calls that the cache makes, each with its error thrown and EINTR retried.
+/// The C calls of the cache: each throws its error and retries on EINTR.
 enum Platform {
     static let workingDirectory = AT_FDCWD
     private static let always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
@@ -69,7 +69,7 @@ enum Platform {
         Int32(try retrying { Int(openat(directory, path, flags, mode_t(0o600))) })
     }
 
-    /// Opens a regular file, and nothing else.
+    /// Opens a regular file; throws `.notRegular` for anything else.
     static func openRegular(
         _ name: UnsafePointer<CChar>, in directory: Int32, flags: Int32
     ) throws(Errno) -> Int32 {
@@ -87,7 +87,7 @@ enum Platform {
         try open(path, in: workingDirectory, flags: O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     }
 
-    /// Makes a file, with the content of another where the file system can share it.
+    /// Creates a file, with the content of another if the file system can share it.
     static func cloneOrCreate(
         _ source: Int32, as name: UnsafePointer<CChar>, in directory: Int32, _ access: FileAccess
     ) throws(Errno) -> (raw: Int32, isCloned: Bool) {
@@ -101,9 +101,9 @@ enum Platform {
     }
 
     #if canImport(Darwin)
-        /// Clones, and takes away what a clone inherits. Nil when that cannot be done; then there is no such file.
+        /// Clones, and removes what a clone inherits. Returns nil when that fails; the file then does not exist.
         private static func clone(_ source: Int32, as name: UnsafePointer<CChar>, in directory: Int32) -> Int32? {
-            // The content of a compressed file is in the attributes that are taken away.
+            // A compressed file has its content in the attributes that are about to be removed.
             var status = stat()
             guard fstat(source, &status) == 0, status.st_flags & UInt32(UF_COMPRESSED) == 0,
                 fclonefileat(source, directory, name, UInt32(CLONE_NOFOLLOW | CLONE_NOOWNERCOPY)) == 0
@@ -127,18 +127,18 @@ enum Platform {
         }
     #endif
 
-    /// Lets a new file share the blocks of another, whole, on file systems that can (btrfs, xfs, bcachefs). False:
-    /// nothing done.
+    /// Makes a new file share all blocks of another, on file systems that can (btrfs, xfs, bcachefs). On false nothing
+    /// was done.
     static func shareBlocks(of source: Int32, with target: Int32) -> Bool {
         #if canImport(Glibc)
-            // FICLONE of linux/fs.h, a macro that Swift does not import.
+            // FICLONE from linux/fs.h, a macro that Swift does not import.
             return ioctl(target, 0x4004_9409, source) == 0
         #else
             return false
         #endif
     }
 
-    /// Never retried: after EINTR the descriptor is closed all the same.
+    /// Never retried: after EINTR the descriptor is closed anyway.
     static func close(_ raw: Int32) {
         #if canImport(Darwin)
             _ = Darwin.close(raw)
@@ -198,7 +198,8 @@ enum Platform {
 
     static func sync(_ raw: Int32) throws(Errno) {
         #if canImport(Darwin)
-            // fsync leaves the bytes in the drive's own cache there; file systems without F_FULLFSYNC get fsync.
+            // On Apple platforms fsync leaves the bytes in the drive's cache. File systems without F_FULLFSYNC get
+            // fsync.
             if fcntl(raw, F_FULLFSYNC) == 0 { return }
             _ = try retrying { Int(fsync(raw)) }
         #else
@@ -222,7 +223,7 @@ enum Platform {
 
     static func freeSpace(_ raw: Int32) throws(Errno) -> Int {
         #if canImport(Darwin)
-            // Its statvfs counts blocks in 32 bits.
+            // Darwin's statvfs counts blocks in 32 bits.
             var status = statfs()
             _ = try retrying { Int(fstatfs(raw, &status)) }
             let block = UInt64(status.f_bsize)
@@ -249,10 +250,10 @@ enum Platform {
         _ = flock(raw, LOCK_UN)
     }
 
-    /// Calls `body` with each name of a directory and its kind, nil where the file system does not tell, until it says
-    /// stop.
+    /// Calls `body` with each name of a directory and its kind (nil if the file system does not report it), until it
+    /// returns `false`.
     static func list(_ raw: Int32, _ body: (String, FileKind?) throws(Errno) -> Bool) throws(Errno) {
-        // A descriptor of its own: readdir moves a position that a duplicate would share.
+        // Opens its own descriptor: readdir moves a position that a duplicate would share.
         let own = try open(".", in: raw, flags: O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard let stream = fdopendir(own) else {
             let error = Errno(rawValue: errno)

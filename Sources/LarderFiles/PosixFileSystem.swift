@@ -1,6 +1,6 @@
-/// The file system of the running machine.
+/// The real file system, through the calls of `Platform`.
 package struct PosixFileSystem: FileSystem {
-    /// Linux moves at most 0x7ffff000 bytes in one call; a smaller, round number is the same everywhere.
+    /// Bytes per call. Linux transfers at most 0x7ffff000; a smaller round number works everywhere.
     private static let chunk = 1 << 30
 
     package init() {}
@@ -13,14 +13,14 @@ package struct PosixFileSystem: FileSystem {
             do {
                 return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
             } catch .noEntry {
-                // What kept it from being made says more than that it is not there.
+                // The reason why it could not be created is more useful than ENOENT.
                 throw failure ?? .noEntry
             }
         }
     }
 
-    /// Returns the last error of making a directory. One that cannot be made may be there all the same (EEXIST; EROFS
-    /// or EACCES above a mount point).
+    /// Returns the last error. A directory that could not be created may still exist (EEXIST; EROFS or EACCES above a
+    /// mount point).
     private func makeDirectories(path: String, durably: Bool) throws(Errno) -> Errno? {
         var failure: Errno?
         var parent = path.hasPrefix("/") ? "/" : "."
@@ -73,7 +73,7 @@ package struct PosixFileSystem: FileSystem {
         let (raw, isCloned) = try opened.get()
         let file = FileDescriptor(raw: raw, of: self)
         do {
-            // A clone is of what the file is by now: cut where it has grown, and not filled up where it has shrunk.
+            // A clone has the file's current size: cut it if the file has grown, but do not extend it if it has shrunk.
             if !isCloned {
                 try fill(file, from: source, size)
             } else if try status(of: file).size > size {
@@ -192,7 +192,7 @@ package struct PosixFileSystem: FileSystem {
             do throws(Errno) {
                 return body(FileName(name), try Platform.status(name, in: raw).kind)
             } catch .noEntry {
-                // Gone since, or a name that is no UTF-8 and so not ours.
+                // Removed in the meantime, or a name that is not UTF-8 and so not ours.
                 return body(FileName(name), .other)
             }
         }

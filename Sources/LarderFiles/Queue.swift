@@ -1,15 +1,16 @@
 import Dispatch
+import Foundation
 
-/// A serial queue whose callers wait: each runs its own block, one at a time.
+/// A serial queue whose callers block: it runs one block at a time, on the caller's thread.
 ///
-/// It does what `DispatchQueue.sync` does and nothing else, so it is a lock: a dispatch queue allocates for each block, and puts a
-/// thread to sleep that would have had to wait for less than that takes.
+/// Callers block, so it is a lock. `DispatchQueue.sync` would do the same, but it allocates for each block and puts
+/// threads to sleep for waits that are shorter than that takes.
 package final class SerialQueue: Sendable {
     @usableFromInline let lock = Lock(())
 
     package init() {}
 
-    /// Runs `body` and returns what it does. Never from a block of the same queue.
+    /// Runs `body` and returns its result. Must not be called from a block of the same queue.
     @inlinable
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         enter()
@@ -31,16 +32,16 @@ package final class SerialQueue: Sendable {
     }
 }
 
-/// A concurrent queue whose callers wait: each runs its own block, beside others; a barrier runs alone.
+/// A concurrent queue whose callers block: blocks run concurrently on their callers' threads, and a barrier runs alone.
 ///
-/// Reader-writer locks, one for each of some lanes (a "big-reader lock"): two threads mostly take two, and touch no memory in common.
-/// A barrier takes all; blocks that come while it waits come after it, on every system. A thread that waits lends its priority to
-/// nobody, other than with a dispatch queue.
+/// It consists of reader-writer locks, one per lane (a "big-reader lock"): two threads usually take different lanes and
+/// share no memory. A barrier takes all lanes; blocks that arrive while it waits run after it, on every system. Unlike
+/// with a dispatch queue, a waiting thread does not donate its priority.
 package final class ConcurrentQueue: Sendable {
     private static let laneBits = 5
 
     private let lanes: ReaderWriterLocks
-    /// Held by a barrier, from before it waits.
+    /// Held by a barrier, from before it starts to wait.
     @usableFromInline let barrier = Lock(())
     private let isBarrierWaiting = Flag()
 
@@ -48,7 +49,8 @@ package final class ConcurrentQueue: Sendable {
         lanes = ReaderWriterLocks(count: 1 << Self.laneBits)
     }
 
-    /// Runs `body` and returns what it does. Never from a block of the same queue: a barrier may be waiting in between.
+    /// Runs `body` and returns its result. Must not be called from a block of the same queue: a barrier may be waiting
+    /// in between.
     @inlinable
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         let lane = enter()
@@ -56,7 +58,7 @@ package final class ConcurrentQueue: Sendable {
         return try body()
     }
 
-    /// Runs `body` when all blocks that have begun are done, while no other runs.
+    /// Runs `body` after all blocks that have begun, while no other block runs.
     @inlinable
     package func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try barrier.withLock { _ throws(Failure) in
@@ -69,7 +71,8 @@ package final class ConcurrentQueue: Sendable {
     /// Begins a block; the next line is `defer { leave(lane) }`.
     @usableFromInline
     package func enter() -> Int {
-        // Threads are told apart by where their stacks are. Were it wrong, two would share a lane, or one change it: no harm.
+        // The stack's address distinguishes threads. If two threads share a lane, or one changes lanes, no harm is
+        // done.
         var local = 0
         let stack = withUnsafePointer(to: &local) { UInt64(UInt(bitPattern: $0) >> 16) }
         let lane = Int((stack &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - Self.laneBits))
@@ -97,10 +100,58 @@ package final class ConcurrentQueue: Sendable {
 }
 
 extension DispatchQueue {
-    /// `sync` that keeps the type of the error.
+    /// `sync` with a typed error.
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         var outcome: Swift.Result<Result, Failure>?
         sync { outcome = Swift.Result { () throws(Failure) -> Result in try body() } }
         return try outcome!.get()
+    }
+}
+
+/// Reader-writer locks, each in cache lines of its own.
+///
+/// `@unchecked Sendable`: the memory is allocated in `init`, freed in `deinit`, and in between accessed only by the C
+/// library.
+final class ReaderWriterLocks: @unchecked Sendable {
+    /// Bytes. Processors fetch 64-byte cache lines in pairs; Apple's cache lines have 128 bytes.
+    private static let stride = (MemoryLayout<pthread_rwlock_t>.size + 127) / 128 * 128
+
+    let count: Int
+    private let base: UnsafeMutableRawPointer
+
+    init(count: Int) {
+        self.count = count
+        base = .allocate(byteCount: count * Self.stride, alignment: 128)
+        for number in 0..<count {
+            let lock = (base + number * Self.stride).bindMemory(to: pthread_rwlock_t.self, capacity: 1)
+            lock.initialize(to: pthread_rwlock_t())
+            pthread_rwlock_init(lock, nil)
+        }
+    }
+
+    deinit {
+        for number in 0..<count { pthread_rwlock_destroy(lock(number)) }
+        base.deallocate()
+    }
+
+    func read(_ number: Int) {
+        // EAGAIN: the lock has reached its maximum number of readers.
+        while case let error = pthread_rwlock_rdlock(lock(number)), error != 0 {
+            precondition(error == EAGAIN, "a block waits for its own queue")
+            sched_yield()
+        }
+    }
+
+    func write(_ number: Int) {
+        let error = pthread_rwlock_wrlock(lock(number))
+        precondition(error == 0, "a block waits for its own queue")
+    }
+
+    func unlock(_ number: Int) {
+        pthread_rwlock_unlock(lock(number))
+    }
+
+    private func lock(_ number: Int) -> UnsafeMutablePointer<pthread_rwlock_t> {
+        (base + number * Self.stride).assumingMemoryBound(to: pthread_rwlock_t.self)
     }
 }

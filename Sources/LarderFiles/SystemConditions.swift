@@ -2,9 +2,10 @@
     import Foundation
 #endif
 
-/// Listens to what the system asks of its programs, for as long as it lives. Only Apple's platforms ask.
+/// Observes the system's memory pressure and background notifications for as long as it lives. Only Apple platforms
+/// send them.
 ///
-/// `@unchecked Sendable`: what is stored is never touched between `init` and `deinit`.
+/// `@unchecked Sendable`: the stored properties are never accessed between `init` and `deinit`.
 package final class SystemConditions: @unchecked Sendable {
     package enum Condition: Sendable {
         case memoryPressure, background
@@ -19,7 +20,7 @@ package final class SystemConditions: @unchecked Sendable {
                 eventMask: [.warning, .critical], queue: .global(qos: .utility))
             source.setEventHandler { handler(.memoryPressure) }
             source.activate()
-            // The name of `UIApplication.didEnterBackgroundNotification`; nobody posts it where there is no UIKit.
+            // The name of `UIApplication.didEnterBackgroundNotification`; it is never posted where there is no UIKit.
             let name = Notification.Name("UIApplicationDidEnterBackgroundNotification")
             observer = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
                 handler(.background)
@@ -33,4 +34,16 @@ package final class SystemConditions: @unchecked Sendable {
     #else
         package init(_ handler: @escaping @Sendable (Condition) -> Void) {}
     #endif
+}
+
+/// Limitations of Foundation on this platform.
+package enum FoundationTraits {
+    /// Whether archiving and unarchiving trap where they throw on Apple platforms.
+    package static var archivingTraps: Bool {
+        #if canImport(Darwin)
+            false
+        #else
+            true
+        #endif
+    }
 }

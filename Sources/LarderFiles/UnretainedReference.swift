@@ -1,7 +1,7 @@
-/// A reference to an object that somebody else keeps alive for as long as it is used.
+/// A reference to an object that somebody else keeps alive.
 ///
-/// Using it counts no reference. Where many threads use one object all the time, they would spend their time on its count: it is
-/// written to by each of them.
+/// Using it does not count a reference: when many threads use one object all the time, they contend for its reference
+/// count.
 @usableFromInline
 @frozen
 package struct UnretainedReference<Object: AnyObject & Sendable>: Sendable {

@@ -2,48 +2,53 @@ public import Foundation
 import LarderFiles
 
 extension DiskCache {
-    /// How a cache behaves. All handles on one directory share what is not said to be the handle's own: the first
-    /// opener's settings count, and another's that differ are an error.
+    /// The settings of a cache. All handles on a directory share the first opener's settings, except those marked as
+    /// the handle's own; opening it again with different ones is an error.
     public struct Configuration: Sendable {
-        /// The life of entries stored without one. The handle's own; changing it leaves stored entries as they are. One
-        /// day.
+        /// The life of entries stored without one. The handle's own; changing it does not affect stored entries.
+        /// Default: one day.
         public var defaultTTL: TimeToLive = .days(1)
-        /// Whether reading an entry begins its life again. Saved by the sweep and by `close()`: a kill may make such a
-        /// life shorter, and the loss of the index by a tenth of the TTL more, never longer. False.
+        /// Whether reading an entry restarts its life. The sweep and `close()` save restarted lives: a kill may shorten
+        /// such a life, and the loss of the index may shorten it by another tenth of the TTL; neither ever extends it.
+        /// Default: false.
         public var slidingExpiry = false
-        /// How long after the first change the manifest is saved. Nothing is lost before: the journal has it. Half a
-        /// second.
+        /// How long after the first change the manifest is saved. Nothing is lost before: changes are in the journal.
+        /// Default: half a second.
         public var saveDelay: Duration = .milliseconds(500)
-        /// How often expired entries are dropped, and the limits on age and free space looked at; nil: only when the
-        /// directory is opened and by `removeExpired()`. A minute.
+        /// The interval at which expired entries are removed and the limits on age and free space are checked; nil:
+        /// only when the directory is opened and by `removeExpired()`. Default: a minute.
         public var sweepInterval: Duration? = .seconds(60)
-        /// How many entries there may be. The least recently used go when one more is stored, and some more with them,
-        /// so that not every write evicts: down to 5 % below. Enforced behind the write. None.
+        /// The maximum number of entries. Storing one more evicts the least recently used, down to 5 % below the limit
+        /// so that not every write evicts. Enforced in the background after the write. Default: nil, no limit.
         public var countLimit: Int?
-        /// How many payload bytes there may be; as `countLimit`. A larger value cannot be stored at all. None.
+        /// The maximum sum of payload bytes; see `countLimit`. A larger value cannot be stored at all. Default: nil, no
+        /// limit.
         public var sizeLimit: Int?
-        /// For how long an entry may go unused, stored or read being a use. Enforced by the sweep, so not without one,
-        /// and when the directory is opened. None: lives end by their expiry alone.
+        /// The longest time that an entry may go unused; storing and reading are uses. Enforced by the sweep, so not
+        /// without one, and when the directory is opened. Default: nil, only the expiry ends a life.
         public var ageLimit: Duration?
-        /// How many bytes are to be left free on the disk. When there are fewer, the least recently used entries go
-        /// that make up for what is lacking, if the cache has as much, and once: until others have freed that much
-        /// again, it makes up for its own growth alone. So another program that fills the disk does not empty it.
-        /// Looked at behind writes, when they may have crossed it, and by the sweep. None.
+        /// The number of bytes to keep free on the disk. When fewer are free, the least recently used entries are
+        /// evicted to make up for the shortage, as far as the cache is large enough, and only once: until others have
+        /// freed as much again, the cache makes up for its own growth only. So another program that fills the disk does
+        /// not empty the cache. Checked by the sweep, and in the background after writes that may have crossed the
+        /// limit. Default: nil, no limit.
         public var minimumFreeSpace: Int?
-        /// What a stored value survives. `.killSafe`.
+        /// The failures that a stored value survives. Default: `.killSafe`.
         public var durability: Durability = .killSafe
-        /// How the index is saved; a property list of more than 32 MiB is saved as JSON. `.json`.
+        /// The format in which the index is saved; a property list of more than 32 MiB is saved as JSON instead.
+        /// Default: `.json`.
         public var manifestFormat: ManifestFormat = .json
-        /// Tells the time. The first opener's counts. It must be quick and must not call the cache. The system's clock.
+        /// Returns the current time; the first opener's function is used. It must be fast and must not call the cache.
+        /// Default: the system's clock.
         public var now: @Sendable () -> Date = { Date() } {
             didSet { isSystemTime = false }
         }
-        /// Is told of every failure and every removal with its cause. The handle's own. None.
+        /// Called with every failure, and every removal with its cause. The handle's own. Default: nil.
         public var onEvent: (@Sendable (CacheEvent) -> Void)?
 
         private var isSystemTime = true
 
-        /// Creates the defaults.
+        /// Creates a configuration with the default settings.
         public init() {}
 
         var clock: any LarderFiles.Clock {

@@ -1,10 +1,10 @@
 import LarderFiles
 
 extension DiskCache {
-    /// What happens from now on, as ``Configuration/onEvent`` is told; of this namespace, or of the whole directory.
+    /// The events from now on, as ``Configuration/onEvent`` receives them; of this namespace or of the whole directory.
     ///
-    /// Each stream keeps at most 1,000 events that have not been read, the newest, and ends when the handle is closed or goes. Without
-    /// anybody who listens, an event costs next to nothing.
+    /// Each stream buffers at most 1,000 unread events, the newest ones, and ends when the handle is closed or
+    /// destroyed. An event that nobody observes costs almost nothing.
     public var events: AsyncStream<CacheEvent> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: CacheEvent.self, bufferingPolicy: .bufferingNewest(EventCenter.bound))
@@ -14,13 +14,14 @@ extension DiskCache {
         return stream
     }
 
-    /// Tells a handler of the events of this namespace, or of the whole directory, until the session ends or the answer is called.
+    /// Calls a handler with the events of this namespace or of the whole directory, until the session ends or the
+    /// returned function is called.
     func observe(
         _ handler: @escaping EventCenter.Handler, finally: @escaping @Sendable () -> Void = {}
     ) -> @Sendable () -> Void {
         let (events, name) = (store.events, space == .none ? nil : space.name)
         let listener = events.add { event in
-            // What is not about keys of a namespace is about all of them.
+            // An event that is not about keys of a namespace is about all of them.
             let isAboutAll = event.namespace == nil && event.tag == nil && event.keys.isEmpty
             if name == nil || isAboutAll { return handler(event) }
             if let namespace = event.namespace, let name, namespace.hasSameBytes(as: name) { handler(event) }
@@ -31,7 +32,8 @@ extension DiskCache {
         }
     }
 
-    /// Has a memory tier told of every change, until the session ends or the answer is called; then it is empty.
+    /// Notifies a memory tier of every change until the session ends or the returned function is called, and then
+    /// empties it.
     func attach(_ tier: any MemoryTier) -> @Sendable () -> Void {
         let index = store.index
         index.attach(tier)

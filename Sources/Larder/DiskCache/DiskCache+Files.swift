@@ -2,21 +2,21 @@ public import Foundation
 import LarderFiles
 
 extension DiskCache {
-    /// Stores the content of a file. O(size); where the file system can share blocks (APFS, btrfs, xfs), no byte of a
-    /// large file is copied, only read once for its checksum.
+    /// Stores the content of a file. O(size). Where the file system can share blocks (APFS, btrfs, xfs), no byte of a
+    /// large file is copied; it is only read once for its checksum.
     ///
-    /// Only the content is taken: mode, flags and attributes of the file are not. The checksum is that of the copy, so
-    /// a file that changes meanwhile is stored as it was copied, up to the size that it had. The file itself is left
-    /// alone.
+    /// Only the content is stored: the file's mode, flags and attributes are not. The checksum is that of the copy, so
+    /// a file that changes meanwhile is stored as it was copied, up to its size at the beginning. The file itself is
+    /// not changed.
     ///
     /// - Parameters:
     ///   - url: A regular file, or a symbolic link to one.
     ///   - key: Any string of at most 64 KiB.
-    ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
-    ///   - metadata: Kept beside the value and readable without it. None by default.
-    ///   - tags: As for `setData(_:forKey:ttl:metadata:tags:)`. None by default.
-    /// - Throws: `.notFound` when there is no such file; and what `setData(_:forKey:ttl:metadata:tags:)` throws. The
-    ///   old value is then still there.
+    ///   - ttl: How long the value is kept. Zero or less removes the key. Default: the configured life.
+    ///   - metadata: Kept with the value and readable without it. Default: none.
+    ///   - tags: As for `setData(_:forKey:ttl:metadata:tags:)`. Default: none.
+    /// - Throws: `.notFound` when there is no such file; and the errors of `setData(_:forKey:ttl:metadata:tags:)`. The
+    ///   old value then remains.
     public func copyFile(
         at url: URL, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []
@@ -36,20 +36,21 @@ extension DiskCache {
 
     /// Writes the value of a key to a file, verified against its checksum before the file appears. O(size).
     ///
-    /// A file that is there is replaced in one step; a half-written one is never seen, though a killed process may
-    /// leave a hidden `.larder-` file beside it. The new file has the mode of any new file.
+    /// An existing file is replaced atomically: a half-written one is never visible, though a killed process may leave
+    /// a hidden `.larder-` file beside it. The new file has the default mode of new files.
     ///
     /// - Parameters:
     ///   - key: Any string.
-    ///   - url: The file to write, in a directory that exists.
+    ///   - url: The file to write, in an existing directory.
     /// - Returns: False for a miss; nothing is written then.
-    /// - Throws: `.noSpace`, `.io`, `.closed`, `.invalidName`. What was there before is then still there.
+    /// - Throws: `.noSpace`, `.io`, `.closed`, `.invalidName`. An existing file is then unchanged.
     public func exportFile(forKey key: String, to url: URL) throws(CacheError) -> Bool {
         let store = try openStore
         let path = url.path
         let name = String(decoding: path.utf8.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
         guard url.isFileURL, !["", ".", ".."].contains(name), !path.utf8.contains(0) else {
-            throw CacheError(code: .invalidName, message: "A value is exported to a file.", path: url.absoluteString)
+            throw CacheError(
+                code: .invalidName, message: "A value can only be exported to a file URL.", path: url.absoluteString)
         }
         let above = String(decoding: path.utf8.dropLast(name.utf8.count), as: UTF8.self)
         let parent = above.isEmpty ? "." : above
@@ -60,7 +61,7 @@ extension DiskCache {
         return try store.export(self.key(key), to: target, at: now)
     }
 
-    /// Finds out how long a file is that claims to be empty, as those of Linux's `/proc` do.
+    /// Measures a file that claims to be empty, as those in Linux's `/proc` do.
     private func unknownSize(of file: SharedDescriptor) throws(Errno) -> Int {
         var bytes = [UInt8](repeating: 0, count: Store.smallFile + 1)
         let count = try store.fileSystem.read(file.file, at: 0, into: &bytes)
@@ -70,7 +71,8 @@ extension DiskCache {
 
     private func openSource(_ url: URL) throws(CacheError) -> (file: SharedDescriptor, size: Int) {
         guard url.isFileURL, !url.path.utf8.contains(0) else {
-            throw CacheError(code: .invalidName, message: "A value is copied from a file.", path: url.absoluteString)
+            throw CacheError(
+                code: .invalidName, message: "A value can only be copied from a file URL.", path: url.absoluteString)
         }
         do {
             let file = SharedDescriptor(try store.fileSystem.openFile(path: url.path))

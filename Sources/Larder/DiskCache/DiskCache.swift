@@ -1,16 +1,16 @@
 public import Foundation
 package import LarderFiles
 
-/// An expiring disk cache: bytes by key, a file per entry, one day by default. Synchronous.
+/// An expiring disk cache: bytes by key, one file per entry, with a default life of one day. Synchronous.
 ///
 ///     let disk = try DiskCache(name: "downloads")
 ///     try disk.setData(bytes, forKey: url.absoluteString)
 ///     let again = disk.data(forKey: url.absoluteString)
 ///
-/// Reads return `nil` for a miss and never throw. A write that has returned survives the process. Every handle on one
-/// directory in one process shares one store; a second process is refused. Any string is a key, up to 64 KiB; keys are
-/// compared by their UTF-8 bytes. All methods may be called from any thread; each costs a few system calls, and the
-/// same at a million entries as at one.
+/// Reads return `nil` for a miss and never throw. A write that has returned survives the process. All handles on a
+/// directory in one process share a store; a second process is refused. Any string of up to 64 KiB is a key; keys are
+/// compared by their UTF-8 bytes. All methods may be called from any thread. Each costs a few system calls, and no more
+/// with a million entries than with one.
 public final class DiskCache: Sendable {
     /// The directory of the cache.
     public let directory: URL
@@ -18,35 +18,35 @@ public final class DiskCache: Sendable {
     let configuration: Configuration
     let space: Namespace
     let session: DiskSession
-    /// What entries without metadata share.
+    /// The attachments that all entries without metadata and tags share.
     private let attachments: Attachments?
 
     /// Opens the cache `name` in the user's caches directory.
     ///
     /// - Parameters:
-    ///   - name: One path component.
-    ///   - configuration: How it behaves.
-    /// - Throws: `.invalidName`; and what `init(directory:configuration:)` throws.
+    ///   - name: A single path component.
+    ///   - configuration: The settings.
+    /// - Throws: `.invalidName`; and the errors of `init(directory:configuration:)`.
     public convenience init(name: String, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(directory: CachesDirectory.url(for: name), configuration: configuration)
     }
 
-    /// Opens the cache in a directory, which is made when it is missing.
+    /// Opens the cache in a directory, which is created if it is missing.
     ///
-    /// Expired entries, and the leftovers of an unclean close, are cleaned up in the background. After a clean close
-    /// the cost is that of reading the index; after an unclean one the directory is listed as well, some 20 ms for
-    /// 100,000 files. The handle belongs to the directory that the URL leads to now, however that is renamed or found
-    /// later.
+    /// Expired entries and the remains of an unclean close are cleaned up in the background. After a clean close,
+    /// opening costs reading the index; after an unclean one, the directory is listed as well, about 20 ms for 100,000
+    /// files. The handle belongs to the directory that the URL leads to now, even if it is renamed or reached by
+    /// another path later.
     ///
-    /// - Throws: `.directoryInUse` when another process has it open, `.notACache` when it holds something else,
-    ///   `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then as it was.
+    /// - Throws: `.directoryInUse` when another process has it open, `.notACache` when it contains something other than
+    ///   a cache, `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then unchanged.
     public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(
             directory: directory, configuration: configuration, fileSystem: PosixFileSystem(),
             clock: configuration.clock)
     }
 
-    /// Opens a cache in another world: the tests' file system and clock.
+    /// Opens a cache with another file system and clock, for the tests.
     package init(
         directory: URL, configuration: Configuration, fileSystem: any FileSystem, clock: any Clock
     ) throws(CacheError) {
@@ -69,50 +69,51 @@ public final class DiskCache: Sendable {
         configuration = cache.configuration
         session = cache.session
         self.space = space
-        // Shared by all handles on the namespace, so that its entries have one object in common.
+        // Shared by all handles on the namespace, so all its entries refer to one object.
         attachments = cache.store.pool.attachments(.init(namespace: space), metadata: [:])
     }
 
     /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two
     /// entries.
     ///
-    /// What it reads, stores and lists is its own. So are its `count` and `size`; and `removeAll(progress:)` removes
-    /// its entries alone, at once whatever their number. Limits, trims, sweeps, statistics and the rest are those of
-    /// the directory, and closing one handle closes both. Namespaces do not nest. O(1).
+    /// It reads, stores, lists and counts only its own entries, and `removeAll(progress:)` removes only those, at once
+    /// however many there are. Limits, trims, sweeps, statistics and everything else belong to the directory, and
+    /// closing one handle closes both. Namespaces do not nest. O(1).
     ///
-    /// - Parameter name: Any string of at most 64 KiB, compared by its UTF-8 bytes; "" is what has no namespace.
+    /// - Parameter name: Any string of at most 64 KiB, compared by its UTF-8 bytes; "" is the part without a namespace.
     /// - Returns: Another handle.
     public func namespace(_ name: String) -> DiskCache {
         DiskCache(Namespace(name), of: self)
     }
 
-    /// Ends the use of this handle; the last one on the directory saves the index and lets the directory go.
+    /// Closes this handle; the last one on the directory saves the index and releases the directory lock.
     ///
-    /// Files that are being copied in are waited for. Afterwards reads miss and writes throw `.closed`. Nothing is lost
-    /// without it: it makes the next opening quicker.
+    /// The call waits for files that are being copied in. Afterwards reads miss and writes throw `.closed`. Without it
+    /// nothing is lost, but the next opening is slower.
     ///
-    /// - Throws: `.noSpace`, `.io` when the index could not be saved; the handle is closed all the same.
+    /// - Throws: `.noSpace`, `.io` when the index could not be saved; the handle is closed anyway.
     public func close() throws(CacheError) {
         try session.close()
     }
 
-    /// Returns when the manifest is saved and every chore begun before is done. O(n) when anything has changed.
+    /// Returns when the manifest is saved and all background work that began earlier is done. O(n) when anything has
+    /// changed.
     ///
     /// - Throws: `.closed`, `.noSpace`, `.io`.
     public func flush() throws(CacheError) {
         try openStore.flush()
     }
 
-    /// What the cache has done since its directory was opened in this process. O(1).
+    /// Counts since the directory was opened in this process. O(1).
     public var statistics: CacheStatistics { store.statistics }
 
-    /// Reads every entry, and removes what is proven damaged. O(n and bytes); for tools and tests.
+    /// Reads every entry, and removes those proven damaged. O(n and bytes); for tools and tests.
     ///
-    /// Others may go on using the cache meanwhile. No use is counted.
+    /// The cache may be used meanwhile. The reads do not count as uses.
     ///
-    /// - Parameter progress: Told, from time to time and on the caller's thread, how many entries of how many have been
-    ///   read.
-    /// - Returns: What was found; print it.
+    /// - Parameter progress: Called from time to time, on the caller's thread, with the number of entries read and
+    ///   their total.
+    /// - Returns: The findings; they can be printed.
     /// - Throws: `.closed`, `.io` when the directory cannot be listed.
     @discardableResult
     public func verify(
@@ -125,7 +126,7 @@ public final class DiskCache: Sendable {
 
     var isClosed: Bool { session.isClosed }
 
-    /// The machine, for a write.
+    /// The store, for a write.
     var openStore: Store {
         get throws(CacheError) {
             if isClosed { throw CacheError.closed(directory.path) }
@@ -133,7 +134,7 @@ public final class DiskCache: Sendable {
         }
     }
 
-    /// The machine, for a read; nil once closed.
+    /// The store, for a read; nil once closed.
     var readableStore: Store? { isClosed ? nil : store }
 
     func key(_ text: String) -> Key { Key(text, in: space) }
@@ -146,7 +147,7 @@ public final class DiskCache: Sendable {
         return key(text)
     }
 
-    /// What is kept beside the payload of a new entry.
+    /// The attachments of a new entry.
     func attachments(_ metadata: [String: String], _ tags: [String]) throws(CacheError) -> Attachments? {
         if tags.isEmpty && metadata.isEmpty { return attachments }
         var traits = Attachments.Traits(namespace: space)
@@ -154,6 +155,51 @@ public final class DiskCache: Sendable {
         return store.pool.attachments(traits, metadata: metadata)
     }
 
-    /// The time by which this cache lives.
+    /// The store's current time.
     var now: Timestamp { store.clock.now }
+}
+
+extension DiskCache {
+    private static let sharedCache = Lock<DiskCache?>(nil)
+
+    /// The program's own cache, in `<Caches>/<bundle identifier, or the program's name>/Larder`.
+    ///
+    /// It is opened on first use, and again after it has been closed. A failure to open it is not remembered.
+    public static var shared: DiskCache {
+        get throws(CacheError) {
+            try sharedCache.withLock { cache throws(CacheError) in
+                if let cache, !cache.isClosed { return cache }
+                let program = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
+                let directory = try CachesDirectory.url(for: program).appendingPathComponent(
+                    "Larder", isDirectory: true)
+                let opened = try DiskCache(directory: directory)
+                cache = opened
+                return opened
+            }
+        }
+    }
+}
+
+/// The platform's directory for caches.
+enum CachesDirectory {
+    /// Replaces the platform's directory in the tests of one task.
+    @TaskLocal static var root: URL?
+
+    /// Returns the URL of `name` in it.
+    static func url(for name: String) throws(CacheError) -> URL {
+        guard !name.isEmpty, name != ".", name != "..",
+            !name.utf8.contains(where: { $0 == 0 || $0 == UInt8(ascii: "/") })
+        else {
+            throw CacheError(
+                code: .invalidName, message: "A cache's name must be a single path component; \"\(name)\" is not.",
+                path: name)
+        }
+        let platform = FileManager.default.urls(for: .cachesDirectory, in: .userDomainMask).first
+        guard let caches = root ?? platform else {
+            throw CacheError(
+                code: .invalidName,
+                message: "This system has no caches directory; open the cache with the URL of a directory.", path: name)
+        }
+        return caches.appendingPathComponent(name, isDirectory: true)
+    }
 }

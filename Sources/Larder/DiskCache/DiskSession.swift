@@ -1,17 +1,17 @@
 import LarderFiles
 
-/// The use of a store by one handle, and by the handles of its namespaces.
+/// The use of a store by one handle and by the handles of its namespaces.
 final class DiskSession: Sendable {
     let store: Store
     let unretainedStore: UnretainedReference<Store>
     private let handle: Store.Handle
     private let state = Lock(State())
-    /// Set in the lock of `state`.
+    /// Set while `state` is locked.
     private let closed = Flag()
 
     private struct State {
         var last = 0
-        /// What has to end with the session.
+        /// Functions to call when the session ends, by number.
         var endings: [Int: @Sendable () -> Void] = [:]
     }
 
@@ -33,7 +33,7 @@ final class DiskSession: Sendable {
         try store.close { store.leave(handle) }
     }
 
-    /// Runs `ending` once: when the session ends, or at once when it has, or when the answer is called.
+    /// Calls `ending` once: when the session ends, at once if it has ended, or when the returned function is called.
     func atEnd(_ ending: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let number = state.withLock { state -> Int? in
             if closed.isSet { return nil }
@@ -51,7 +51,7 @@ final class DiskSession: Sendable {
         }
     }
 
-    /// True for the first time.
+    /// True the first time.
     private func end() -> Bool {
         let endings = state.withLock { state -> [Int: @Sendable () -> Void]? in
             if closed.isSet { return nil }

@@ -2,41 +2,46 @@ public import Foundation
 import LarderFiles
 
 extension MemoryCache {
-    /// How a cache in memory behaves.
+    /// The settings of a memory cache.
     public struct Configuration: Sendable {
-        /// The life of values stored without one. One day.
+        /// The life of values stored without one. Default: one day.
         public var defaultTTL: TimeToLive = .days(1)
-        /// How many values there may be; the least recently used go when one more is stored. None.
+        /// The maximum number of values. Storing one more evicts the least recently used. Default: nil, no limit.
         public var countLimit: Int?
-        /// What the costs of all values may sum up to; as `countLimit`. A value that costs more is not kept at all. None.
+        /// The maximum sum of the values' costs; see `countLimit`. A value that costs more than this is not stored at
+        /// all. Default: nil, no limit.
         public var costLimit: Int?
-        /// Returns the cost of a value that is stored without one. It must not call the cache. None: 0.
+        /// Returns the cost of a value that is stored without one. It must not call the cache. Default: nil, every cost
+        /// is 0.
         public var cost: (@Sendable (Value) -> Int)?
-        /// For how long a value may go unused, stored or read being a use. Enforced by the sweep, so not without one. None:
-        /// lives end by their expiry alone.
+        /// The longest time that a value may go unused; storing and reading are uses. The sweep enforces it, so it has
+        /// no effect without one. Default: nil, only the expiry ends a life.
         public var ageLimit: Duration?
-        /// How often expired values are dropped and the age limit is enforced; nil: never, but by `removeExpired()` and
-        /// `trim(toAge:)`. Reads check the expiry in any case. A minute.
+        /// The interval at which expired values are removed and the age limit is enforced; nil: only by
+        /// `removeExpired()` and `trim(toAge:)`. Reads check the expiry in any case. Default: a minute.
         public var sweepInterval: Duration? = .seconds(60)
-        /// Where values that have left are released. `.background`.
+        /// Where removed values are released. Default: `.background`.
         public var release: ValueRelease = .background
-        /// Whether memory pressure removes everything: the system's, on Apple platforms, and that of `respond(to:)`. True.
+        /// Whether memory pressure removes everything: the system's on Apple platforms, and `respond(to:)` everywhere.
+        /// Default: true.
         public var removesAllOnMemoryPressure = true
-        /// Whether everything goes when the program enters the background: on iOS and its kin, and by `respond(to:)`. True.
+        /// Whether entering the background removes everything: the app's on iOS and related platforms, and
+        /// `respond(to:)` everywhere. Default: true.
         public var removesAllInBackground = true
-        /// Is told of memory pressure and of the background, before anything is removed. None.
+        /// Called on memory pressure and on entering the background, before anything is removed. Default: nil.
         public var onSystemCondition: (@Sendable (SystemCondition) -> Void)?
-        /// Is given every value that leaves, but for what `removeValue` returns and what is there when the cache itself goes; and why,
-        /// where and when it is released. It may call the cache. None.
+        /// Called with every removed value and the cause, where and when the value is released; but not for values that
+        /// `removeValue` returns, nor for those still in the cache when it is destroyed. It may call the cache.
+        /// Default: nil.
         public var onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: CacheEvent.Kind) -> Void)?
-        /// Tells the time. It must be quick and must not call the cache. The system's clock.
+        /// Returns the current time. It must be fast and must not call the cache. Default: the system's clock.
         public var now: @Sendable () -> Date = { Date() } {
             didSet { isSystemTime = false }
         }
 
         private var isSystemTime = true
 
-        /// Creates the defaults.
+        /// Creates a configuration with the default settings.
         public init() {}
 
         var clock: any LarderFiles.Clock {

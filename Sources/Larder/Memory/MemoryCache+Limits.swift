@@ -1,50 +1,50 @@
 import LarderFiles
 
 extension MemoryCache {
-    /// Values that go, or are looked at, before others are let in.
+    /// Values removed or examined at a time, before other callers get the lock.
     private static var slice: Int { 1024 }
 
-    /// Evicts values until there are at most `count`, the least recently used first. O(1) for each.
+    /// Evicts the least recently used values until at most `count` are left. O(1) per evicted value.
     public func trim(toCount count: Int) {
         trim { $0.evict(count: max(0, count), cost: .max, limit: Self.slice) }
     }
 
-    /// Evicts values until their costs sum up to at most `cost`. See `trim(toCount:)`.
+    /// Evicts the least recently used values until their costs sum up to at most `cost`. O(1) per evicted value.
     public func trim(toCost cost: Int) {
         trim { $0.evict(count: .max, cost: max(0, cost), limit: Self.slice) }
     }
 
-    /// Evicts the values that have not been used, read or stored, for longer than `age`. See `trim(toCount:)`.
+    /// Evicts the values that have not been stored or read for longer than `age`. O(1) per evicted value.
     public func trim(toAge age: Duration) {
         let time = time.now.advanced(byMilliseconds: -max(0, age.milliseconds))
         trim { $0.evict(unusedSince: time, limit: Self.slice) }
     }
 
-    /// Drops what has expired, without waiting for the sweep. O(n), in slices.
+    /// Removes expired values without waiting for the sweep. O(n), in slices.
     ///
-    /// - Returns: The number of values dropped.
+    /// - Returns: The number of values removed.
     @discardableResult
     public func removeExpired() -> Int {
         let now = time.now
-        var gone = 0
+        var removed = 0
         var position: Int? = 0
         while let start = position {
             change { table in
                 let before = table.count
                 position = table.removeExpired(from: start, limit: Self.slice, at: now)
-                gone += before - table.count
+                removed += before - table.count
             }
         }
-        return gone
+        return removed
     }
 
-    /// Removes every value. O(1), but for their release.
+    /// Removes every value. O(1), not counting their release.
     public func removeAll() {
         release(removeAllKept())
     }
 
-    /// Does what is configured for a condition of the system. On Apple platforms the system's own are noticed; elsewhere the program
-    /// calls this when it knows of one.
+    /// Does what is configured for a system condition. Apple platforms report their own conditions; elsewhere the
+    /// program calls this method.
     public func respond(to condition: SystemCondition) {
         configuration.onSystemCondition?(condition)
         let removesAll =
@@ -60,7 +60,7 @@ extension MemoryCache {
         while change(evictSome) {}
     }
 
-    /// Sweeps after each interval, for as long as the cache lives.
+    /// Sweeps at every interval for as long as the cache lives.
     func scheduleSweep() {
         guard let interval = configuration.sweepInterval else { return }
         time.clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in

@@ -1,32 +1,94 @@
-import LarderFiles
+public import LarderFiles
 
-/// What the disk tier does to the memory before it. The caller holds locks: whatever leaves is released behind.
+/// The memory tier of a disk cache. The caller holds locks, so removed values are released in the background.
 extension MemoryCache {
-    /// Drops a value because that on disk changes.
+    /// Removes a value because the value on disk changes.
     func invalidate(_ key: Key, _ cause: RemovalCause) {
-        change(behind: true) { $0.drop(key, fingerprint: MemoryKey.fingerprint(key), cause) }
+        change(inBackground: true) { $0.remove(key, fingerprint: MemoryKey.fingerprint(key), cause) }
     }
 
-    /// Drops all values, because all on disk change.
+    /// Removes all values because all values on disk change.
     func invalidateAll() {
-        change(behind: true) { if $0.count > 0 { $0.removeAll() } }
+        change(inBackground: true) { if $0.count > 0 { $0.removeAll() } }
     }
 
-    /// Puts a value in with the life that it has on disk.
+    /// Inserts a value with its life on disk.
     func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
-        let left = insertKept(value, forKey: key, life: life, cost: cost, MemoryExtra())
-        assert(left.replaced == nil, "it would be released with the caller's locks held")
-        releaseBehind(left.demand)
+        let inserted = insertKept(value, forKey: key, life: life, cost: cost, MemoryExtra())
+        assert(inserted.replaced == nil, "it would be released with the caller's locks held")
+        releaseInBackground(inserted.demand)
     }
 
-    /// Returns a fresh value with its life, and notes the use.
+    /// Returns a fresh value with its life, and records the use.
     func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
         table.withLock { $0.useEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
 
-    /// Takes over a life that has changed on disk.
+    /// Applies a life that has changed on disk.
     func setLife(_ life: MemoryLife, forKey key: Key) {
         let now = time.now
         _ = table.withLock { $0.setLife(life, of: key, fingerprint: MemoryKey.fingerprint(key), at: now) }
+    }
+}
+
+/// Fetching without a disk: values are kept beyond their expiry and have metadata.
+extension MemoryCache {
+    /// Returns a value, fresh or stale, without recording a use.
+    func kept(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife, extra: MemoryExtra)? {
+        table.withLock { table in
+            table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
+                ($0.entry.value, $0.entry.life, $0.extra)
+            }
+        }
+    }
+
+    /// Inserts a value. The caller may hold locks, and releases the removed values after it has unlocked them.
+    func insertKept(
+        _ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra
+    ) -> (replaced: Value?, demand: ReleaseDemand) {
+        let now = time.now
+        return table.withLock { table in
+            let fingerprint = MemoryKey.fingerprint(key)
+            var replaced: Value?
+            if cost > costLimit {
+                table.remove(key, fingerprint: fingerprint, .cost)
+            } else {
+                let cost = MemoryEntry<Key, Value>.bounded(cost)
+                replaced = table.insert(value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
+                table.setExtra(extra, of: key, fingerprint: fingerprint)
+                table.evict(count: countLimit, cost: costLimit)
+            }
+            return (replaced, table.takeDemand())
+        }
+    }
+
+    /// Removes a value. The caller releases it, as for `insertKept`.
+    func discardKept(_ key: Key) -> (wasFresh: Bool, demand: ReleaseDemand) {
+        let now = time.now
+        return table.withLock { table in
+            let wasFresh = table.remove(key, fingerprint: MemoryKey.fingerprint(key), at: now)
+            return (wasFresh, table.takeDemand())
+        }
+    }
+
+    /// Removes all values. The caller releases them, as for `insertKept`.
+    func removeAllKept() -> ReleaseDemand {
+        table.withLock { table in
+            table.removeAll()
+            return table.takeDemand()
+        }
+    }
+
+    /// Returns a fresh value and records the use, but counts no miss: for a second lookup.
+    @inlinable
+    func find(_ key: Key) -> Value? {
+        let fingerprint = MemoryKey.fingerprint(key)
+        let now = time.now
+        return table.withLock { $0.find(key, fingerprint: fingerprint, at: now) }
+    }
+
+    /// Counts a miss that was detected elsewhere.
+    func countMiss() {
+        table.withLock { $0.statistics.misses &+= 1 }
     }
 }

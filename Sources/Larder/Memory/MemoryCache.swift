@@ -1,15 +1,17 @@
 import Dispatch
 public import LarderFiles
 
-/// A cache in memory: values by key, each with a life and a cost, the least recently used evicted to obey limits.
+/// A cache in memory: values by key, each with a life and a cost. Limits are enforced by evicting the least recently
+/// used.
 ///
 ///     let thumbnails = MemoryCache<URL, Image>()
 ///     thumbnails.setValue(image, forKey: url, ttl: .minutes(10), cost: image.bytes)
 ///     let image = thumbnails[url]
 ///
-/// Getting, setting, removing and evicting are O(1), under one lock, with no object for an entry. The order of use is exact, over
-/// all entries. Values are released outside of the lock: their `deinit` may call the cache; the key's `==` and `hash` may not.
-/// Strings are compared by their UTF-8 bytes. Without limits it holds everything until it expires.
+/// Getting, setting, removing and evicting are O(1), under a single lock and without an object per entry. The order of
+/// use is exact across all entries. Values are released outside of the lock: their `deinit` may call the cache; the
+/// key's `==` and `hash` may not. String keys are compared by their UTF-8 bytes. Without limits the cache keeps
+/// everything until it expires.
 public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline typealias Table = MemoryTable<Key, Value>
 
@@ -21,7 +23,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     @usableFromInline let costOfValue: (@Sendable (Value) -> Int)?
     let configuration: Configuration
     let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
-    /// Set once, before anybody else sees the cache.
+    /// Set once, before anybody else has a reference to the cache.
     private let conditions = Lock<SystemConditions?>(nil)
 
     /// Creates an empty cache.
@@ -29,8 +31,8 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         self.init(configuration: configuration, clock: configuration.clock)
     }
 
-    /// Creates a cache in another time, the tests' or that of a disk tier; it tells an observer what leaves. One that is attached
-    /// to a disk tier releases nothing in the caller's locks.
+    /// Creates a cache with another clock, for tests or a disk tier, and an observer of removals. A cache that is
+    /// attached to a disk tier releases nothing while its caller holds locks.
     init(
         configuration: Configuration, clock: any Clock, isAttached: Bool = false,
         observer: (@Sendable (MemoryObservation<Key>) -> Void)? = nil
@@ -40,7 +42,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         costOfValue = configuration.cost
         table = Lock(
             Table(
-                tellsKeys: configuration.onRemove != nil || observer != nil,
+                reportsKeys: configuration.onRemove != nil || observer != nil,
                 returnsReplaced: configuration.release == .inline && !isAttached))
         time = MemoryTime(clock)
         defaultTTL = configuration.defaultTTL
@@ -58,16 +60,16 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     }
 
     deinit {
-        // Handed over: a reference that stayed here could be the last one.
-        let departures = Lock([departure(.now), rest()])
-        let tellAll: @Sendable () -> Void = {
-            let all = departures.withLock { departures in
-                defer { departures = [] }
-                return departures
+        // Moved out of the lock: a reference kept here could be the last one.
+        let waiting = Lock([takeRemovals(.now), takeAll()])
+        let reportAll: @Sendable () -> Void = {
+            let all = waiting.withLock { removals in
+                defer { removals = [] }
+                return removals
             }
-            for departure in all { departure.tell() }
+            for removals in all { removals.report() }
         }
-        if configuration.release == .inline { tellAll() } else { queue.async(execute: tellAll) }
+        if configuration.release == .inline { reportAll() } else { queue.async(execute: reportAll) }
     }
 
     /// Returns the value of a key; nil for a miss. O(1).
@@ -78,30 +80,30 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         return table.withLock { $0.use(key, fingerprint: fingerprint, at: now) }
     }
 
-    /// The value of a key. Storing has the configured life and cost; nil removes. O(1).
+    /// The value of a key. Setting it stores a value with the configured life and cost; setting nil removes it. O(1).
     @inlinable
     public subscript(key: Key) -> Value? {
         get { value(forKey: key) }
         set {
-            if let newValue { setValue(newValue, forKey: key) } else { discard(key) }
+            if let newValue { setValue(newValue, forKey: key) } else { remove(key) }
         }
     }
 
-    /// Stores a value, and evicts others when a limit is crossed. O(1) amortised.
+    /// Stores a value, and evicts others when a limit is exceeded. O(1) amortised.
     ///
     /// - Parameters:
     ///   - value: The value.
     ///   - key: Its key.
-    ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
-    ///   - cost: Its weight for `costLimit`, in whatever unit. A value that costs more than the limit is not kept: the key is removed.
-    ///     What the configuration says by default.
+    ///   - ttl: How long the value is kept. Zero or less removes the key. Default: the configured life.
+    ///   - cost: Its weight for `costLimit`, in any unit. A value that costs more than the limit is not stored, and the
+    ///     key is removed. Default: as the configuration says.
     @inlinable
     public func setValue(_ value: Value, forKey key: Key, ttl: TimeToLive = .default, cost: Int? = nil) {
         let cost = cost ?? costOfValue?(value) ?? 0
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
         guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            if cost > costLimit { refuse(key) } else { discard(key) }
+            if cost > costLimit { removeTooCostly(key) } else { remove(key) }
             return
         }
         let (replaced, demand) = table.withLock { table in
@@ -115,24 +117,24 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         if demand != .none { release(demand) }
     }
 
-    /// Removes a value, and returns it if it was fresh: it is the caller's then. O(1).
+    /// Removes a value, and returns it if it was fresh: releasing it is then up to the caller. O(1).
     @inlinable
     @discardableResult
     public func removeValue(forKey key: Key) -> Value? {
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        let entry = table.withLock { $0.remove(key, fingerprint: fingerprint, at: now) }
+        let entry = table.withLock { $0.take(key, fingerprint: fingerprint, at: now) }
         guard let entry, entry.isFresh(at: now) else { return nil }
         return entry.value
     }
 
-    /// Tells whether there is a fresh value. Does not count as a use. O(1).
+    /// Returns whether there is a fresh value. This does not count as a use. O(1).
     public func hasValue(forKey key: Key) -> Bool {
         let now = time.now
         return table.withLock { $0.entry(key, fingerprint: MemoryKey.fingerprint(key), at: now) != nil }
     }
 
-    /// Returns the keys of all fresh values, in no order. O(n).
+    /// Returns the keys of all fresh values, in no particular order. O(n).
     public func keys() -> [Key] {
         let now = time.now
         var keys: [Key] = []
@@ -142,27 +144,43 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         return keys
     }
 
-    /// The number of values; expired ones that have not been swept yet included. O(1).
+    /// The number of values, including expired ones that the sweep has not removed yet. O(1).
     public var count: Int { table.withLock { $0.count } }
 
-    /// The costs of all values; expired ones that have not been swept yet included. O(1).
+    /// The sum of the costs of all values, including expired ones that the sweep has not removed yet. O(1).
     public var cost: Int { table.withLock { $0.cost } }
 
-    /// What the cache has done since it was made. O(1).
+    /// Counts since the cache was created. O(1).
     public var statistics: MemoryStatistics { table.withLock { $0.statistics } }
 
-    /// Gives a fresh value a new life, from now on. O(1).
+    /// Gives a fresh value a new life, starting now. O(1).
     ///
     /// - Parameters:
-    ///   - ttl: Zero or less removes the value.
+    ///   - ttl: How long the value is kept. Zero or less removes it.
     ///   - key: Its key.
     /// - Returns: False when there is no fresh value.
     @discardableResult
     public func setTimeToLive(_ ttl: TimeToLive, forKey key: Key) -> Bool {
         let now = time.now
         guard let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            return discard(key)
+            return remove(key)
         }
         return table.withLock { $0.setLife(life, of: key, fingerprint: MemoryKey.fingerprint(key), at: now) }
     }
+}
+
+/// The clock of a memory cache. The system's clock is read directly, without the protocol.
+@usableFromInline
+struct MemoryTime: Sendable {
+    let clock: any Clock
+    @usableFromInline let isSystem: Bool
+
+    init(_ clock: any Clock) {
+        self.clock = clock
+        isSystem = clock is SystemClock
+    }
+
+    @inlinable var now: Timestamp { isSystem ? Timestamp.now : clockTime }
+
+    @usableFromInline var clockTime: Timestamp { clock.now }
 }

@@ -1,7 +1,7 @@
-/// A value that has left the memory, and why.
+/// A removed value and the cause of its removal.
 @usableFromInline
 struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
-    /// Nil when the key is still in use and nobody wants to know.
+    /// Nil when the key is still in use and no observer needs it.
     @usableFromInline let key: Key?
     @usableFromInline let value: Value
     @usableFromInline let cause: RemovalCause
@@ -14,19 +14,57 @@ struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
     }
 }
 
-/// All that was in the memory before it was emptied, and what had left before.
+/// All entries that were removed at once, and the values removed before them.
 @usableFromInline
-final class EmptiedMemory<Key: Sendable, Value: Sendable>: Sendable {
+final class ClearedEntries<Key: Sendable, Value: Sendable>: Sendable {
     let slots: Slab<MemoryEntry<Key, Value>>
     let count: Int
-    let before: ContiguousArray<MemoryRemoval<Key, Value>>
+    let removedBefore: ContiguousArray<MemoryRemoval<Key, Value>>
 
     init(
         _ slots: consuming Slab<MemoryEntry<Key, Value>>, count: Int,
-        after before: ContiguousArray<MemoryRemoval<Key, Value>>
+        removedBefore: ContiguousArray<MemoryRemoval<Key, Value>>
     ) {
         self.slots = slots
         self.count = count
-        self.before = before
+        self.removedBefore = removedBefore
+    }
+}
+
+/// An event for the observer of a memory cache.
+enum MemoryObservation<Key: Sendable>: Sendable {
+    case left(Key, RemovalCause)
+    /// Everything was removed: the number of values.
+    case cleared(Int)
+}
+
+/// The urgency of releasing removed values.
+@usableFromInline
+enum ReleaseDemand: Sendable {
+    case none, soon, now
+}
+
+/// The releases that are already scheduled, so that none is scheduled twice.
+@usableFromInline
+struct ReleaseDemands: Sendable {
+    /// From this number of values on, they are released without delay.
+    @inlinable static var batchLimit: Int { 2048 }
+
+    @usableFromInline var isSoon = false
+    @usableFromInline var isNow = false
+
+    @inlinable
+    init() {}
+
+    /// Returns the demand, or `.none` if a release is already scheduled.
+    @inlinable
+    mutating func add(_ demand: ReleaseDemand) -> ReleaseDemand {
+        if isNow || isSoon && demand == .soon { return .none }
+        if demand == .now { isNow = true } else { isSoon = true }
+        return demand
+    }
+
+    mutating func meet(_ demand: ReleaseDemand) {
+        if demand == .now { isNow = false } else { isSoon = false }
     }
 }

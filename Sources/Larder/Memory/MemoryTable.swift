@@ -1,9 +1,11 @@
 public import LarderFiles
 
-/// What a cache in memory holds, in the order of its last use: decides, and knows neither clock nor lock.
+/// The entries of a memory cache, in the order of their last use. It makes the decisions, and has neither clock nor
+/// lock.
 ///
-/// Entries stand in slots of contiguous memory, found through `table` and linked by `order`: no object, and so no reference
-/// count, for an entry. What leaves goes to `removed`: in here no value is ever released.
+/// Entries are in slots of contiguous memory, found through `table` and linked by `order`: without an object, and so
+/// without a reference count, per entry. Removed values are collected in `removed`: the table itself never releases a
+/// value.
 @usableFromInline
 struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
     @usableFromInline typealias Entry = MemoryEntry<Key, Value>
@@ -14,26 +16,27 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var count = 0
     @usableFromInline var cost = 0
     @usableFromInline var statistics = MemoryStatistics()
-    /// What few entries have beside them, by slot.
+    /// Attributes that few entries have, by slot.
     @usableFromInline var extras: [Int: MemoryExtra] = [:]
-    /// What is still to be released; before it goes what was there when all was removed.
+    /// Removed values that are yet to be released. Those in `cleared`, which holds all that was removed at once, come
+    /// first.
     @usableFromInline var removed: ContiguousArray<MemoryRemoval<Key, Value>> = []
-    @usableFromInline var emptied: ContiguousArray<EmptiedMemory<Key, Value>> = []
-    /// What has been asked for and is not yet done.
+    @usableFromInline var cleared: ContiguousArray<ClearedEntries<Key, Value>> = []
+    /// The releases that are already scheduled.
     @usableFromInline var demands = ReleaseDemands()
 
-    /// Whether what leaves is to be told with its key.
-    @usableFromInline let tellsKeys: Bool
-    /// Whether a value that is replaced is handed to the caller instead of waiting.
+    /// Whether removals are reported with their keys.
+    @usableFromInline let reportsKeys: Bool
+    /// Whether a replaced value is returned to the caller instead of being collected.
     @usableFromInline let returnsReplaced: Bool
 
     @inlinable
-    init(tellsKeys: Bool, returnsReplaced: Bool) {
-        self.tellsKeys = tellsKeys
-        self.returnsReplaced = returnsReplaced && !tellsKeys
+    init(reportsKeys: Bool, returnsReplaced: Bool) {
+        self.reportsKeys = reportsKeys
+        self.returnsReplaced = returnsReplaced && !reportsKeys
     }
 
-    /// Returns a fresh value and notes the use. O(1).
+    /// Returns a fresh value and records the use. O(1).
     @inlinable
     mutating func use(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Value? {
         guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else {
@@ -43,14 +46,14 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return slots[slot].value
     }
 
-    /// The same for who looks again when there is none: a miss is not counted.
+    /// Like `use`, but counts no miss: for a second lookup.
     @inlinable
     mutating func find(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Value? {
         guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else { return nil }
         return slots[slot].value
     }
 
-    /// The same with its life.
+    /// Like `use`, with the value's life.
     mutating func useEntry(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
         guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else {
             statistics.misses &+= 1
@@ -68,14 +71,15 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return slot
     }
 
-    /// Returns a fresh entry, and notes no use. O(1).
+    /// Returns a fresh entry without recording a use. O(1).
     @inlinable
     func entry(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
         guard let slot = slot(key, fingerprint), slots[slot].isFresh(at: now) else { return nil }
         return slots[slot]
     }
 
-    /// Puts a value in, as the one used last; returns the one that it replaces, if that is to be released at once. O(1) amortised.
+    /// Inserts a value as the most recently used. Returns the replaced value if the caller has to release it. O(1)
+    /// amortised.
     @inlinable
     mutating func insert(
         _ value: consuming Value, for key: Key, fingerprint: UInt32, life: MemoryLife, cost: Int, at now: Timestamp
@@ -97,28 +101,28 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         if !extras.isEmpty { extras[slot] = nil }
         order.moveToEnd(slot)
         if returnsReplaced { return value }
-        removed.append(MemoryRemoval(value, of: tellsKeys ? key : nil, cause: .replaced))
+        removed.append(MemoryRemoval(value, of: reportsKeys ? key : nil, cause: .replaced))
         return nil
     }
 
-    /// Takes an entry out. O(1).
+    /// Removes an entry and hands it to the caller. O(1).
     @inlinable
-    mutating func remove(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
+    mutating func take(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
         guard let slot = slot(key, fingerprint) else { return nil }
         statistics.note(slots[slot].isFresh(at: now) ? .removed : .expired)
-        return vacate(slot)
+        return take(slot)
     }
 
-    /// Evicts what was used longest ago until limits are obeyed, at most `limit` entries; true when there may be more. O(1) for
-    /// each.
+    /// Evicts the least recently used entries until the limits are obeyed, at most `limit` entries; true when more may
+    /// be left. O(1) per entry.
     @inlinable
     @discardableResult
     mutating func evict(count: Int, cost: Int, limit: Int = .max) -> Bool {
-        var left = limit
+        var remaining = limit
         while self.count > count || self.cost > cost && self.count > 0 {
-            if left == 0 { return true }
+            if remaining == 0 { return true }
             evictOldest(self.count > count ? .count : .cost)
-            left &-= 1
+            remaining &-= 1
         }
         return false
     }
@@ -126,7 +130,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @inlinable
     func slot(_ key: Key, _ fingerprint: UInt32) -> Int? {
         table.slot(fingerprint: fingerprint) { slot in
-            // Moved out and back, alone under the lock: lending it would count a reference, to a string that may be far away.
+            // Moved out and back, which is safe under the lock. Borrowing the key would count a reference to a string
+            // that may not be in the processor's cache.
             let place = UnsafeMutablePointer(mutating: (slots.base + slot).pointer(to: \.key)!)
             let other = place.move()
             defer { place.initialize(to: other) }
@@ -135,7 +140,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     @inlinable
-    mutating func vacate(_ slot: Int) -> Entry {
+    mutating func take(_ slot: Int) -> Entry {
         table.remove(slot)
         order.remove(slot)
         if !extras.isEmpty { extras[slot] = nil }
@@ -145,34 +150,34 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return entry
     }
 
-    /// Tells whether somebody has to be asked to release what waits; not twice for the same.
+    /// Returns whether a release has to be scheduled for the removed values; never twice for the same ones.
     @inlinable
     mutating func takeDemand() -> ReleaseDemand {
-        if removed.isEmpty && emptied.isEmpty { return .none }
-        return demands.add(emptied.isEmpty && removed.count < ReleaseDemands.most ? .soon : .now)
+        if removed.isEmpty && cleared.isEmpty { return .none }
+        return demands.add(cleared.isEmpty && removed.count < ReleaseDemands.batchLimit ? .soon : .now)
     }
 
-    /// Hands over what waits. Nobody else has a reference to it then: who lets go of it releases it.
-    mutating func takeWaiting(_ demand: ReleaseDemand) -> (
-        emptied: ContiguousArray<EmptiedMemory<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
+    /// Takes the removed values. The caller then has the only references, and releases the values with them.
+    mutating func takeForRelease(_ demand: ReleaseDemand) -> (
+        cleared: ContiguousArray<ClearedEntries<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
     ) {
         demands.meet(demand)
-        defer { emptied = [] }
-        return (emptied, takeRemoved())
+        defer { cleared = [] }
+        return (cleared, takeRemoved())
     }
 
     private mutating func takeRemoved() -> ContiguousArray<MemoryRemoval<Key, Value>> {
         var taken: ContiguousArray<MemoryRemoval<Key, Value>> = []
-        taken.reserveCapacity(min(removed.count, ReleaseDemands.most))
+        taken.reserveCapacity(min(removed.count, ReleaseDemands.batchLimit))
         swap(&taken, &removed)
         return taken
     }
 
-    /// Takes all entries out, in one piece. O(1).
+    /// Removes all entries, in one piece. O(1).
     mutating func removeAll() {
         var all = Slab<Entry>()
         swap(&all, &slots)
-        emptied.append(EmptiedMemory(all, count: count, after: takeRemoved()))
+        cleared.append(ClearedEntries(all, count: count, removedBefore: takeRemoved()))
         statistics.note(.cleared, times: count)
         order = SlotList()
         extras = [:]
@@ -183,48 +188,48 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     @usableFromInline
     mutating func evictOldest(_ cause: RemovalCause) {
-        if let slot = order.oldest { drop(slot, cause) }
+        if let slot = order.oldest { remove(slot, cause) }
     }
 
-    /// Takes an entry out and leaves it to be released.
-    mutating func drop(_ slot: Int, _ cause: RemovalCause) {
-        // The key too: its end may call the cache as well.
-        let entry = vacate(slot)
+    /// Removes an entry and collects it for release.
+    mutating func remove(_ slot: Int, _ cause: RemovalCause) {
+        // With the key, whose destruction may call the cache as well.
+        let entry = take(slot)
         removed.append(MemoryRemoval(entry.value, of: entry.key, cause: cause))
         statistics.note(cause)
     }
 
-    /// Takes out what a caller wants gone; true when it was fresh.
-    mutating func discard(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
+    /// Removes an entry for a caller; true when it was fresh.
+    mutating func remove(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
         guard let slot = slot(key, fingerprint) else { return false }
         let isFresh = slots[slot].isFresh(at: now)
-        drop(slot, isFresh ? .removed : .expired)
+        remove(slot, isFresh ? .removed : .expired)
         return isFresh
     }
 
-    mutating func drop(_ key: Key, fingerprint: UInt32, _ cause: RemovalCause) {
-        if let slot = slot(key, fingerprint) { drop(slot, cause) }
+    mutating func remove(_ key: Key, fingerprint: UInt32, _ cause: RemovalCause) {
+        if let slot = slot(key, fingerprint) { remove(slot, cause) }
     }
 
-    /// Evicts what was last used before a time, at most `limit` entries; true when there may be more. O(1) for each.
+    /// Evicts the entries last used before `time`, at most `limit` of them; true when more may be left. O(1) per entry.
     mutating func evict(unusedSince time: Timestamp, limit: Int) -> Bool {
         for _ in 0..<limit {
             guard let slot = order.oldest, slots[slot].used < time else { return false }
-            drop(slot, .age)
+            remove(slot, .age)
         }
         return true
     }
 
-    /// Drops what has expired among some slots; returns where to go on, nil at the end. O(limit).
+    /// Removes the expired entries among `limit` slots. Returns the slot to continue at; nil at the end. O(limit).
     mutating func removeExpired(from start: Int, limit: Int, at now: Timestamp) -> Int? {
         let end = min(slots.count, start + limit)
         for slot in min(start, end)..<end where slots.isUsed(slot) && isOver(slot, at: now) {
-            drop(slot, .expired)
+            remove(slot, .expired)
         }
         return end < slots.count ? end : nil
     }
 
-    /// True when nothing of an entry is needed any more.
+    /// Whether an entry has expired, and is not needed as a stale one either.
     private func isOver(_ slot: Int, at now: Timestamp) -> Bool {
         let expires = slots[slot].life.expires
         if now < expires { return false }
@@ -232,8 +237,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return now >= expires.advanced(byMilliseconds: extra.keptStale)
     }
 
-    /// Returns an entry, fresh or stale, with what is beside it, and notes no use.
-    func kept(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
+    /// Returns an entry, fresh or stale, with its extra attributes, without recording a use.
+    func stored(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
         guard let slot = slot(key, fingerprint), !isOver(slot, at: now), slots[slot].life.isFromPast(at: now) else {
             return nil
         }

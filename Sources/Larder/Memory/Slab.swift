@@ -1,15 +1,15 @@
-/// Bare memory for entries that keep their place. Slots that were left are taken first.
+/// Memory for entries that never move within it. Free slots are used first.
 ///
-/// An array would copy a whole entry, and count its references, to look at one field of it.
+/// To read one field, an array would copy the whole entry and count its references.
 @usableFromInline
 struct Slab<Entry>: ~Copyable {
-    /// Below `count` all are initialized, but for those that are free.
+    /// All slots below `count` are initialized, except the free ones.
     @usableFromInline var base: UnsafeMutablePointer<Entry>
     @usableFromInline var capacity = 0
-    /// Slots ever taken.
+    /// The number of slots that have ever been used.
     @usableFromInline var count = 0
     @usableFromInline var free: ContiguousArray<UInt32> = []
-    /// A bit for each slot: whether it is taken.
+    /// A bit per slot: whether it is in use.
     @usableFromInline var used: ContiguousArray<UInt64> = []
 
     @inlinable
@@ -23,7 +23,7 @@ struct Slab<Entry>: ~Copyable {
         if capacity > 0 { base.deallocate() }
     }
 
-    /// The entry of a slot that is taken.
+    /// The entry of a slot in use.
     @inlinable
     subscript(slot: Int) -> Entry {
         @inline(__always) _read { yield base[slot] }
@@ -33,7 +33,7 @@ struct Slab<Entry>: ~Copyable {
     @inlinable
     func isUsed(_ slot: Int) -> Bool { used[slot >> 6] & (1 << UInt64(slot & 63)) != 0 }
 
-    /// Takes a slot. O(1) amortised.
+    /// Stores an entry and returns its slot. O(1) amortised.
     @inlinable
     mutating func insert(_ entry: consuming Entry) -> Int {
         let slot: Int
@@ -49,7 +49,7 @@ struct Slab<Entry>: ~Copyable {
         return slot
     }
 
-    /// Leaves a slot that is taken. O(1).
+    /// Frees a slot in use and returns its entry. O(1).
     @inlinable
     mutating func remove(_ slot: Int) -> Entry {
         free.append(UInt32(slot))
@@ -62,15 +62,15 @@ struct Slab<Entry>: ~Copyable {
         for slot in 0..<count where isUsed(slot) { body(base[slot]) }
     }
 
-    /// By half, not by two: it bounds the memory per entry.
+    /// Grows by half, not to twice the size, which limits the memory per entry.
     @usableFromInline
     mutating func grow() {
         let larger = capacity + capacity / 2 + 8
-        // An entry of 64 bytes is then one cache line.
+        // With this alignment, an entry of 64 bytes is exactly one cache line.
         let fresh = UnsafeMutableRawPointer.allocate(
             byteCount: larger * MemoryLayout<Entry>.stride, alignment: max(64, MemoryLayout<Entry>.alignment)
         ).bindMemory(to: Entry.self, capacity: larger)
-        // It is full: a slot that is free would have been taken.
+        // All slots are in use: a free one would have been taken.
         fresh.moveInitialize(from: base, count: count)
         if capacity > 0 { base.deallocate() }
         base = fresh
@@ -79,5 +79,5 @@ struct Slab<Entry>: ~Copyable {
     }
 }
 
-/// The memory is this value's alone, and freed with it.
+/// The memory belongs to this value alone, and is freed with it.
 extension Slab: @unchecked Sendable where Entry: Sendable {}

@@ -1,26 +1,39 @@
 import Foundation
 import LarderFiles
 
-/// Reads the binary format: objects, a table of their offsets, and a trailer of 32 bytes that tells where the table is.
+extension PropertyList {
+    /// Reads a binary or an XML list; nil when it is neither, is damaged, or refers to more than `mostObjects` objects.
+    /// O(n).
+    init?(_ data: Data, mostObjects: Int = .max) {
+        let list = data.withUnsafeBytes { bytes in
+            bytes.has("bplist00", at: 0)
+                ? BinaryPropertyListReader.read(bytes, mostObjects: mostObjects) : XMLPropertyListReader.read(bytes)
+        }
+        guard let list else { return nil }
+        self = list
+    }
+}
+
+/// Reads the binary format: objects, a table of their offsets, and a trailer of 32 bytes with the table's location.
 ///
 /// Source: the comment at the head of https://github.com/apple-oss-distributions/CF/blob/main/CFBinaryPList.c.
-/// Every offset and length is checked; lists that contain themselves, or one another many times over, are refused.
+/// Every offset and length is checked. Lists that contain themselves, or contain one another too often, are rejected.
 struct BinaryPropertyListReader {
     private static let headerLength = 8
     private static let trailerLength = 32
 
     private let bytes: UnsafeRawBufferPointer
-    /// Where the objects end and the table begins.
+    /// The offset at which the objects end and the table begins.
     private let table: Int
     private let offsetWidth: Int
     private let referenceWidth: Int
     private let count: Int
-    /// What may still be read: objects, mentions of objects, and bytes of text. An honest list has no more of each than
-    /// bytes.
+    /// The remaining budget for objects, references to objects, and bytes of text. A genuine list has no more of each
+    /// than it has bytes.
     private var budget: Int
-    /// Mentions of objects that may still be read: each takes memory.
+    /// The remaining number of references to objects: each one takes memory.
     private var objects: Int
-    /// Texts by their offsets: each is read once, however often it is mentioned.
+    /// Texts by their offsets. Each is read once, no matter how often it is referred to.
     private var texts: [Int: PropertyList] = [:]
 
     static func read(_ bytes: UnsafeRawBufferPointer, mostObjects: Int) -> PropertyList? {
@@ -52,7 +65,7 @@ struct BinaryPropertyListReader {
         objects = mostObjects
     }
 
-    /// Takes from the budget; false when it is used up.
+    /// Spends from the budget; false when it is exhausted.
     private mutating func spend(_ amount: Int) -> Bool {
         budget -= amount
         return budget >= 0
@@ -78,7 +91,7 @@ struct BinaryPropertyListReader {
         }
     }
 
-    /// A big-endian number of up to eight bytes; nil when it does not fit into an `Int` or lies outside.
+    /// A big-endian number of up to eight bytes; nil when it does not fit into an `Int` or is out of bounds.
     private static func integer(_ bytes: UnsafeRawBufferPointer, at offset: Int, width: Int) -> Int? {
         guard offset >= 0, offset <= bytes.count - width else { return nil }
         let value = bytes.part(offset..<offset + width).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
@@ -90,7 +103,7 @@ struct BinaryPropertyListReader {
         return bytes.part(offset..<offset + width).reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// One, two and four bytes are unsigned, eight are signed; sixteen hold what is too large for that.
+    /// Integers of one, two and four bytes are unsigned, those of eight are signed; sixteen bytes hold larger ones.
     private func integer(at offset: Int, width: Int) -> PropertyList? {
         switch width {
         case 1, 2, 4:
@@ -124,7 +137,8 @@ struct BinaryPropertyListReader {
         return word(at: offset, width: width).flatMap { Int(exactly: $0) }.map(PropertyList.reference)
     }
 
-    /// The length in the marker, or, when there is no room for it, in the integer behind; and where the content begins.
+    /// The start and the length of the content. The length is in the marker or, if it does not fit, in the integer that
+    /// follows.
     private func extent(_ marker: UInt8, at offset: Int) -> (start: Int, count: Int)? {
         if marker & 15 != 15 { return (offset + 1, Int(marker & 15)) }
         guard offset + 1 < table, bytes[offset + 1] >> 4 == 1 else { return nil }

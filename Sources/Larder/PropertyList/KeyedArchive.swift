@@ -1,15 +1,15 @@
 import Foundation
 import LarderFiles
 
-/// Looks into a keyed archive before Foundation does.
+/// Inspects a keyed archive before Foundation reads it.
 ///
-/// On Linux `NSKeyedUnarchiver` ends the process where it throws elsewhere: over an archive of another class, of classes that are
-/// not known, or with references to nowhere (swift-corelibs-foundation 6.2). What has been forged with care still can do that.
+/// On Linux `NSKeyedUnarchiver` traps where it throws elsewhere: on an archive of another class, with unknown classes,
+/// or with dangling references (swift-corelibs-foundation 6.2). A carefully forged archive can still make it trap.
 struct KeyedArchive {
     private let objects: [PropertyList]
     private let root: Int
 
-    /// Nil when the bytes are no keyed archive with an object at its root.
+    /// Nil when the bytes are not a keyed archive with an object at its root.
     init?(_ data: Data) {
         guard let list = PropertyList(data), list["$archiver"]?.string == "NSKeyedArchiver",
             let objects = list["$objects"]?.array,
@@ -20,21 +20,21 @@ struct KeyedArchive {
         self.root = root
     }
 
-    /// Returns the object of a secure archive; nil when it is another.
+    /// Returns the object of a secure archive; nil when it is of another type.
     static func object<Object: NSObject & NSSecureCoding>(_ type: Object.Type, in data: Data) throws -> Object? {
         if FoundationTraits.archivingTraps, KeyedArchive(data)?.isReadable(as: type) != true { return nil }
         let classes = [type as AnyClass] + plainClasses
         return try NSKeyedUnarchiver.unarchivedObject(ofClasses: classes, from: data) as? Object
     }
 
-    /// Foundation's own values, which may always stand inside of an object.
+    /// Foundation's own value types, which are allowed inside every object.
     static let plainClasses: [AnyClass] = [
         NSArray.self, NSDictionary.self, NSSet.self, NSString.self, NSNumber.self, NSData.self, NSDate.self, NSURL.self,
         NSUUID.self, NSNull.self,
     ]
 
-    /// True when Foundation can be trusted with it: the root is of this type; all classes are known and code securely; and a
-    /// collection holds plain values, for it asks for nothing else.
+    /// Whether Foundation can read it safely: the root is of this type, all classes are known and support secure
+    /// coding, and a collection holds plain values, the only ones that Foundation accepts in it.
     func isReadable<Object: NSObject>(as type: Object.Type) -> Bool {
         var known: [Int: AnyClass] = [:]
         guard let rootClass = classOfObject(root, &known), rootClass is Object.Type else { return false }
@@ -51,7 +51,7 @@ struct KeyedArchive {
         return _openExistential(wanted, do: isKind)
     }
 
-    /// Finds the class of an object; `known` has those that were looked up before, by the place of their description.
+    /// Finds the class of an object; `known` caches the classes by the position of their description.
     private func classOfObject(_ position: Int, _ known: inout [Int: AnyClass]) -> AnyClass? {
         switch objects[position] {
         case .string(let string): return string == "$null" ? nil : NSString.self

@@ -2,9 +2,9 @@ import Foundation
 
 /// A property list, read by readers that hostile bytes cannot crash.
 ///
-/// Foundation's own cannot be trusted with bytes that somebody else wrote: on Linux `PropertyListSerialization`,
-/// `PropertyListDecoder` and `NSKeyedUnarchiver` each end the process over some damaged lists (swift-corelibs-foundation 6.2,
-/// found by flipping bytes of valid ones). Writing stays theirs.
+/// Foundation's readers are not safe for untrusted bytes: on Linux `PropertyListSerialization`, `PropertyListDecoder`
+/// and `NSKeyedUnarchiver` all trap on some damaged lists (swift-corelibs-foundation 6.2, found by flipping bytes of
+/// valid lists). Foundation still does the writing.
 enum PropertyList: Sendable {
     case dictionary([Pair])
     case array([PropertyList])
@@ -12,11 +12,11 @@ enum PropertyList: Sendable {
     case data(Data)
     case date(Date)
     case integer(Int)
-    /// What does not fit into an `Int`.
+    /// An integer that does not fit into an `Int`.
     case large(UInt64)
     case real(Double)
     case boolean(Bool)
-    /// A reference inside of a keyed archive.
+    /// A reference inside a keyed archive.
     case reference(Int)
 
     struct Pair: Sendable {
@@ -24,13 +24,13 @@ enum PropertyList: Sendable {
         let value: PropertyList
     }
 
-    /// Lists in lists; more is hostile.
+    /// The maximum nesting of lists; only a hostile list is deeper.
     static let deepest = 128
 
-    /// True when lists in lists are no deeper in a value than may be.
+    /// Whether the lists in a value are nested no deeper than allowed.
     static func isShallow(_ value: Any, depth: Int = 0) -> Bool {
         guard depth < deepest else { return false }
-        // First as what it is: bridging goes into the depth by itself.
+        // Objects first, because bridging one to a Swift collection recurses by itself.
         if let array = value as? NSArray { return array.allSatisfy { isShallow($0, depth: depth + 1) } }
         if let dictionary = value as? NSDictionary {
             return dictionary.allValues.allSatisfy { isShallow($0, depth: depth + 1) }
@@ -54,7 +54,7 @@ enum PropertyList: Sendable {
         if case .array(let array) = self { array } else { nil }
     }
 
-    /// The list in the types of Swift and Foundation; nil when it holds a reference.
+    /// The list as Swift and Foundation types; nil when it contains a reference.
     var value: Any? {
         switch self {
         case .string(let string): return string

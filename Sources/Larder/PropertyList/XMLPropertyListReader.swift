@@ -1,7 +1,8 @@
 import Foundation
 import LarderFiles
 
-/// Reads the XML format, in UTF-8: what property lists need of XML, and nothing that reaches outside of the file.
+/// Reads the XML format, in UTF-8: the subset of XML that property lists need, without access to anything outside the
+/// file.
 struct XMLPropertyListReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -67,7 +68,7 @@ struct XMLPropertyListReader {
         return Int(exactly: magnitude).map(PropertyList.integer) ?? .large(magnitude)
     }
 
-    /// Reads `2013-05-01T12:00:00Z`; also with a fraction of the second.
+    /// Reads `2013-05-01T12:00:00Z`, also with fractional seconds.
     static func date(_ text: String) -> Date? {
         let isDigit = { (byte: UInt8) in (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
         let digits = text.utf8.split(omittingEmptySubsequences: false) { !isDigit($0) }.map { String($0) ?? "" }
@@ -111,7 +112,7 @@ struct XMLPropertyListReader {
         return .dictionary(pairs)
     }
 
-    /// Reads the next opening tag; its attributes say nothing.
+    /// Reads the next opening tag, ignoring its attributes.
     private mutating func openingTag() -> Tag? {
         skipMisc()
         guard bytes.has("<", at: position), !bytes.has("</", at: position) else { return nil }
@@ -123,7 +124,7 @@ struct XMLPropertyListReader {
         return Tag(name: String(decoding: name, as: UTF8.self), isEmpty: isEmpty)
     }
 
-    /// Skips a closing tag of this name, if it is next.
+    /// Skips the closing tag with this name, if it is next.
     private mutating func closingTag(_ name: String) -> Bool {
         skipMisc()
         guard bytes.has("</", at: position) else { return false }
@@ -135,7 +136,7 @@ struct XMLPropertyListReader {
         return true
     }
 
-    /// Skips white space, comments, processing instructions, and a document type that declares nothing by itself.
+    /// Skips white space, comments, processing instructions, and a document type without declarations of its own.
     private mutating func skipMisc() {
         while position < bytes.count {
             if bytes[position] <= UInt8(ascii: " ") {
@@ -157,7 +158,7 @@ struct XMLPropertyListReader {
         }
     }
 
-    /// Moves behind the next occurrence; to the end when there is none.
+    /// Moves past the next occurrence of `end`; to the end of the bytes when there is none.
     private mutating func skip(past end: StaticString) -> Bool {
         while position < bytes.count {
             if bytes.has(end, at: position) {
@@ -169,7 +170,7 @@ struct XMLPropertyListReader {
         return false
     }
 
-    /// Reads text up to the closing tag; nil when it is not UTF-8 or has anything but text in it.
+    /// Reads text up to the closing tag; nil when it is not UTF-8 or contains anything but text.
     private mutating func text(until name: String) -> String? {
         var text: [UInt8] = []
         while position < bytes.count {

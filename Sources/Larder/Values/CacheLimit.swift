@@ -1,4 +1,4 @@
-/// Which limit an entry was evicted for.
+/// The limit that an entry was evicted to obey.
 public struct CacheLimit: Hashable, Sendable, CustomStringConvertible {
     /// The name of the limit.
     public let description: String

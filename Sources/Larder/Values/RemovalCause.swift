@@ -1,9 +1,9 @@
-/// Why an entry has left the memory.
+/// The reason why an entry was removed from memory.
 @usableFromInline
 enum RemovalCause: UInt8, Sendable {
     case replaced, removed, expired, cleared, count, cost, age, evictedOnDisk
 
-    /// The public word for it.
+    /// The corresponding kind of event.
     var kind: CacheEvent.Kind {
         switch self {
         case .replaced: .replaced

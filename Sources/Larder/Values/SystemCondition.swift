@@ -1,4 +1,4 @@
-/// Something that the system tells its programs, and that a cache in memory answers by making room. More may come.
+/// A condition that the system reports to programs, to which a memory cache responds by making room. More may be added.
 public struct SystemCondition: Hashable, Sendable, CustomStringConvertible {
     /// The name of the condition.
     public let description: String
@@ -7,7 +7,7 @@ public struct SystemCondition: Hashable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
-    /// Memory is short.
+    /// Memory is scarce.
     public static let memoryPressure = SystemCondition("memoryPressure")
     /// The program is no longer in the foreground.
     public static let background = SystemCondition("background")

@@ -1,4 +1,4 @@
-/// Where a value came from.
+/// The source of a value.
 public struct ValueSource: Hashable, Sendable, CustomStringConvertible {
     /// The name of the source.
     public let description: String
@@ -9,12 +9,12 @@ public struct ValueSource: Hashable, Sendable, CustomStringConvertible {
 
     var isFetch: Bool { self == .fetched || self == .revalidated }
 
-    /// The memory tier: decoded values, in this process.
+    /// The memory tier: decoded values in this process.
     public static let memory = ValueSource("memory")
     /// The disk tier: files.
     public static let disk = ValueSource("disk")
-    /// A fetch that has brought a new one.
+    /// A fetch that returned a new value.
     public static let fetched = ValueSource("fetched")
-    /// The cache, after a fetch has said that it is still right.
+    /// The cache, after a fetch has confirmed that its value is still valid.
     public static let revalidated = ValueSource("revalidated")
 }

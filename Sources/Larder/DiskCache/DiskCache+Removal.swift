@@ -1,0 +1,87 @@
+import LarderFiles
+
+extension DiskCache {
+    /// Removes an entry; its file is deleted when the call returns. O(1).
+    ///
+    /// - Returns: Whether there was a fresh one. While a lost index is being rebuilt, an entry that has not been found
+    ///   yet is removed as well, but not reported.
+    /// - Throws: `.io` when its file cannot be deleted; the value then remains. With `.powerSafe` also when it was
+    ///   deleted but the deletion could not be synced: a power cut may bring it back. `.closed`.
+    @discardableResult
+    public func removeValue(forKey key: String) throws(CacheError) -> Bool {
+        try openStore.remove(self.key(key), at: now)
+    }
+
+    /// Removes every entry in the directory or in this namespace. O(1); the files are deleted in the background.
+    ///
+    /// - Parameter progress: Called from time to time, on a queue of its own, with the number of deleted files and
+    ///   their total.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains, except files of a namespace that were deleted
+    ///   to make room on a full disk. With `.powerSafe` also when everything was removed but the removal could not be
+    ///   synced: a power cut may bring it back.
+    public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
+        if space == .none { return try openStore.removeAll(progress: progress) }
+        try openStore.removeAll(of: .namespace(space), progress: progress)
+    }
+
+    /// Removes every entry of this namespace (or without one) that was stored with a tag. O(1), plus O(fetches in
+    /// progress); entries and files are removed in the background, and are included in counts until then.
+    ///
+    /// Memory tiers of the namespace are emptied: values that are still valid are read from the disk again when they
+    /// are asked for.
+    ///
+    /// - Parameters:
+    ///   - tag: Compared by its UTF-8 bytes.
+    ///   - progress: Called from time to time, on a queue of its own, with the number of entries removed so far, given
+    ///     as the total as well: the total is not known in advance.
+    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and the errors of ``removeAll(progress:)``. Everything then
+    ///   remains, except what was deleted to make room on a full disk.
+    public func removeAll(
+        tagged tag: String, progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
+    ) throws(CacheError) {
+        try openStore.removeAll(of: .tag(checked(tag)), progress: progress)
+    }
+
+    /// Removes expired entries without waiting for the sweep; their files are deleted in the background. O(1) per
+    /// expired entry. An entry that a fetch keeps beyond its expiry remains until that time is over.
+    ///
+    /// - Returns: The number of entries removed.
+    @discardableResult
+    public func removeExpired() -> Int {
+        guard let store = readableStore else { return 0 }
+        return store.removeExpired(at: now)
+    }
+}
+
+/// Trimming. After every write that exceeds a configured limit, the cache does the same in the background.
+///
+/// In a cache without limits, the first call also costs O(n log n), to determine the order of use.
+extension DiskCache {
+    /// Evicts the least recently used entries until at most `count` are left. O(1) per evicted entry.
+    ///
+    /// Expired entries are evicted first. When the call returns, the files are deleted; failures are reported as
+    /// events.
+    public func trim(toCount count: Int) {
+        guard let store = readableStore else { return }
+        store.trim(.count) { .entries(store.index.totals.count - max(0, count)) }
+    }
+
+    /// Evicts entries until their payloads take up at most `size` bytes. See `trim(toCount:)`.
+    public func trim(toSize size: Int) {
+        guard let store = readableStore else { return }
+        store.trim(.size) { .overSize(max(0, size), lowWaterMark: max(0, size), of: store.index.totals) }
+    }
+
+    /// Evicts the entries that have not been stored or read for longer than `age`. See `trim(toCount:)`.
+    public func trim(toAge age: Duration) {
+        let now = now
+        let time = now.advanced(byMilliseconds: -max(0, age.milliseconds))
+        readableStore?.trim(.age) { .unusedSince(time, now: now) }
+    }
+
+    /// Evicts entries until `bytes` are free on the disk, as far as this cache can achieve that: it frees at most what
+    /// is missing when the call begins. See `trim(toCount:)`.
+    public func trim(toFreeSpace bytes: Int) {
+        readableStore?.trim(toFreeSpace: max(0, bytes))
+    }
+}

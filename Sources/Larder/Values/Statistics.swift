@@ -1,0 +1,129 @@
+/// Counts of a disk cache since its directory was opened in this process, by any handle.
+public struct CacheStatistics: Hashable, Sendable {
+    /// Reads that returned a value.
+    public var hits = 0
+    /// Reads that found no value.
+    public var misses = 0
+    /// Values stored.
+    public var stores = 0
+    /// Entries removed by a caller, including those of `removeAll`.
+    public var removals = 0
+    /// Entries removed because they had expired.
+    public var expirations = 0
+    /// Entries evicted to obey a limit or a trim.
+    public var evictions = Evictions()
+    /// Entries removed because their data on disk was proven damaged.
+    public var corruptions = 0
+    /// Entries removed because their file was missing.
+    public var losses = 0
+    /// Entries recovered from their files after an unclean close.
+    public var adoptions = 0
+    /// Files without an entry deleted after an unclean close.
+    public var orphansDeleted = 0
+    /// Lines of the manifest and the journals that could not be read.
+    public var damagedLines = 0
+    /// Failed operations; each was reported as an event.
+    public var failures = 0
+    /// Events that were not delivered because the handler was too slow.
+    public var eventsDropped = 0
+
+    /// Entries evicted to obey a limit or a trim, by the kind of limit.
+    public struct Evictions: Hashable, Sendable {
+        /// For `countLimit` and `trim(toCount:)`.
+        public var count = 0
+        /// For `sizeLimit` and `trim(toSize:)`.
+        public var size = 0
+        /// For `ageLimit` and `trim(toAge:)`.
+        public var age = 0
+        /// For `minimumFreeSpace` and `trim(toFreeSpace:)`.
+        public var freeSpace = 0
+
+        /// The sum of all kinds.
+        public var total: Int { count + size + age + freeSpace }
+
+        mutating func add(_ number: Int, for limit: CacheLimit) {
+            switch limit {
+            case .size: size += number
+            case .age: age += number
+            case .freeSpace: freeSpace += number
+            default: count += number
+            }
+        }
+    }
+}
+
+/// Counts of a memory cache since it was created.
+public struct MemoryStatistics: Hashable, Sendable {
+    /// Reads that returned a value.
+    public var hits = 0
+    /// Reads that found no value.
+    public var misses = 0
+    /// Values stored.
+    public var stores = 0
+    /// Entries removed by a caller, by memory pressure, or because the disk tier has removed them.
+    public var removals = 0
+    /// Entries removed because they had expired.
+    public var expirations = 0
+    /// Entries evicted to obey a limit or a trim.
+    public var evictions = Evictions()
+
+    @inlinable
+    init() {}
+
+    /// Entries evicted to obey a limit or a trim, by the kind of limit.
+    public struct Evictions: Hashable, Sendable {
+        /// For `countLimit` and `trim(toCount:)`.
+        public var count = 0
+        /// For `costLimit` and `trim(toCost:)`.
+        public var cost = 0
+        /// For `ageLimit` and `trim(toAge:)`.
+        public var age = 0
+
+        /// The sum of all kinds.
+        public var total: Int { count + cost + age }
+
+        @inlinable
+        init() {}
+    }
+
+    @usableFromInline
+    mutating func note(_ cause: RemovalCause, times number: Int = 1) {
+        switch cause {
+        case .replaced: break
+        case .removed, .cleared, .evictedOnDisk: removals += number
+        case .expired: expirations += number
+        case .count: evictions.count += number
+        case .cost: evictions.cost += number
+        case .age: evictions.age += number
+        }
+    }
+}
+
+/// Counts of the fetches through a cache.
+public struct FetchStatistics: Hashable, Sendable {
+    /// Fetches started.
+    public var begun = 0
+    /// Fetches that failed or exceeded their own timeout. A fetch that is cancelled because nobody waits for it any
+    /// longer does not count as failed.
+    public var failed = 0
+    /// Calls that waited for a fetch that another call had started.
+    public var joined = 0
+    /// Calls that returned a stale value.
+    public var staleAnswers = 0
+}
+
+/// Counts of a cache with two tiers.
+public struct TierStatistics: Hashable, Sendable {
+    /// Reads answered from memory.
+    public var memoryHits = 0
+    /// Reads answered from disk.
+    public var diskHits = 0
+    /// Reads that neither tier answered.
+    public var misses = 0
+    /// Fetches through the cache.
+    public var fetches = FetchStatistics()
+    /// The statistics of the memory tier; nil without one.
+    public var memory: MemoryStatistics?
+    /// The statistics of the directory, by any handle; nil without one.
+    public var disk: CacheStatistics?
+}
