@@ -113,3 +113,59 @@ public final class Cache<Value: Sendable>: Sendable {
         for ending in endings { ending() }
     }
 }
+
+extension Cache {
+    /// How a cache behaves.
+    public struct Configuration: Sendable {
+        /// The memory tier; nil: none. Where there is a disk tier, lives and time are those of the disk, and what a change there
+        /// pushes out is released in the background, or on the main queue. Without limits.
+        public var memory: MemoryCache<String, Value>.Configuration? = .init()
+        /// The directory, where the cache opens it itself.
+        public var disk = DiskCache.Configuration()
+        /// The life of values stored without one. That of the disk tier: one day, unless changed.
+        public var defaultTTL: TimeToLive = .default
+        /// Returns the weight of a value in memory, given its bytes on disk; in whatever unit `memory.costLimit` has. Called with no
+        /// lock held. What `memory.cost` says, or else the bytes on disk.
+        public var cost: (@Sendable (_ value: Value, _ size: Int) -> Int)?
+        /// Is told of every failure and every removal with its cause, in this cache's namespace; without one, in the whole
+        /// directory. None.
+        public var onEvent: (@Sendable (CacheEvent) -> Void)?
+
+        /// Creates the defaults.
+        public init() {}
+
+        var costInMemory: (@Sendable (_ value: Value, _ size: Int) -> Int)? {
+            if let cost { return cost }
+            return memory?.cost.map { cost in { value, _ in cost(value) } }
+        }
+    }
+}
+
+// Values that say themselves how they become bytes need no coder.
+
+extension Cache where Value: Codable {
+    /// Opens a cache of Codable values: strings are kept as UTF-8, data as it is, all else as JSON. See
+    /// ``init(directory:coder:configuration:)``.
+    public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
+        try self.init(directory: directory, coder: .standard, configuration: configuration)
+    }
+
+    /// Opens a cache of Codable values: strings are kept as UTF-8, data as it is, all else as JSON. See
+    /// ``init(name:coder:configuration:)``.
+    public convenience init(name: String, configuration: Configuration = .init()) throws(CacheError) {
+        try self.init(name: name, coder: .standard, configuration: configuration)
+    }
+
+    /// Creates a cache of Codable values: strings are kept as UTF-8, data as it is, all else as JSON. See
+    /// ``init(disk:namespace:coder:configuration:)``.
+    public convenience init(disk: DiskCache, namespace: String, configuration: Configuration = .init()) {
+        self.init(disk: disk, namespace: namespace, coder: .standard, configuration: configuration)
+    }
+}
+
+extension Coder where Value: Codable & SendableMetatype {
+    /// The coder of values that come without one.
+    fileprivate static var standard: Coder {
+        Coder<String>.string as? Coder ?? Coder<Data>.data as? Coder ?? .json
+    }
+}

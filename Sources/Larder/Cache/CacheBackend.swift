@@ -63,3 +63,52 @@ extension CacheBackend {
         return await lookupBehindMemory(text)
     }
 }
+
+/// What there is for a key.
+enum Freshness: Equatable {
+    case missing
+    case fresh(MemoryLife)
+    /// A value that has expired; whether calls may be answered with it.
+    case stale(expires: Timestamp, isAnswerable: Bool)
+    /// It is known that there is no value.
+    case absent
+}
+
+/// A value that a fetch may go by.
+struct StoredValue<Value: Sendable>: Sendable {
+    let value: Value
+    let metadata: [String: String]
+    let stored: Timestamp
+    let life: MemoryLife
+    let isAnswerable: Bool
+    /// Which tier had it.
+    let source: ValueSource
+    /// That on disk; nil without a disk tier.
+    var entry: IndexEntry?
+
+    /// What a fetch is given of it.
+    var cached: CachedValue<Value> {
+        let expires = life.expires.milliseconds == Life.unlimited ? nil : life.expires.date
+        return CachedValue(value: value, metadata: metadata, storedAt: stored.date, expiresAt: expires)
+    }
+}
+
+/// How what a fetch has brought is to be kept.
+struct StoreOptions: Sendable {
+    let now: Timestamp
+    let life: Life
+    /// Nil: as it was.
+    var metadata: [String: String]?
+    var tags: [Key]
+    /// Milliseconds beyond the expiry.
+    var keptStale: Int64
+    /// Nil: as it was, or else not.
+    var mustRevalidate: Bool?
+}
+
+/// What a cache counts, whatever it keeps its values in.
+struct BackendCounts: Sendable {
+    var hits = 0
+    var misses = 0
+    var fetches = FetchStatistics()
+}

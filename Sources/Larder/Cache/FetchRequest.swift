@@ -1,5 +1,28 @@
 import LarderFiles
 
+/// What a call that fetches one key through the cache has asked for.
+struct FetchRequest<Value: Sendable>: Sendable {
+    let key: Key
+    let order: FetchOptions
+    let fetch: @Sendable (CachedValue<Value>?) async throws -> Revalidation<Value>
+}
+
+/// How what is fetched is to be kept, and what may be answered. An object: it goes through many async frames, and a policy is large.
+final class FetchOptions: Sendable {
+    let ttl: TimeToLive
+    let tags: [Key]
+    let policy: FetchPolicy
+    /// Whether the fetch wants to be given what the cache has.
+    let revalidates: Bool
+
+    init(ttl: TimeToLive, tags: [Key], policy: FetchPolicy, revalidates: Bool = false) {
+        self.ttl = ttl
+        self.tags = tags
+        self.policy = policy
+        self.revalidates = revalidates
+    }
+}
+
 /// For how long a call is willing to wait, however many flights it has to join.
 struct WaitDeadlines {
     /// From then on something stale is good enough; nil: never.
