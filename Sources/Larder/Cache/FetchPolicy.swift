@@ -1,14 +1,15 @@
 import LarderFiles
 
-/// What a call that fetches through the cache may answer, and when it asks the source.
+/// Which values a call that fetches through the cache may return, and when it asks the source.
 ///
 ///     .whenMissingOrExpired
 ///     .staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
 ///     .reload.hardTimeout(.seconds(10))
 ///
-/// How stale an answer may be, how long a caller waits, and what makes it fetch is each call's own. What becomes of the fetch and
-/// of what it brings is up to the call that begins it: who joins takes it as it is. Windows are counted from the expiry; what has
-/// expired is kept on disk for the longest of them, and nothing but a call with such a policy ever returns it.
+/// Each call decides for itself how stale its answer may be, how long it waits, and when it fetches. The call that
+/// begins a fetch decides how that runs and how its result is stored; calls that join take it as it is. Windows are
+/// counted from the expiry: an expired value is kept on disk for the longest of them, and only a call with such a
+/// policy ever returns it.
 public struct FetchPolicy: Hashable, Sendable {
     enum Source: Hashable {
         case cacheFirst, reload, cacheOnly
@@ -25,19 +26,19 @@ public struct FetchPolicy: Hashable, Sendable {
     var jitter = 0.0
     var outlivesCallers = false
 
-    /// True when a fresh value in memory is all that a call wants.
+    /// True when any fresh value in memory answers a call.
     @usableFromInline var takesAnyFresh: Bool { source != .reload && earlyRefresh == nil }
 
     private init(_ source: Source) {
         self.source = source
     }
 
-    /// A fresh value is answered; otherwise it is fetched. The default.
+    /// Returns a fresh value; otherwise fetches it. The default.
     public static let whenMissingOrExpired = FetchPolicy(.cacheFirst)
-    /// The value is fetched, whatever there is. A fetch that is under way already is joined.
+    /// Fetches the value, whatever the cache has. Joins a fetch that is already under way.
     public static let reload = FetchPolicy(.reload)
-    /// A fresh value is answered; otherwise the call throws `.notFound`. Nothing is fetched, and nothing stale is answered, whatever
-    /// else the policy says.
+    /// Returns a fresh value; otherwise throws `.notFound`. Fetches nothing and returns nothing stale, whatever else
+    /// the policy says.
     public static let cacheOnly = FetchPolicy(.cacheOnly)
 
     /// See ``staleWhileRevalidate(for:)-swift.method``.
@@ -50,47 +51,48 @@ public struct FetchPolicy: Hashable, Sendable {
         whenMissingOrExpired.staleIfError(for: window)
     }
 
-    /// For so long beyond its expiry a value is answered at once, and a new one fetched behind (RFC 5861, section 3). By default:
-    /// not at all.
+    /// Returns a stale value at once for this long after its expiry, while a new one is fetched in the background (RFC
+    /// 5861, section 3). By default: not at all.
     public func staleWhileRevalidate(for window: TimeToLive) -> FetchPolicy {
         with { $0.staleWhileRevalidate = window }
     }
 
-    /// For so long beyond its expiry a value is answered when fetching another fails or times out (RFC 5861, section 4). By
-    /// default: not at all.
+    /// Returns a stale value for this long after its expiry, when fetching a new one fails or times out (RFC 5861,
+    /// section 4). By default: not at all.
     public func staleIfError(for window: TimeToLive) -> FetchPolicy { with { $0.staleIfError = window } }
 
-    /// Keeps a value for so long beyond its expiry, so that it can be revalidated, without answering it. By default: a day where the
-    /// value can be revalidated, and otherwise not at all.
+    /// Keeps a value for this long after its expiry, so that it can be revalidated, without returning it. By default: a
+    /// day for calls that revalidate, and otherwise not at all.
     public func keepStale(for window: TimeToLive) -> FetchPolicy { with { $0.keepStale = window } }
 
-    /// A caller waits no longer than this when there is a stale value that one of the windows allows: it is answered, and what the fetch
-    /// brings is stored when it comes. By default callers wait.
+    /// Limits how long a caller waits when there is a stale value that one of the windows allows: that is returned, and
+    /// the result of the fetch is stored when it comes. By default callers wait.
     public func softTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.softTimeout = timeout } }
 
-    /// A fetch that takes longer is cancelled and counts as failed, with `.timedOut`; the next call begins another. What it
-    /// brings later is dropped. A call that joins a fetch leaves it after so long. None by default.
+    /// Cancels a fetch that takes longer, which counts as failed, with `.timedOut`; the next call begins another. A
+    /// result that comes later is dropped. A call that joins a fetch leaves it after this long. None by default.
     public func hardTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.hardTimeout = timeout } }
 
-    /// For so long after a failed fetch no other is begun where a stale value can be answered instead. By default each call tries.
+    /// Begins no fetch for this long after a failed one, where a stale value can be returned instead. By default each
+    /// call tries.
     public func retryThrottle(_ pause: Duration) -> FetchPolicy { with { $0.retryThrottle = pause } }
 
-    /// A value that is still fresh but has spent this part of its life is answered at once, and a new one fetched behind: what is asked
-    /// for all the time never expires.
+    /// Fetches a value in the background once it has spent this part of its life, and returns the one that is still
+    /// fresh: a value in constant use never expires.
     ///
-    /// - Parameter part: From 0 to 1. Not at all by default.
-    /// - Returns: The policy with it.
+    /// - Parameter part: From 0 to 1. Without it, values are not fetched early.
+    /// - Returns: The changed policy.
     public func earlyRefresh(after part: Double) -> FetchPolicy { with { $0.earlyRefresh = part } }
 
-    /// Shortens the lives of fetched values at random by up to this part of them, so that what was fetched together does not expire
-    /// together. Never lengthens one.
+    /// Shortens the lives of fetched values at random by up to this part, so that values fetched together do not expire
+    /// together. Never lengthens a life.
     ///
     /// - Parameter part: From 0 to 1. 0 by default.
-    /// - Returns: The policy with it.
+    /// - Returns: The changed policy.
     public func jitter(_ part: Double) -> FetchPolicy { with { $0.jitter = part > 0 ? min(part, 1) : 0 } }
 
-    /// A fetch goes on, and its value is stored, when all its callers have been cancelled. By default it is cancelled with the last of
-    /// them.
+    /// Lets a fetch go on, and stores its value, when all its callers have been cancelled. By default it is cancelled
+    /// with the last of them.
     public func continuesWithoutCallers() -> FetchPolicy { with { $0.outlivesCallers = true } }
 
     private func with(_ change: (inout FetchPolicy) -> Void) -> FetchPolicy {
@@ -100,14 +102,14 @@ public struct FetchPolicy: Hashable, Sendable {
     }
 }
 
-/// What a policy decides, given times.
+/// The decisions of a policy, given times.
 extension FetchPolicy {
-    /// Why a stale value would be answered.
+    /// Why a stale value might be returned.
     enum Occasion {
         case revalidating, failed, late
     }
 
-    /// True when a value that is fresh until `expires` may be answered at `now`.
+    /// True when a value that is fresh until `expires` may be returned at `now`.
     func allowsStale(_ occasion: Occasion, expires: Timestamp, at now: Timestamp, defaultTTL: TimeToLive) -> Bool {
         if source == .cacheOnly { return false }
         let windows =
@@ -122,7 +124,7 @@ extension FetchPolicy {
         }
     }
 
-    /// For how long a value is kept beyond its expiry. Milliseconds.
+    /// How long a value is kept after its expiry. Milliseconds.
     func keptStale(after expires: Timestamp, revalidates: Bool, defaultTTL: TimeToLive) -> Int64 {
         let kept = keepStale ?? (revalidates ? .days(1) : nil)
         return [staleWhileRevalidate, staleIfError, kept].reduce(0) { longest, window in
@@ -136,14 +138,14 @@ extension FetchPolicy {
         window.life(from: expires, default: defaultTTL)?.expires ?? expires
     }
 
-    /// True when a fresh value is old enough to be fetched again behind.
+    /// True when a fresh value is old enough to be fetched again in the background.
     func isEarly(_ life: MemoryLife, at now: Timestamp) -> Bool {
         guard let earlyRefresh, life.expires.milliseconds != Life.unlimited else { return false }
         let whole = Double(life.expires.millisecondsSince(life.begun))
         return Double(now.millisecondsSince(life.begun)) >= whole * earlyRefresh
     }
 
-    /// A life that the jitter has shortened; it lasts a millisecond at least.
+    /// Returns a life shortened by the jitter, to a millisecond at least.
     func jittered(_ life: Life, from now: Timestamp, by random: (ClosedRange<Int64>) -> Int64) -> Life {
         if jitter == 0 || life.isForever { return life }
         let rest = life.expires.millisecondsSince(now)

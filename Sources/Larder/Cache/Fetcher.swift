@@ -1,204 +1,249 @@
 import LarderFiles
 
-/// Fetches through a cache: decides what a call is answered, and sees to it that one fetch runs for all who wait.
+/// Answers calls from the cache or by a fetch: one fetch for all callers that wait for a key.
 ///
-/// What a caller is answered is up to his own policy; how a fetch runs, to that of the call that has begun it. Nothing
-/// is locked while anybody waits or a fetch runs.
+/// Each caller's own policy decides how it is answered; how a flight runs is up to the policy of the call that began
+/// it. No lock is held while a caller waits or a fetch runs.
 struct Fetcher<Value: Sendable>: Sendable {
-    let front: any CacheBackend<Value>
+    let backend: any CacheBackend<Value>
 
-    /// Returns the value of a key, fetched if need be; nil when there is none.
-    func value(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
-        let (key, order) = (request.key, request.order)
-        switch await known(key, order) {
-        case .enough(let lookup, let isAging):
-            if isAging { refreshBehind([key], order) { begin($0, request) } }
-            return lookup
-        case .absent: return nil
-        case .missing:
-            if order.policy.source == .cacheOnly { throw CacheError.notFound(key) }
-            return try await fetched(request)
-        }
-    }
-
-    /// The same where there has to be one.
-    func existing(_ request: FetchRequest<Value>) async throws -> Lookup<Value> {
-        guard let found = try await value(request) else { throw CacheError.notFound(request.key) }
-        return found
-    }
-
-    /// Waits for a fetch; for as long as the policy allows.
-    private func fetched(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
-        let (key, order) = (request.key, request.order)
-        var patience = WaitDeadlines(order.policy, from: front.clock.now)
-        while true {
-            try Task.checkCancellation()
-            let seats = join([key], order, patience) { begin($0, request) }
-            switch try await answer(to: await wait(in: seats)[0], key, order, &patience) {
-            case .found(let lookup): return lookup
-            case .absent: return nil
-            case .nothing, nil: patience.hasTried()
-            }
-        }
-    }
-
-    /// What a call makes of what has arrived.
+    /// The answer to a call for one key.
     enum Answer {
         case found(Lookup<Value>)
+        /// It is known that there is no value.
         case absent
-        /// A fetch for several keys says nothing about this one.
+        /// Nothing is known.
         case nothing
     }
 
-    /// Returns nil where the call has to go on: it has joined a flight that found in the cache what it wants to be
-    /// fetched, or there is nothing stale after all.
-    func answer(
-        to arrival: FetchOutcome, _ key: Key, _ order: FetchOptions, _ patience: inout WaitDeadlines
-    ) async throws -> Answer? {
-        let reloads = order.policy.source == .reload
-        switch arrival {
-        case .found(let arrived):
-            guard let found = arrived as? Lookup<Value> else {
-                preconditionFailure("a flight of another type was joined")
-            }
-            return reloads && !found.source.isFetch ? nil : .found(found)
-        case .absent(let isFetched): return reloads && !isFetched ? nil : .absent
-        case .nothing: return .nothing
-        case .left: throw CancellationError()
-        case .failed(let error):
-            guard let stale = await staleValue(.failed, key, order) else { throw error }
-            return .found(stale)
-        case .late:
-            patience.hasBeenLate()
-            return await staleValue(.late, key, order).map { .found($0) }
+    /// Returns the value of a request's only key, fetched if need be; nil when it is known that there is none.
+    func value(_ request: FetchRequest<Value>) async throws -> Lookup<Value>? {
+        switch try await answers(to: request)[0] {
+        case .found(let lookup): return lookup
+        case .absent: return nil
+        case .nothing: throw CacheError.notFound(request.keys[0])
         }
     }
 
-    /// What a call can be answered without waiting for a fetch.
-    enum Known {
-        /// Whether it is to be fetched again behind.
-        case enough(Lookup<Value>, isAging: Bool)
-        case absent
-        case missing
+    /// The same where there has to be a value.
+    func existing(_ request: FetchRequest<Value>) async throws -> Lookup<Value> {
+        guard let found = try await value(request) else { throw CacheError.notFound(request.keys[0]) }
+        return found
     }
 
-    private func known(_ key: Key, _ order: FetchOptions) async -> Known {
-        if order.policy.source == .reload { return .missing }
-        if front.isProvisional { await front.look(at: [key]) }
-        switch front.standing(of: key, at: front.clock.now) {
-        case .fresh(let life):
-            if let found = await front.lookup(key.text) {
-                return .enough(found, isAging: order.policy.isEarly(life, at: front.clock.now))
-            }
-        case .absent: return .absent
-        case .missing, .stale: front.countMiss()
+    /// Returns an answer for each key of a request, in their order.
+    func answers(to request: FetchRequest<Value>) async throws -> [Answer] {
+        var known = await look(for: request)
+        if !known.aging.isEmpty { refreshInBackground(known.aging.map { request.keys[$0] }, request) }
+        if request.options.policy.source != .cacheOnly, !known.missing.isEmpty {
+            try await fetchMissing(&known, request)
         }
-        return await staleEnough(key, order)
+        return known.answers
     }
 
-    /// What is stale and can be answered without waiting for a fetch.
-    func staleEnough(_ key: Key, _ order: FetchOptions) async -> Known {
-        if let stale = await staleValue(.revalidating, key, order) { return .enough(stale, isAging: true) }
-        if order.policy.retryThrottle != nil, front.flights.hasFailed(key, at: front.clock.now),
-            let stale = await staleValue(.failed, key, order)
+    /// The answers so far. Numbers are indices among the keys of the request.
+    private struct Known {
+        var answers: [Answer]
+        var missing: [Int] = []
+        /// Those that have an answer and are to be fetched again in the background.
+        var aging: [Int] = []
+
+        mutating func answer(_ index: Int, with found: Lookup<Value>, isAging: Bool) {
+            answers[index] = .found(found)
+            if isAging { aging.append(index) }
+        }
+    }
+
+    /// Answers the keys that need no fetch.
+    private func look(for request: FetchRequest<Value>) async -> Known {
+        let (keys, options) = (request.keys, request.options)
+        var known = Known(answers: Array(repeating: .nothing, count: keys.count))
+        if options.policy.source == .reload {
+            known.missing = Array(keys.indices)
+            return known
+        }
+        var onDisk: [(index: Int, life: MemoryLife)] = []
+        if backend.isProvisional { await backend.settle(keys) }
+        for (index, key) in keys.enumerated() {
+            switch backend.freshness(of: key, at: backend.clock.now) {
+            case .fresh(let life):
+                if let found = backend.lookupInMemory(key.text) {
+                    let isAging = options.policy.isEarly(life, at: backend.clock.now)
+                    known.answer(index, with: found, isAging: isAging)
+                } else {
+                    onDisk.append((index, life))
+                }
+            case .absent: known.answers[index] = .absent
+            case .missing, .stale: backend.countMiss()
+            }
+        }
+        if !onDisk.isEmpty {
+            let found = await backend.lookupsOnDisk(onDisk.map { keys[$0.index].text })
+            for ((index, life), found) in zip(onDisk, found) {
+                guard let found else { continue }
+                known.answer(index, with: found, isAging: options.policy.isEarly(life, at: backend.clock.now))
+            }
+        }
+        for (index, key) in keys.enumerated() {
+            guard case .nothing = known.answers[index] else { continue }
+            if let (stale, isAging) = await staleAnswer(key, options) {
+                known.answer(index, with: stale, isAging: isAging)
+            } else {
+                known.missing.append(index)
+            }
+        }
+        return known
+    }
+
+    /// Returns a stale value that can be answered without waiting for a fetch, and whether to fetch it in the
+    /// background.
+    private func staleAnswer(_ key: Key, _ options: FetchOptions) async -> (Lookup<Value>, isAging: Bool)? {
+        if let stale = await staleValue(.revalidating, key, options) { return (stale, true) }
+        if options.policy.retryThrottle != nil, backend.flights.hasFailed(key, at: backend.clock.now),
+            let stale = await staleValue(.failed, key, options)
         {
-            return .enough(stale, isAging: false)
+            return (stale, false)
         }
-        return .missing
+        return nil
     }
 
-    func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOptions) -> Bool {
-        let now = front.clock.now
-        switch front.standing(of: key, at: now) {
+    /// True when the cache has a value, fresh or stale, that the policy allows on this occasion. Reads no file.
+    private func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions) -> Bool {
+        let now = backend.clock.now
+        switch backend.freshness(of: key, at: now) {
         case .stale(let expires, true):
-            return order.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
+            return options.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: backend.defaultTTL)
         case .fresh:
-            return order.policy.allowsStale(occasion, expires: now, at: now, defaultTTL: front.defaultTTL)
+            return options.policy.allowsStale(occasion, expires: now, at: now, defaultTTL: backend.defaultTTL)
         default:
             return false
         }
     }
 
-    /// Returns what there is, fresh or stale, if the policy allows it on this occasion.
-    func staleValue(
-        _ occasion: FetchPolicy.Occasion, _ key: Key, _ order: FetchOptions
+    /// Returns the value in the cache, fresh or stale, if the policy allows it on this occasion.
+    private func staleValue(
+        _ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions
     ) async -> Lookup<Value>? {
-        guard mayAnswerStale(occasion, key, order), let found = await front.usable(key) else { return nil }
-        let now = front.clock.now
-        let expires = found.life.expires
-        let isFresh = now < expires
-        guard
-            isFresh
-                || found.isAnswerable
-                    && order.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: front.defaultTTL)
-        else { return nil }
-        if !isFresh { front.counts.withLock { $0.fetches.staleAnswers += 1 } }
-        return Lookup(found.value, from: found.source, life: found.life, at: now)
+        guard mayAnswerStale(occasion, key, options), let stored = await backend.storedValue(for: key) else {
+            return nil
+        }
+        let now = backend.clock.now
+        let expires = stored.life.expires
+        if now >= expires {
+            guard stored.isAnswerable,
+                options.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: backend.defaultTTL)
+            else { return nil }
+            backend.counts.withLock { $0.fetches.staleAnswers += 1 }
+        }
+        return Lookup(stored.value, from: stored.source, life: stored.life, at: now)
     }
-}
 
-/// Joining flights, and waiting in them.
-extension Fetcher {
+    /// Waits for flights until every missing key has an answer, for as long as the policy allows.
+    private func fetchMissing(_ known: inout Known, _ request: FetchRequest<Value>) async throws {
+        var missing = known.missing
+        var deadlines = WaitDeadlines(request.options.policy, from: backend.clock.now)
+        while !missing.isEmpty {
+            try Task.checkCancellation()
+            let waiters = join(missing.map { request.keys[$0] }, request, deadlines)
+            var unanswered: [Int] = []
+            for (index, outcome) in zip(missing, await outcomes(for: waiters)) {
+                if let answer = try await answer(to: outcome, request.keys[index], request.options, &deadlines) {
+                    known.answers[index] = answer
+                } else {
+                    unanswered.append(index)
+                }
+            }
+            missing = unanswered
+            deadlines.noteTry()
+        }
+    }
+
+    /// Returns nil where the call has to try again: a reload joined a flight that found the value in the cache, the
+    /// flight brought nothing for the key, or there is nothing stale after all.
+    private func answer(
+        to outcome: FetchOutcome, _ key: Key, _ options: FetchOptions, _ deadlines: inout WaitDeadlines
+    ) async throws -> Answer? {
+        let reloads = options.policy.source == .reload
+        switch outcome {
+        case .found(let value):
+            guard let found = value as? Lookup<Value> else {
+                preconditionFailure("a flight of another type was joined")
+            }
+            return reloads && !found.source.isFetch ? nil : .found(found)
+        case .absent(let isFetched): return reloads && !isFetched ? nil : .absent
+        case .nothing: return options.acceptsNothing ? .nothing : nil
+        case .left: throw CancellationError()
+        case .failed(let error):
+            guard let stale = await staleValue(.failed, key, options) else { throw error }
+            return .found(stale)
+        case .late:
+            deadlines.removeSoft()
+            return await staleValue(.late, key, options).map { .found($0) }
+        }
+    }
+
     private var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
 
-    /// Takes a seat for each key, in a flight that is under way or in a new one, which `begin` is given; for as long as the call has
-    /// patience.
-    func join(_ keys: [Key], _ order: FetchOptions, _ patience: WaitDeadlines, _ begin: (Flight) -> Void) -> [Waiter] {
-        let (seats, new) = front.flights.join(keys, of: type) {
-            Flight(of: type, to: $0, tags: order.tags, outlivesCallers: order.policy.outlivesCallers)
+    /// Returns a waiter for each key, in a flight that is under way or in a new one, which it begins.
+    private func join(_ keys: [Key], _ request: FetchRequest<Value>, _ deadlines: WaitDeadlines) -> [Waiter] {
+        let options = request.options
+        let (waiters, new) = backend.flights.join(keys, of: type) {
+            Flight(of: type, to: $0, tags: options.tags, outlivesCallers: options.policy.outlivesCallers)
         }
-        if let new { begin(new) }
-        let joined = seats.filter { $0.flight !== new }
-        if !joined.isEmpty { front.counts.withLock { $0.fetches.joined += 1 } }
-        for seat in joined { seat.flight.raise(to: Task.currentPriority) }
-        for seat in seats { bound(seat, isOwn: seat.flight === new, order, patience) }
-        return seats
+        if let new { begin(new, request) }
+        let joined = waiters.filter { $0.flight !== new }
+        if !joined.isEmpty { backend.counts.withLock { $0.fetches.joined += 1 } }
+        for waiter in joined { waiter.flight.raise(to: Task.currentPriority) }
+        for waiter in waiters { setTimeouts(of: waiter, isOwn: waiter.flight === new, options, deadlines) }
+        return waiters
     }
 
-    /// Sees to it that a seat is left when the call has no patience any more.
-    private func bound(_ seat: Waiter, isOwn: Bool, _ order: FetchOptions, _ patience: WaitDeadlines) {
-        if patience.soft == nil && patience.hard == nil { return }
-        let now = front.clock.now
-        if let soft = patience.soft, mayAnswerStale(.late, seat.key, order) {
-            leave(seat, as: .late, after: WaitDeadlines.rest(until: soft, at: now), outlivesCallers: true)
-        }
-        // The timeout of its own flight ends that, and with it the waiting.
-        if let hard = patience.hard, let timeout = order.policy.hardTimeout, !isOwn || patience.isTried {
-            let arrival = FetchOutcome.failed(CacheError.timedOut(timeout))
-            leave(seat, as: arrival, after: WaitDeadlines.rest(until: hard, at: now), outlivesCallers: false)
-        }
-    }
-
-    /// Waits in some seats; a cancelled caller leaves them all at once.
-    func wait(in seats: [Waiter]) async -> [FetchOutcome] {
+    /// Waits for all; a cancelled caller leaves all flights at once.
+    private func outcomes(for waiters: [Waiter]) async -> [FetchOutcome] {
         await withTaskCancellationHandler {
-            var arrivals: [FetchOutcome] = []
-            for seat in seats { arrivals.append(await seat.wait()) }
-            return arrivals
+            var outcomes: [FetchOutcome] = []
+            for waiter in waiters { outcomes.append(await waiter.outcome()) }
+            return outcomes
         } onCancel: {
-            for seat in seats { front.flights.leave(seat, as: .left) }
+            for waiter in waiters { backend.flights.leave(waiter, as: .left) }
         }
     }
 
-    /// Leaves a seat when it takes too long. Where the flight `outlivesCallers`, what it brings is stored when it comes.
-    private func leave(_ seat: Waiter, as arrival: FetchOutcome, after timeout: Duration, outlivesCallers: Bool) {
-        let (key, number) = (seat.key, seat.number)
-        // The clock must not keep the cache alive.
-        front.clock.schedule(after: timeout) { [weak flights = front.flights, weak flight = seat.flight] in
+    /// Schedules the end of the waiting at the deadlines of the call.
+    private func setTimeouts(of waiter: Waiter, isOwn: Bool, _ options: FetchOptions, _ deadlines: WaitDeadlines) {
+        if deadlines.soft == nil && deadlines.hard == nil { return }
+        let now = backend.clock.now
+        if let soft = deadlines.soft, mayAnswerStale(.late, waiter.key, options) {
+            leave(waiter, as: .late, after: WaitDeadlines.rest(until: soft, at: now), outlivesCallers: true)
+        }
+        // The call's own first flight finishes at the same time by itself.
+        if let hard = deadlines.hard, let timeout = options.policy.hardTimeout, !isOwn || deadlines.isRetry {
+            let outcome = FetchOutcome.failed(CacheError.timedOut(timeout))
+            leave(waiter, as: outcome, after: WaitDeadlines.rest(until: hard, at: now), outlivesCallers: false)
+        }
+    }
+
+    /// Lets a waiter leave its flight after a timeout. With `outlivesCallers` the flight goes on, and its values are
+    /// stored.
+    private func leave(_ waiter: Waiter, as outcome: FetchOutcome, after timeout: Duration, outlivesCallers: Bool) {
+        let (index, number) = (waiter.index, waiter.number)
+        // Weak: the clock must not keep the cache alive.
+        backend.clock.schedule(after: timeout) { [weak flights = backend.flights, weak flight = waiter.flight] in
             guard let flights, let flight else { return }
-            flights.leave(
-                Waiter(flight: flight, key: key, number: number), as: arrival, outlivesCallers: outlivesCallers)
+            let waiter = Waiter(flight: flight, index: index, number: number)
+            flights.leave(waiter, as: outcome, outlivesCallers: outlivesCallers)
         }
     }
 
-    /// Fetches new values for which nobody waits, but for those that are under way, or have failed a short time ago.
-    func refreshBehind(_ keys: [Key], _ order: FetchOptions, _ begin: (Flight) -> Void) {
-        let now = front.clock.now
-        let isThrottled = order.policy.retryThrottle != nil
-        let due = isThrottled ? keys.filter { !front.flights.hasFailed($0, at: now) } : keys
-        let new = front.flights.start(due, of: type) {
-            Flight(of: type, to: $0, tags: order.tags, outlivesCallers: true)
+    /// Fetches keys for which nobody waits, except those under way and, with a throttle, those that failed recently.
+    private func refreshInBackground(_ keys: [Key], _ request: FetchRequest<Value>) {
+        let options = request.options
+        let now = backend.clock.now
+        let isThrottled = options.policy.retryThrottle != nil
+        let due = isThrottled ? keys.filter { !backend.flights.hasFailed($0, at: now) } : keys
+        let new = backend.flights.start(due, of: type) {
+            Flight(of: type, to: $0, tags: options.tags, outlivesCallers: true)
         }
-        if let new { begin(new) }
+        if let new { begin(new, request) }
     }
 }

@@ -1,51 +1,82 @@
 import LarderFiles
 
-/// One run of a fetch, for one key or for several, and those who wait for it.
+/// How waiting for a fetch ends.
+enum FetchOutcome: Sendable {
+    /// A `Lookup` of the flight's type of values.
+    case found(any Sendable)
+    /// There is no value, according to the fetch or to the cache.
+    case absent(isFetched: Bool)
+    /// The fetch was for several keys and brought nothing for this one.
+    case nothing
+    case failed(any Error)
+    /// The caller was cancelled.
+    case left
+    /// The caller's soft timeout has passed.
+    case late
+}
+
+/// A caller waiting in a flight for one of its keys.
+struct Waiter: Sendable {
+    let flight: Flight
+    /// Among the keys of the flight.
+    let index: Int
+    /// Its number among all waiters that have joined the flight.
+    let number: Int
+
+    var key: Key { flight.keys[index] }
+
+    /// Waits until the flight finishes or the waiter leaves it.
+    func outcome() async -> FetchOutcome { await flight.outcome(for: number) }
+}
+
+/// One run of a fetch, for one key or for several, and the callers that wait for it.
 ///
-/// It knows nothing of the type of the values but its identity: what is the same for all types is compiled once, and quicker than
-/// code that has to ask for the size of all that it moves.
+/// It knows the type of the values by identity alone: code that is compiled once for all types is faster than generic
+/// code, which looks up the size of every value it moves.
 final class Flight: Sendable {
-    /// What it brings; flights of other types of values to the same key are strangers.
+    /// The type of the values. Flights of different types never join, even for the same key.
     let type: ObjectIdentifier
     let keys: [Key]
     private let state: Lock<FlightState>
 
-    /// A flight that `outlivesCallers` is not cancelled when nobody waits for it any more.
+    /// A flight that `outlivesCallers` is not cancelled when its last caller leaves.
     init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], outlivesCallers: Bool) {
         self.type = type
         self.keys = keys
         state = Lock(FlightState(tags: tags, outlivesCallers: outlivesCallers))
     }
 
-    /// Returns the number of a seat. Call it through `Flights`, before it has been taken off.
-    func join(_ key: Key) -> Int {
-        state.withLock { $0.join(key) }
+    /// Adds a waiter for `keys[index]`. Call it through `Flights`, while the flight is registered.
+    func join(_ index: Int) -> Waiter {
+        Waiter(flight: self, index: index, number: state.withLock { $0.join(index) })
     }
 
-    /// Waits for what arrives, or for the seat to be left.
-    func wait(in seat: Int) async -> FetchOutcome {
+    /// Waits until the flight finishes or the waiter leaves it.
+    func outcome(for number: Int) async -> FetchOutcome {
         await withCheckedContinuation { continuation in
-            if let arrival = state.withLock({ $0.enter(seat, continuation) }) {
-                continuation.resume(returning: arrival)
+            if let outcome = state.withLock({ $0.wait(number, continuation) }) {
+                continuation.resume(returning: outcome)
             }
         }
     }
 
-    /// Call it through `Flights`, so that nobody joins meanwhile.
-    func leave(_ seat: Int, as arrival: FetchOutcome, outlivesCallers: Bool) -> FlightState.Left {
-        state.withLock { $0.leave(seat, as: arrival, outlivesCallers: outlivesCallers) }
+    /// Call it through `Flights`, so that nobody joins at the same time.
+    func leave(_ number: Int, as outcome: FetchOutcome, outlivesCallers: Bool) -> FlightState.Departure {
+        state.withLock { $0.leave(number, as: outcome, outlivesCallers: outlivesCallers) }
     }
 
-    /// Notes what has arrived for each key, once nobody can join any more. Returns whom to tell; nil when it has landed before.
-    func land(_ arrivals: [Key: FetchOutcome]) -> [(FlightState.Waiting, FetchOutcome)]? {
-        hold(nil)
-        return state.withLock { $0.land(arrivals) }
+    /// Notes the outcome for each key, in the order of `keys`, once nobody can join any more. Returns the callers to
+    /// resume; nil when the flight has finished before.
+    func finish(_ outcomes: [FetchOutcome]) -> [(FlightState.Continuation, FetchOutcome)]? {
+        setOwner(nil)
+        return state.withLock { $0.finish(outcomes) }
     }
 
     var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
 
-    func hold(_ owner: (any Sendable)?) {
-        // What was held ends outside of the lock.
+    /// Keeps the fetcher that runs the flight alive, until the flight finishes or is cancelled.
+    func setOwner(_ owner: (any Sendable)?) {
+        // The old owner may be released here: outside the lock.
         let old = state.withLock { state in
             defer { state.owner = owner }
             return state.owner
@@ -53,63 +84,65 @@ final class Flight: Sendable {
         _ = consume old
     }
 
-    /// Who has begun it; nil when nobody wants the result any more.
+    /// Returns the fetcher that runs the flight; nil when nobody wants the result any more.
     func owner<Owner>(_ type: Owner.Type) -> Owner? {
         state.withLock { $0.owner } as? Owner
     }
 
-    func note(tags more: [Key]) {
-        state.withLock { $0.tags += more }
+    func add(tags: [Key]) {
+        state.withLock { $0.tags += tags }
     }
 
     func hasTag(_ tag: Key) -> Bool { state.withLock { $0.tags.contains(tag) } }
 
-    /// Says which task it is that flies.
-    func begin(_ task: Task<Void, Never>, priority: TaskPriority) {
-        let orders = state.withLock { $0.begin(task, priority) }
-        if orders.cancel { task.cancel() }
-        if let priority = orders.raise { task.raisePriority(to: priority) }
+    /// Notes the task that runs the flight, and catches up on a cancellation or a higher priority that came before it.
+    func setTask(_ task: Task<Void, Never>, priority: TaskPriority) {
+        let wanted = state.withLock { $0.setTask(task, priority) }
+        if wanted.cancel { task.cancel() }
+        if let priority = wanted.raise { task.raisePriority(to: priority) }
     }
 
     func cancel() {
-        hold(nil)
+        setOwner(nil)
         state.withLock { $0.cancel() }?.cancel()
     }
 
-    /// A caller of higher priority raises that of the task, where the platform can.
+    /// Raises the priority of the task to that of a caller, where the platform can.
     func raise(to priority: TaskPriority) {
         state.withLock { $0.raise(to: priority) }?.raisePriority(to: priority)
     }
 }
 
-/// Who waits for a flight, and what is to become of it: decides, and resumes and cancels nobody.
+/// The state of a flight. Its methods decide; the flight resumes callers and cancels the task outside the lock.
 struct FlightState: Sendable {
-    typealias Waiting = CheckedContinuation<FetchOutcome, Never>
+    typealias Continuation = CheckedContinuation<FetchOutcome, Never>
 
-    private struct Waiter {
-        let key: Key
-        var continuation: Waiting?
-        /// What he is to be told, when that is known before he waits.
-        var arrival: FetchOutcome?
+    private struct Caller {
+        /// Among the keys of the flight.
+        let index: Int
+        var continuation: Continuation?
+        /// Set when it is known before the caller waits.
+        var outcome: FetchOutcome?
     }
 
-    /// What leaving a seat has led to.
-    struct Left {
-        var continuation: Waiting?
-        /// Nobody is left who would want the result.
+    /// The effect of leaving a flight.
+    struct Departure {
+        var continuation: Continuation?
+        /// Nobody is left who wants the result.
         var isAbandoned = false
     }
 
-    private var waiters: [Int: Waiter] = [:]
+    private var callers: [Int: Caller] = [:]
     private var last = 0
-    /// Those who have not been told anything.
+    /// Callers without an outcome.
     private var waiting = 0
     private var outlivesCallers: Bool
-    /// Those of what it brings and of what it was given.
+    /// The tags of the values it brings and of those it was given.
     var tags: [Key]
-    /// Who has begun it, for as long as anybody wants the result: a fetch that does not end must not keep the cache.
+    /// The fetcher that runs the flight, while anybody wants the result: a fetch that never ends must not keep the
+    /// cache alive.
     var owner: (any Sendable)?
-    private var hasLanded = false
+    private var hasFinished = false
     private(set) var isAbandoned = false
     private var task: Task<Void, Never>?
     private var priority: TaskPriority?
@@ -120,59 +153,59 @@ struct FlightState: Sendable {
         self.outlivesCallers = outlivesCallers
     }
 
-    mutating func join(_ key: Key) -> Int {
+    mutating func join(_ index: Int) -> Int {
         last += 1
         waiting += 1
-        waiters[last] = Waiter(key: key)
+        callers[last] = Caller(index: index)
         return last
     }
 
-    /// Returns what he is to be told, when that is known by now.
-    mutating func enter(_ number: Int, _ continuation: Waiting) -> FetchOutcome? {
-        guard let arrival = waiters[number]?.arrival else {
-            waiters[number]?.continuation = continuation
+    /// Keeps the continuation, unless the outcome is known: that is returned.
+    mutating func wait(_ number: Int, _ continuation: Continuation) -> FetchOutcome? {
+        guard let outcome = callers[number]?.outcome else {
+            callers[number]?.continuation = continuation
             return nil
         }
-        waiters[number] = nil
-        return arrival
+        callers[number] = nil
+        return outcome
     }
 
-    /// A waiter leaves early, with an arrival of his own; nothing when he has arrived.
-    mutating func leave(_ number: Int, as arrival: FetchOutcome, outlivesCallers: Bool) -> Left {
-        guard let waiter = waiters[number], waiter.arrival == nil else { return Left() }
-        if waiter.continuation == nil {
-            waiters[number]?.arrival = arrival
+    /// Lets a caller leave early, with an outcome of its own. Does nothing when it has one.
+    mutating func leave(_ number: Int, as outcome: FetchOutcome, outlivesCallers: Bool) -> Departure {
+        guard let caller = callers[number], caller.outcome == nil else { return Departure() }
+        if caller.continuation == nil {
+            callers[number]?.outcome = outcome
         } else {
-            waiters[number] = nil
+            callers[number] = nil
         }
         waiting -= 1
         if outlivesCallers { self.outlivesCallers = true }
-        isAbandoned = !self.outlivesCallers && !hasLanded && waiting == 0
-        return Left(continuation: waiter.continuation, isAbandoned: isAbandoned)
+        isAbandoned = !self.outlivesCallers && !hasFinished && waiting == 0
+        return Departure(continuation: caller.continuation, isAbandoned: isAbandoned)
     }
 
-    /// Returns whom to tell what; nil when it has landed before.
-    mutating func land(_ arrivals: [Key: FetchOutcome]) -> [(Waiting, FetchOutcome)]? {
-        if hasLanded { return nil }
-        hasLanded = true
+    /// Returns the callers to resume; nil when the flight has finished before.
+    mutating func finish(_ outcomes: [FetchOutcome]) -> [(Continuation, FetchOutcome)]? {
+        if hasFinished { return nil }
+        hasFinished = true
         waiting = 0
-        var told: [(Waiting, FetchOutcome)] = []
-        for (number, waiter) in waiters where waiter.arrival == nil {
-            let arrival = arrivals[waiter.key] ?? .nothing
-            if let continuation = waiter.continuation {
-                told.append((continuation, arrival))
-                waiters[number] = nil
+        var finished: [(Continuation, FetchOutcome)] = []
+        for (number, caller) in callers where caller.outcome == nil {
+            let outcome = outcomes[caller.index]
+            if let continuation = caller.continuation {
+                finished.append((continuation, outcome))
+                callers[number] = nil
             } else {
-                waiters[number]?.arrival = arrival
+                callers[number]?.outcome = outcome
             }
         }
-        return told
+        return finished
     }
 
-    /// Notes the task; says what was asked of it before it was known.
-    mutating func begin(_ task: Task<Void, Never>, _ priority: TaskPriority) -> (cancel: Bool, raise: TaskPriority?) {
+    /// Notes the task; returns the requests that came before it.
+    mutating func setTask(_ task: Task<Void, Never>, _ priority: TaskPriority) -> (cancel: Bool, raise: TaskPriority?) {
         let wanted = self.priority
-        if !hasLanded { self.task = task }
+        if !hasFinished { self.task = task }
         self.priority = max(priority, wanted ?? priority)
         return (isCancelled, wanted.flatMap { $0 > priority ? $0 : nil })
     }
@@ -191,46 +224,10 @@ struct FlightState: Sendable {
 }
 
 extension Task<Void, Never> {
-    /// Where the system can: from macOS 26 and iOS 26 on, and on Linux.
-    func raisePriority(to priority: TaskPriority) {
+    /// Has an effect from macOS 26 and iOS 26 on, and on Linux.
+    fileprivate func raisePriority(to priority: TaskPriority) {
         if #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) {
             escalatePriority(to: priority)
         }
     }
-}
-
-/// A place in a flight.
-struct Waiter: Sendable {
-    let flight: Flight
-    let key: Key
-    let number: Int
-
-    /// Takes one.
-    init(in flight: Flight, for key: Key) {
-        self.init(flight: flight, key: key, number: flight.join(key))
-    }
-
-    init(flight: Flight, key: Key, number: Int) {
-        self.flight = flight
-        self.key = key
-        self.number = number
-    }
-
-    /// Waits for what arrives, or for the seat to be left.
-    func wait() async -> FetchOutcome { await flight.wait(in: number) }
-}
-
-/// How waiting for a fetch ends.
-enum FetchOutcome: Sendable {
-    /// A `Lookup` of the type of the flight.
-    case found(any Sendable)
-    /// There is no value, as the fetch says, or the cache.
-    case absent(isFetched: Bool)
-    /// The fetch, which was for several keys, says nothing about this one.
-    case nothing
-    case failed(any Error)
-    /// The caller was cancelled.
-    case left
-    /// The caller does not want to wait any longer.
-    case late
 }

@@ -1,126 +1,147 @@
 import LarderFiles
 
-/// The fetches that are under way on one directory, by key, so that no two run for one key and one type of values.
+/// The flights that are under way on one directory, by key: at most one for each key and type of values.
 ///
-/// A flight may store what it brings for as long as it stands here. What sets or removes the key meanwhile, and what cancels the
-/// flight or times it out, takes it off: it can overwrite nothing any more, and who comes later starts another.
+/// A flight may store values as long as it is registered for their keys. Setting or removing a key removes its flights
+/// from here, as does cancelling a flight or timing it out: such a flight can overwrite nothing any more, and later
+/// callers start another.
 final class Flights: Sendable {
-    private let flying = Lock<[Key: [Flight]]>([:])
+    /// A flight, registered for one of its keys.
+    private struct Place {
+        let flight: Flight
+        let index: Int
+    }
+
+    private struct Registry {
+        private(set) var places: [Key: [Place]] = [:]
+
+        func place(of key: Key, _ type: ObjectIdentifier) -> Place? {
+            places[key]?.first { $0.flight.type == type }
+        }
+
+        /// Registers a flight, which `make` returns, for those of `keys` that have none.
+        mutating func add(_ keys: [Key], _ type: ObjectIdentifier, _ make: ([Key]) -> Flight) -> Flight? {
+            let free = keys.filter { place(of: $0, type) == nil }
+            if free.isEmpty { return nil }
+            let flight = make(free)
+            for (index, key) in free.enumerated() {
+                places[key, default: []].append(Place(flight: flight, index: index))
+            }
+            return flight
+        }
+
+        /// Returns what it removes: the last reference to a flight, and so to a user's value, must not be dropped
+        /// under the lock.
+        mutating func remove(_ key: Key, where isGone: (Flight) -> Bool = { _ in true }) -> [Place] {
+            guard let places = places[key] else { return [] }
+            let rest = places.filter { !isGone($0.flight) }
+            self.places[key] = rest.isEmpty ? nil : rest
+            return places.filter { isGone($0.flight) }
+        }
+
+        mutating func removeAll() -> [Key: [Place]] {
+            defer { places = [:] }
+            return places
+        }
+    }
+
+    private let registry = Lock(Registry())
     private let failures = Lock(FailureLog())
 
-    /// Joins the flights to some keys that are under way, and puts one more on its way to those that have none, which `make` returns.
-    /// Returns a seat for each key, and the flight that is to be begun.
+    /// Joins a flight for each key. Keys without one share a new flight, which `make` returns and the caller has to
+    /// begin.
+    ///
+    /// - Returns: A waiter for each key, in their order, and the new flight.
     func join(
         _ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight
-    ) -> (seats: [Waiter], new: Flight?) {
-        flying.withLock { flying in
-            var seats: [Waiter] = []
-            var free: [Key] = []
-            for key in keys {
-                if let flight = flying[key]?.first(where: { $0.type == type }) {
-                    seats.append(Waiter(in: flight, for: key))
-                } else {
-                    free.append(key)
-                }
-            }
-            if free.isEmpty { return (seats, nil) }
-            let new = make(free)
-            for key in free {
-                flying[key, default: []].append(new)
-                seats.append(Waiter(in: new, for: key))
-            }
-            return (seats, new)
+    ) -> (waiters: [Waiter], new: Flight?) {
+        registry.withLock { registry in
+            let new = registry.add(keys, type, make)
+            let waiters = keys.compactMap { key in registry.place(of: key, type).map { $0.flight.join($0.index) } }
+            return (waiters, new)
         }
     }
 
-    /// Puts a flight on its way for which nobody waits, to those of some keys that have none.
+    /// Registers a new flight for the keys that have none; nobody waits for it.
     func start(_ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight) -> Flight? {
-        if keys.isEmpty { return nil }
-        return flying.withLock { flying in
-            let free = keys.filter { key in flying[key]?.contains { $0.type == type } != true }
-            if free.isEmpty { return nil }
-            let new = make(free)
-            for key in free { flying[key, default: []].append(new) }
-            return new
+        registry.withLock { $0.add(keys, type, make) }
+    }
+
+    /// Runs `body` if the flight is registered for the key. The caller may hold locks; `body` may take those of a
+    /// memory tier.
+    func whileRegistered<Result>(_ flight: Flight, for key: Key, _ body: () -> Result) -> Result? {
+        registry.withLock { registry in
+            registry.places[key]?.contains { $0.flight === flight } == true ? body() : nil
         }
     }
 
-    /// Runs `body` unless the flight has been taken off for this key. In locks of the caller; `body` may take those of a memory tier.
-    func whileFlying<Result>(_ flight: Flight, _ key: Key, _ body: () -> Result) -> Result? {
-        flying.withLock { $0[key]?.contains { $0 === flight } == true ? body() : nil }
+    func isRegistered(_ flight: Flight, for key: Key) -> Bool {
+        whileRegistered(flight, for: key) { true } ?? false
     }
 
-    func isFlying(_ flight: Flight, _ key: Key) -> Bool {
-        whileFlying(flight, key) { true } ?? false
-    }
-
-    /// Takes off the flights to a key, because it is being set or removed; but the one that does it.
-    func invalidate(_ key: Key, but spared: Flight? = nil) {
-        remove(from: key) { $0 !== spared }
-    }
-
-    /// The same while what there is for the key is changed in memory alone: in one piece, in the lock of the flights.
-    func invalidating<Result>(_ key: Key, _ change: () -> Result) -> Result {
-        let (gone, result) = flying.withLock { ($0.remove(from: key) { _ in true }, change()) }
-        _ = consume gone
-        return result
-    }
-
-    func invalidatingAll<Result>(_ change: () -> Result) -> Result {
-        let (gone, result) = flying.withLock { flying in
-            defer { flying = [:] }
-            return (flying, change())
-        }
-        _ = consume gone
-        return result
-    }
-
-    /// Takes off flights to keys in a namespace, or in all: those that are wanted.
-    func invalidateAll(in space: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
-        // Asked for outside of the lock: who decides takes locks too.
-        let candidates = flying.withLock { flying in
-            flying.filter { space == nil || $0.key.namespace == space }
-        }
-        for (key, flights) in candidates {
-            for flight in flights where isWanted(key, flight) { invalidate(flight, from: key) }
-        }
-    }
-
-    /// The right of a flight to write the keys that it brings.
+    /// Returns the right of a flight to write the keys it is registered for.
     func permit(_ flight: Flight) -> any WritePermit { FlightPermit(flights: self, flight: flight) }
 
-    private func invalidate(_ flight: Flight, from key: Key) {
-        remove(from: key) { $0 === flight }
+    /// Removes the flights for a key that is being set or removed, except the flight that does so.
+    func invalidate(_ key: Key, except writer: Flight? = nil) {
+        remove(key) { $0 !== writer }
     }
 
-    /// Takes a flight off for all its keys.
-    func remove(_ flight: Flight) {
-        for key in flight.keys { invalidate(flight, from: key) }
-    }
-
-    /// Leaves a seat early; the last who does so takes the flight off, unless it goes on by itself.
-    func leave(_ seat: Waiter, as arrival: FetchOutcome, outlivesCallers: Bool = false) {
-        let flight = seat.flight
-        let left = flying.withLock { flying in
-            let left = flight.leave(seat.number, as: arrival, outlivesCallers: outlivesCallers)
-            // The seat still holds it: nothing ends in here.
-            if left.isAbandoned { for key in flight.keys { flying.remove(from: key) { $0 === flight } } }
-            return left
-        }
-        left.continuation?.resume(returning: arrival)
-        if left.isAbandoned { flight.cancel() }
-    }
-
-    private func remove(from key: Key, _ isGone: (Flight) -> Bool) {
-        // A flight may end with the last reference to it, and what it has fetched with the flight: not in here.
-        let gone = flying.withLock { $0.remove(from: key, isGone) }
+    /// Removes the flights for a key and changes memory in one step, under the lock of the flights.
+    func invalidating<Result>(_ key: Key, _ change: () -> Result) -> Result {
+        let (gone, result) = registry.withLock { ($0.remove(key), change()) }
         _ = consume gone
+        return result
+    }
+
+    /// The same for all keys.
+    func invalidatingAll<Result>(_ change: () -> Result) -> Result {
+        let (gone, result) = registry.withLock { ($0.removeAll(), change()) }
+        _ = consume gone
+        return result
+    }
+
+    /// Removes flights for keys in a namespace, or in all, that satisfy a condition.
+    func invalidateAll(in space: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
+        // `isWanted` takes locks: it is called outside this one.
+        let candidates = registry.withLock { registry in
+            registry.places.filter { space == nil || $0.key.namespace == space }
+        }
+        for (key, places) in candidates {
+            for place in places where isWanted(key, place.flight) { remove(key) { $0 === place.flight } }
+        }
+    }
+
+    /// Removes a flight for all its keys.
+    func remove(_ flight: Flight) {
+        for key in flight.keys { remove(key) { $0 === flight } }
+    }
+
+    private func remove(_ key: Key, where isGone: (Flight) -> Bool) {
+        let gone = registry.withLock { $0.remove(key, where: isGone) }
+        _ = consume gone
+    }
+
+    /// Leaves a flight early. When the last waiter does, the flight is removed and cancelled, unless it outlives its
+    /// callers.
+    func leave(_ waiter: Waiter, as outcome: FetchOutcome, outlivesCallers: Bool = false) {
+        let flight = waiter.flight
+        let departure = registry.withLock { registry in
+            let departure = flight.leave(waiter.number, as: outcome, outlivesCallers: outlivesCallers)
+            // The waiter still holds the flight: nothing is released under the lock.
+            if departure.isAbandoned {
+                for key in flight.keys { _ = registry.remove(key) { $0 === flight } }
+            }
+            return departure
+        }
+        departure.continuation?.resume(returning: outcome)
+        if departure.isAbandoned { flight.cancel() }
     }
 
     /// For tests.
-    var count: Int { flying.withLock { $0.values.reduce(0) { $0 + $1.count } } }
+    var count: Int { registry.withLock { $0.places.values.reduce(0) { $0 + $1.count } } }
 
-    /// Notes that a fetch has failed, and for how long that is a reason not to try again.
+    /// Notes that a fetch has failed, and until when that is a reason not to try again.
     func noteFailure(of key: Key, until end: Timestamp, at now: Timestamp) {
         failures.withLock { $0.note(key, until: end, at: now) }
     }
@@ -136,10 +157,10 @@ final class Flights: Sendable {
 
 extension Flights: ChangeObserver {
     func didChange(_ key: Key, with permit: (any WritePermit)?) {
-        invalidate(key, but: (permit as? FlightPermit)?.flight)
+        invalidate(key, except: (permit as? FlightPermit)?.flight)
     }
 
-    /// A tag takes off the flights that were given a value with it, and those that bring one.
+    /// Clearing a tag removes the flights that were given a value with it and those that bring one.
     func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool) {
         guard case .tag(let tag) = scope else { return invalidateAll(in: scope.space) }
         invalidateAll(in: scope.space) { key, flight in flight.hasTag(tag) || isTagged(key) }
@@ -150,22 +171,12 @@ private struct FlightPermit: WritePermit {
     let flights: Flights
     let flight: Flight
 
-    func isValid(for key: Key) -> Bool { flights.isFlying(flight, key) }
+    func isValid(for key: Key) -> Bool { flights.isRegistered(flight, for: key) }
 }
 
-extension Dictionary<Key, [Flight]> {
-    @discardableResult
-    fileprivate mutating func remove(from key: Key, _ isGone: (Flight) -> Bool) -> [Flight] {
-        guard let flights = self[key] else { return [] }
-        let stay = flights.filter { !isGone($0) }
-        self[key] = stay.isEmpty ? nil : stay
-        return flights.filter(isGone)
-    }
-}
-
-/// Keys whose last fetch has failed, each for as long as that is a reason not to try again: a bounded number of them.
+/// Keys whose last fetch failed, each for as long as that is a reason not to try again. Bounded.
 struct FailureLog: Sendable {
-    /// Failures that are kept in mind. With more, all are tried again.
+    /// The most failures that are kept. Beyond it all keys may be tried again.
     static let most = 10_000
 
     private var ends: [Key: Timestamp] = [:]
