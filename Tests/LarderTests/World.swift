@@ -81,7 +81,7 @@ extension DiskCache {
     /// Waits for the background work that is under way, and for what it has begun.
     func settle() {
         for _ in 0..<3 {
-            store.frozen.run {}
+            try? store.housekeeper.alone {}
             store.maintenance.wait()
         }
     }

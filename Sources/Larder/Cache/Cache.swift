@@ -6,33 +6,35 @@ import LarderFiles
 ///     let users = try Cache<User>(name: "users")
 ///     let user = try await users.value(forKey: id, ttl: .hours(1)) { try await api.user(id) }
 ///
-/// Values are stored by ``setValue(_:forKey:ttl:metadata:tags:)``, or fetched through the cache: once, however many calls wait.
-/// A hit in memory decodes nothing, reads nothing and does not suspend; a hit on disk is promoted. Both tiers change together: after
-/// a call has returned, no cache of the directory in this process has an older value, whoever made the change. Either tier may be
-/// left out. What is said of ``DiskCache`` holds here too: reads return `nil` for a miss and never throw, a write that has
-/// returned survives the process, and one that throws has left the old value in place, in both tiers.
+/// Values are stored by ``setValue(_:forKey:ttl:metadata:tags:)``, or fetched through the cache: once, however many
+/// calls wait. A hit in memory decodes nothing, reads no file and does not suspend; a hit on disk is promoted to
+/// memory. Both tiers change together: after a call has returned, no cache of the directory in this process has an
+/// older value, whoever made the change. Either tier may be left out. The promises of ``DiskCache`` hold here too:
+/// reads return `nil` for a miss and never throw, a write that has returned survives the process, and one that throws
+/// has left the old value in place, in both tiers.
 public final class Cache<Value: Sendable>: Sendable {
-    /// The memory tier; nil without one. For looking, trimming and clearing: what is stored in it directly is not on disk, and fetches
-    /// that are under way do not know what is done to it.
+    /// The memory tier; nil without one. Use it to inspect, trim and clear: a value stored in it directly is not on
+    /// disk, and fetches under way do not notice changes made there.
     public let memory: MemoryCache<String, Value>?
-    /// The disk tier, with this cache's namespace; nil without one. What is changed there is changed here.
+    /// The disk tier, with this cache's namespace; nil without one. Changes made there are changes here.
     public let disk: DiskCache?
-    let front: any CacheBackend<Value>
+    let backend: any CacheBackend<Value>
     let fetcher: Fetcher<Value>
-    /// Those of a cache without a disk tier.
+    /// The events of a cache without a disk tier.
     let ownEvents: EventCenter?
-    /// Reading renews lives: the disk has to know of hits in memory.
+    /// Reading renews lives, so the disk has to know of hits in memory.
     @usableFromInline let slides: Bool
     let defaultTTL: TimeToLive
+    /// Run when the cache is released.
     private let endings: [@Sendable () -> Void]
 
-    /// Opens a cache in a directory, which is made when it is missing.
+    /// Opens a cache in a directory, which is created when it is missing.
     ///
     /// - Parameters:
     ///   - directory: As for ``DiskCache/init(directory:configuration:)``.
-    ///   - coder: How values become bytes. May be left out for Codable values (JSON), strings and data.
-    ///   - configuration: How it behaves.
-    /// - Throws: What ``DiskCache/init(directory:configuration:)`` throws.
+    ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and data.
+    ///   - configuration: The settings of both tiers.
+    /// - Throws: The errors of ``DiskCache/init(directory:configuration:)``.
     public convenience init(
         directory: URL, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
@@ -42,7 +44,7 @@ public final class Cache<Value: Sendable>: Sendable {
 
     /// Opens the cache `name` in the user's caches directory.
     ///
-    /// - Throws: What ``DiskCache/init(name:configuration:)`` throws.
+    /// - Throws: The errors of ``DiskCache/init(name:configuration:)``.
     public convenience init(
         name: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
@@ -53,10 +55,10 @@ public final class Cache<Value: Sendable>: Sendable {
     /// Creates a cache over a part of a directory, so that several types of values can share one.
     ///
     /// - Parameters:
-    ///   - disk: The directory. It is closed by who has opened it.
+    ///   - disk: The directory. Whoever opened it closes it.
     ///   - namespace: As for ``DiskCache/namespace(_:)``.
-    ///   - coder: How values become bytes. May be left out for Codable values (JSON), strings and data.
-    ///   - configuration: How it behaves; what it says of the disk tier is not asked for.
+    ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and data.
+    ///   - configuration: The settings. Those of the disk tier are ignored.
     public convenience init(
         disk: DiskCache, namespace: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) {
@@ -70,17 +72,17 @@ public final class Cache<Value: Sendable>: Sendable {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
         }
         self.memory = memory
-        let attached = memory.map { MemoryTierAdapter($0, of: space) }
-        let front = TieredBackend(
-            disk: disk, coder: coder, attached: attached, cost: configuration.costInMemory,
+        let tier = memory.map { MemoryTierAdapter($0, of: space) }
+        let backend = TieredBackend(
+            disk: disk, coder: coder, tier: tier, cost: configuration.costInMemory,
             defaultTTL: configuration.defaultTTL)
-        self.front = front
-        fetcher = Fetcher(front: front)
+        self.backend = backend
+        fetcher = Fetcher(backend: backend)
         slides = disk.store.settings.slidingExpiry
         defaultTTL = configuration.defaultTTL
         ownEvents = nil
         var endings: [@Sendable () -> Void] = []
-        if let attached { endings.append(disk.attach(attached)) }
+        if let tier { endings.append(disk.attach(tier)) }
         if let onEvent = configuration.onEvent { endings.append(disk.observe(onEvent)) }
         self.endings = endings
     }
@@ -100,9 +102,9 @@ public final class Cache<Value: Sendable>: Sendable {
         }
         self.memory = memory
         disk = nil
-        let front = MemoryBackend(memory, events: events)
-        self.front = front
-        fetcher = Fetcher(front: front)
+        let backend = MemoryBackend(memory, events: events)
+        self.backend = backend
+        fetcher = Fetcher(backend: backend)
         ownEvents = events
         slides = false
         defaultTTL = configuration.defaultTTL
@@ -111,5 +113,59 @@ public final class Cache<Value: Sendable>: Sendable {
 
     deinit {
         for ending in endings { ending() }
+    }
+}
+
+extension Cache {
+    /// The settings of a cache.
+    public struct Configuration: Sendable {
+        /// The memory tier; nil: none. With a disk tier, lives and time are those of the disk, and values pushed out by
+        /// a change there are released in the background, or on the main queue. A tier without limits by default.
+        public var memory: MemoryCache<String, Value>.Configuration? = .init()
+        /// The disk tier, where the cache opens the directory itself.
+        public var disk = DiskCache.Configuration()
+        /// The life of values stored without one. By default that of the disk tier, which is one day unless changed.
+        public var defaultTTL: TimeToLive = .default
+        /// Returns the cost of a value in memory, given its bytes on disk, in the unit of `memory.costLimit`. Called
+        /// with no lock held. By default `memory.cost`, or else the bytes on disk.
+        public var cost: (@Sendable (_ value: Value, _ size: Int) -> Int)?
+        /// Receives every failure and every removal with its cause, in this cache's namespace, or without one in the
+        /// whole directory. None by default.
+        public var onEvent: (@Sendable (CacheEvent) -> Void)?
+
+        /// Creates the defaults.
+        public init() {}
+
+        var costInMemory: (@Sendable (_ value: Value, _ size: Int) -> Int)? {
+            if let cost { return cost }
+            return memory?.cost.map { cost in { value, _ in cost(value) } }
+        }
+    }
+}
+
+extension Cache where Value: Codable {
+    /// Opens a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See
+    /// ``init(directory:coder:configuration:)``.
+    public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
+        try self.init(directory: directory, coder: .standard, configuration: configuration)
+    }
+
+    /// Opens a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See
+    /// ``init(name:coder:configuration:)``.
+    public convenience init(name: String, configuration: Configuration = .init()) throws(CacheError) {
+        try self.init(name: name, coder: .standard, configuration: configuration)
+    }
+
+    /// Creates a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See
+    /// ``init(disk:namespace:coder:configuration:)``.
+    public convenience init(disk: DiskCache, namespace: String, configuration: Configuration = .init()) {
+        self.init(disk: disk, namespace: namespace, coder: .standard, configuration: configuration)
+    }
+}
+
+extension Coder where Value: Codable & SendableMetatype {
+    /// The coder of a cache that is opened without one.
+    fileprivate static var standard: Coder {
+        Coder<String>.string as? Coder ?? Coder<Data>.data as? Coder ?? .json
     }
 }

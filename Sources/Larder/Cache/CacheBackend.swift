@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// What a cache keeps its values in: the disk and the memory before it, or memory alone.
+/// The storage of a cache: the disk with memory above it, or memory alone.
 protocol CacheBackend<Value>: Sendable {
     associatedtype Value: Sendable
 
@@ -14,14 +14,14 @@ protocol CacheBackend<Value>: Sendable {
     /// Returns a fresh value that is in memory.
     func lookupInMemory(_ text: String) -> Lookup<Value>?
 
-    /// Counts a miss of all tiers that was found out without looking into them.
-    func countMiss()
-
-    /// Returns a fresh value that is not in memory, and counts a hit or a miss.
-    func lookupBehindMemory(_ text: String) async -> Lookup<Value>?
+    /// Returns a fresh value that is not in memory, and counts a hit or a miss. Without a disk it is a miss.
+    func lookupOnDisk(_ text: String) async -> Lookup<Value>?
 
     /// The same for several keys.
-    func lookupsBehindMemory(_ texts: [String]) async -> [Lookup<Value>?]
+    func lookupsOnDisk(_ texts: [String]) async -> [Lookup<Value>?]
+
+    /// Counts a miss in all tiers that `freshness(of:at:)` has found.
+    func countMiss()
 
     func set(
         _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
@@ -31,35 +31,86 @@ protocol CacheBackend<Value>: Sendable {
     func removeAll(tagged tag: String) async throws(CacheError)
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool
 
-    // For fetches. What a flight brings is kept only while it is flying; what cannot be kept is reported.
+    // For fetches. A flight changes a key only while it is registered for it. Failures to store are reported,
+    // not thrown.
 
-    /// Tells what there is, without reading it.
-    func standing(of key: Key, at now: Timestamp) -> Freshness
+    /// Returns the state of a key. Opens no file.
+    func freshness(of key: Key, at now: Timestamp) -> Freshness
 
-    /// True while an entry has to be looked at before it counts.
+    /// True while entries count only once their files have been checked.
     var isProvisional: Bool { get }
 
-    /// Looks at the entries of keys, on a thread that may wait; `standing` asks no file.
-    func look(at keys: [Key]) async
+    /// Checks the files of keys while the entries are provisional.
+    func settle(_ keys: [Key]) async
 
-    /// Returns a value that a fetch may go by, fresh or stale.
-    func usable(_ key: Key) async -> StoredValue<Value>?
+    /// Returns a value, fresh or stale, that a fetch may go by.
+    func storedValue(for key: Key) async -> StoredValue<Value>?
 
-    /// True when it still is what there is for the key, as far as others than flights are concerned.
-    func isCurrent(_ usable: StoredValue<Value>, _ key: Key) -> Bool
+    /// True when no call, other than a flight's, has changed the value since it was read.
+    func isCurrent(_ stored: StoredValue<Value>, _ key: Key) -> Bool
 
-    func keep(_ value: Value, _ key: Key, _ terms: StoreOptions, from flight: Flight) async
-    func renew(_ usable: StoredValue<Value>, _ key: Key, _ terms: StoreOptions, from flight: Flight) async
-    func keepAbsence(_ key: Key, _ terms: StoreOptions, from flight: Flight) async
-    func discard(_ key: Key, from flight: Flight) async
+    func keep(_ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight) async
+    func renew(_ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight) async
+    func keepAbsence(_ key: Key, _ options: StoreOptions, by flight: Flight) async
+    func remove(_ key: Key, by flight: Flight) async
 
-    /// Tells that a fetch has failed.
-    func tell(_ failure: CacheError, of keys: [Key])
+    /// Posts the event of a fetch that has failed.
+    func report(_ failure: CacheError, of keys: [Key])
 }
 
 extension CacheBackend {
     func lookup(_ text: String) async -> Lookup<Value>? {
         if let found = lookupInMemory(text) { return found }
-        return await lookupBehindMemory(text)
+        return await lookupOnDisk(text)
     }
+}
+
+/// The state of a key in the cache.
+enum Freshness: Equatable {
+    case missing
+    case fresh(MemoryLife)
+    /// There is an expired value; `isAnswerable` unless it must be revalidated.
+    case stale(expires: Timestamp, isAnswerable: Bool)
+    /// It is known that there is no value.
+    case absent
+}
+
+/// A value in the cache, fresh or stale, that a fetch may go by.
+struct StoredValue<Value: Sendable>: Sendable {
+    let value: Value
+    let metadata: [String: String]
+    let stored: Timestamp
+    let life: MemoryLife
+    /// Whether calls may be answered with it once it is stale.
+    let isAnswerable: Bool
+    /// The tier that had it.
+    let source: ValueSource
+    /// The entry on disk; nil without a disk tier.
+    var entry: IndexEntry?
+
+    /// The part of it that a fetch is given.
+    var cached: CachedValue<Value> {
+        let expires = life.expires.milliseconds == Life.unlimited ? nil : life.expires.date
+        return CachedValue(value: value, metadata: metadata, storedAt: stored.date, expiresAt: expires)
+    }
+}
+
+/// How the result of a fetch is stored.
+struct StoreOptions: Sendable {
+    let now: Timestamp
+    let life: Life
+    /// Nil: unchanged.
+    var metadata: [String: String]?
+    var tags: [Key]
+    /// How long beyond its expiry a value is kept. Milliseconds.
+    var keptStale: Int64
+    /// Nil: unchanged, or else false.
+    var mustRevalidate: Bool?
+}
+
+/// The counters of a cache, whatever its backend.
+struct BackendCounts: Sendable {
+    var hits = 0
+    var misses = 0
+    var fetches = FetchStatistics()
 }

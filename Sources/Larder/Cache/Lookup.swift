@@ -1,17 +1,17 @@
 public import Foundation
 import LarderFiles
 
-/// A value that was found or fetched, and what is known about it.
+/// A value that was found or fetched, with its source, its age and its expiry.
 public struct Lookup<Value: Sendable>: Sendable {
     /// The value.
     public let value: Value
     /// Where it came from.
     public let source: ValueSource
-    /// The time since its life began: since it was stored, or last renewed.
+    /// The time since its life began: since it was stored or last renewed.
     public let age: Duration
     /// When it expires; nil: never.
     public let expiresAt: Date?
-    /// Whether it has expired, and was answered because the call's policy allows it.
+    /// Whether it has expired and was returned because the call's policy allows it.
     public let isStale: Bool
     let life: MemoryLife
 

@@ -1,12 +1,12 @@
 import LarderFiles
 
-/// Memory alone. It keeps what fetches need, and nothing else beside the values.
+/// Memory alone. Beside the values it keeps only what fetches need.
 struct MemoryBackend<Value: Sendable>: CacheBackend {
     let memory: MemoryCache<String, Value>
     let events: EventCenter
     let flights = Flights()
     let counts = Lock(BackendCounts())
-    /// Keys that have no value, as fetches have found out.
+    /// Keys that have no value, according to fetches.
     private let absences: MemoryCache<String, Bool>
 
     init(_ memory: MemoryCache<String, Value>, events: EventCenter) {
@@ -29,12 +29,12 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         return memory.lookup(text, at: now).map { Lookup($0.value, from: .memory, life: $0.life, at: now) }
     }
 
-    func lookupBehindMemory(_ text: String) async -> Lookup<Value>? {
+    func lookupOnDisk(_ text: String) async -> Lookup<Value>? {
         counts.withLock { $0.misses += 1 }
         return nil
     }
 
-    func lookupsBehindMemory(_ texts: [String]) async -> [Lookup<Value>?] {
+    func lookupsOnDisk(_ texts: [String]) async -> [Lookup<Value>?] {
         counts.withLock { $0.misses += texts.count }
         return texts.map { _ in nil }
     }
@@ -44,7 +44,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         memory.countMiss()
     }
 
-    // In the lock of the flights, so that none keeps what it brings in between; what leaves is released behind it.
+    // Values change under the lock of the flights, so that no flight stores one in between, and are released after it.
 
     func set(_ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]) async {
         let cost = memory.costOfValue?(value) ?? 0
@@ -52,20 +52,20 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             _ = await remove(text)
             return
         }
-        let left = flights.invalidating(key(text)) {
+        let gone = flights.invalidating(key(text)) {
             absences.removeValue(forKey: text)
             return memory.insertKept(value, forKey: text, life: life, cost: cost, MemoryExtra())
         }
-        memory.release(left.demand)
+        memory.release(gone.demand)
     }
 
     func remove(_ text: String) async -> Bool {
-        let left = flights.invalidating(key(text)) {
+        let gone = flights.invalidating(key(text)) {
             absences.removeValue(forKey: text)
             return memory.discardKept(text)
         }
-        memory.release(left.demand)
-        return left.wasFresh
+        memory.release(gone.demand)
+        return gone.wasFresh
     }
 
     func removeAll() async {
@@ -81,18 +81,15 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         return memory.setTimeToLive(ttl, forKey: text)
     }
 
-    /// What is removed takes the flights that know it with it.
-    func isCurrent(_ usable: StoredValue<Value>, _ key: Key) -> Bool { true }
-
     func removeAll(tagged tag: String) async {
         await removeAll()
     }
 
     var isProvisional: Bool { false }
 
-    func look(at keys: [Key]) async {}
+    func settle(_ keys: [Key]) async {}
 
-    func standing(of key: Key, at now: Timestamp) -> Freshness {
+    func freshness(of key: Key, at now: Timestamp) -> Freshness {
         guard let found = memory.kept(key.text, at: now) else {
             return absences.hasValue(forKey: key.text) ? .absent : .missing
         }
@@ -101,57 +98,59 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         return .stale(expires: found.life.expires, isAnswerable: !found.extra.mustRevalidate)
     }
 
-    func usable(_ key: Key) async -> StoredValue<Value>? {
+    func storedValue(for key: Key) async -> StoredValue<Value>? {
         guard let found = memory.kept(key.text, at: clock.now) else { return nil }
         return StoredValue(
             value: found.value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
             life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory)
     }
 
-    func keep(_ value: Value, _ key: Key, _ terms: StoreOptions, from flight: Flight) async {
-        keep(value, key, terms, stored: terms.now, from: flight)
+    /// Every change removes the flights for the key: one that is still registered has the current value.
+    func isCurrent(_ stored: StoredValue<Value>, _ key: Key) -> Bool { true }
+
+    func keep(_ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
+        insert(value, key, options, stored: options.now, by: flight)
     }
 
-    private func keep(_ value: Value, _ key: Key, _ terms: StoreOptions, stored: Timestamp, from flight: Flight) {
+    private func insert(_ value: Value, _ key: Key, _ options: StoreOptions, stored: Timestamp, by flight: Flight) {
         let cost = memory.costOfValue?(value) ?? 0
         let extra = MemoryExtra(
-            metadata: terms.metadata ?? [:], stored: stored, keptStale: terms.keptStale,
-            mustRevalidate: terms.mustRevalidate ?? false)
-        let life = MemoryLife(begun: terms.now, expires: terms.life.expires)
-        let kept = flights.whileFlying(flight, key) {
+            metadata: options.metadata ?? [:], stored: stored, keptStale: options.keptStale,
+            mustRevalidate: options.mustRevalidate ?? false)
+        let life = MemoryLife(begun: options.now, expires: options.life.expires)
+        let gone = flights.whileRegistered(flight, for: key) {
             absences.removeValue(forKey: key.text)
             return memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra)
         }
-        // Released here, where nothing is locked.
-        if let kept { memory.release(kept.demand) }
+        if let gone { memory.release(gone.demand) }
     }
 
-    /// The payload of memory is the value itself: it is put in once more.
-    func renew(_ usable: StoredValue<Value>, _ key: Key, _ terms: StoreOptions, from flight: Flight) async {
-        var terms = terms
-        terms.metadata = terms.metadata ?? usable.metadata
-        terms.mustRevalidate = terms.mustRevalidate ?? !usable.isAnswerable
-        keep(usable.value, key, terms, stored: usable.stored, from: flight)
+    /// In memory the payload is the value itself: it is inserted again.
+    func renew(_ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
+        var options = options
+        options.metadata = options.metadata ?? stored.metadata
+        options.mustRevalidate = options.mustRevalidate ?? !stored.isAnswerable
+        insert(stored.value, key, options, stored: stored.stored, by: flight)
     }
 
-    func keepAbsence(_ key: Key, _ terms: StoreOptions, from flight: Flight) async {
-        let ttl = TimeToLive(.milliseconds(terms.life.expires.millisecondsSince(terms.now)))
-        let left = flights.whileFlying(flight, key) {
+    func keepAbsence(_ key: Key, _ options: StoreOptions, by flight: Flight) async {
+        let ttl = TimeToLive(.milliseconds(options.life.expires.millisecondsSince(options.now)))
+        let gone = flights.whileRegistered(flight, for: key) {
             absences.setValue(true, forKey: key.text, ttl: ttl)
             return memory.discardKept(key.text)
         }
-        if let left { memory.release(left.demand) }
+        if let gone { memory.release(gone.demand) }
     }
 
-    func discard(_ key: Key, from flight: Flight) async {
-        let left = flights.whileFlying(flight, key) {
+    func remove(_ key: Key, by flight: Flight) async {
+        let gone = flights.whileRegistered(flight, for: key) {
             absences.removeValue(forKey: key.text)
             return memory.discardKept(key.text)
         }
-        if let left { memory.release(left.demand) }
+        if let gone { memory.release(gone.demand) }
     }
 
-    func tell(_ failure: CacheError, of keys: [Key]) {
+    func report(_ failure: CacheError, of keys: [Key]) {
         events.post(CacheEvent(.fetchFailed, keys: keys.map(\.text), error: failure))
     }
 }

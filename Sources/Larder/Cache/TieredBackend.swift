@@ -1,28 +1,30 @@
 import Foundation
 import LarderFiles
 
-/// The disk and the memory before it, in step. What touches the disk runs on the io; no lock is held while user code runs.
+/// The disk and the memory above it, in step. Calls that touch the disk run on its I/O queue; no lock is held while
+/// user code runs.
 struct TieredBackend<Value: Sendable>: CacheBackend {
     let disk: DiskCache
     let coder: Coder<Value>
-    let attached: MemoryTierAdapter<Value>?
+    /// The memory; nil without one.
+    let tier: MemoryTierAdapter<Value>?
     let cost: (@Sendable (Value, Int) -> Int)?
     let defaultTTL: TimeToLive
     /// Shared by all caches on the directory.
     let flights: Flights
     let counts = Lock(BackendCounts())
 
-    /// Values that are read in one job of the io.
+    /// The number of values that one I/O job reads.
     private static var slice: Int { 32 }
 
     init(
-        disk: DiskCache, coder: Coder<Value>, attached: MemoryTierAdapter<Value>?,
+        disk: DiskCache, coder: Coder<Value>, tier: MemoryTierAdapter<Value>?,
         cost: (@Sendable (Value, Int) -> Int)?, defaultTTL: TimeToLive
     ) {
         self.disk = disk
         flights = disk.store.observer.observer { Flights() }
         self.coder = coder
-        self.attached = attached
+        self.tier = tier
         self.cost = cost
         self.defaultTTL = defaultTTL.or(disk.configuration.defaultTTL)
     }
@@ -32,27 +34,32 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     func key(_ text: String) -> Key { disk.key(text) }
 
     func lookupInMemory(_ text: String) -> Lookup<Value>? {
-        guard let memory = attached?.memory else { return nil }
+        guard let memory = tier?.memory else { return nil }
         let now = memory.time.now
         guard let found = memory.lookup(text, at: now) else { return nil }
         if !disk.store.settings.slidingExpiry { return Lookup(found.value, from: .memory, life: found.life, at: now) }
         return slide(text).map { Lookup(found.value, from: .memory, life: $0, at: now) }
     }
 
-    func lookupBehindMemory(_ text: String) async -> Lookup<Value>? {
-        let found = await disk.store.io.run { lookupOnDisk(text) }
+    func lookupOnDisk(_ text: String) async -> Lookup<Value>? {
+        let found = await disk.store.io.run { readFresh(text) }
         count([found])
         return found
     }
 
-    /// In slices, so that several threads read and nobody else waits long.
-    func lookupsBehindMemory(_ texts: [String]) async -> [Lookup<Value>?] {
+    /// Reads in slices, so that several threads take part and other callers do not wait long.
+    func lookupsOnDisk(_ texts: [String]) async -> [Lookup<Value>?] {
+        if texts.count <= Self.slice {
+            let found = await disk.store.io.run { texts.map { readFresh($0) } }
+            count(found)
+            return found
+        }
         let slices = stride(from: 0, to: texts.count, by: Self.slice).map {
             texts[$0..<min($0 + Self.slice, texts.count)]
         }
         let found = await withTaskGroup(of: (Int, [Lookup<Value>?]).self) { group in
             for (number, slice) in slices.enumerated() {
-                group.addTask { (number, await disk.store.io.run { slice.map { lookupOnDisk($0) } }) }
+                group.addTask { (number, await disk.store.io.run { slice.map { readFresh($0) } }) }
             }
             return await group.reduce(into: [Int: [Lookup<Value>?]]()) { $0[$1.0] = $1.1 }
         }
@@ -77,11 +84,11 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         }
     }
 
-    /// Also one that somebody has put into the memory alone.
+    /// Removes a value that is in memory alone, too.
     func remove(_ text: String) async throws(CacheError) -> Bool {
         try await disk.store.io.run { () throws(CacheError) in
             let isRemoved = try disk.removeValue(forKey: text)
-            attached?.invalidate(text, .removed)
+            tier?.invalidate(text, .removed)
             return isRemoved
         }
     }
@@ -89,14 +96,14 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     func removeAll() async throws(CacheError) {
         try await disk.store.io.run { () throws(CacheError) in
             try disk.removeAll()
-            attached?.invalidateAll()
+            tier?.invalidateAll()
         }
     }
 
     func removeAll(tagged tag: String) async throws(CacheError) {
         try await disk.store.io.run { () throws(CacheError) in
             try disk.removeAll(tagged: tag)
-            attached?.invalidateAll()
+            tier?.invalidateAll()
         }
     }
 
@@ -105,9 +112,8 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         return try await disk.store.io.run { () throws(CacheError) in try disk.setTimeToLive(ttl, forKey: text) }
     }
 
-    /// Reads a fresh value and promotes it, unless it has been replaced or removed meanwhile. What cannot be decoded is a miss,
-    /// reported and kept: it may be another type's.
-    private func lookupOnDisk(_ text: String) -> Lookup<Value>? {
+    /// Reads a fresh value and promotes it, unless it has been replaced or removed in the meantime.
+    private func readFresh(_ text: String) -> Lookup<Value>? {
         let now = disk.now
         let key = key(text)
         guard let (entry, value) = read(key, at: now, orStale: false) else { return nil }
@@ -117,6 +123,8 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         return Lookup(value, from: .disk, life: MemoryLife(entry), at: now)
     }
 
+    /// Reads and decodes a value; nil for a miss. Bytes that cannot be decoded are a miss, reported and kept: they may
+    /// be another type's.
     func read(_ key: Key, at now: Timestamp, orStale: Bool) -> (entry: IndexEntry, value: Value)? {
         guard let store = disk.readableStore else { return nil }
         let found = store.read(key, at: now, orStale: orStale) { directory, entry in
@@ -126,13 +134,13 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         do {
             return (entry, try coder.decode(data))
         } catch {
-            let message = "What is stored for the key is not \(Value.self): \(error)."
+            let message = "The stored bytes are not a value of the type \(Value.self): \(error)."
             store.report(CacheError(code: .undecodable, message: message, path: disk.directory.path), of: key)
             return nil
         }
     }
 
-    /// Stores a value on disk, and in memory at the moment when it is there for everybody.
+    /// Stores a value on disk, and in memory at the moment when every reader sees it there.
     private func setOnDisk(
         _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
     ) throws(CacheError) {
@@ -142,7 +150,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         let now = disk.now
         guard let life = ttl.life(from: now, default: defaultTTL) else {
             _ = try disk.removeValue(forKey: text)
-            attached?.invalidate(text, .removed)
+            tier?.invalidate(text, .removed)
             return
         }
         let attachments = try disk.attachments(metadata, tags)
@@ -162,25 +170,46 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         }
     }
 
-    /// The cost is asked for here, where no lock is held.
+    /// Calls the user's cost function: with no lock held.
     func promotion(of value: Value, _ text: String, size: Int) -> Promotion? {
-        guard let attached else { return nil }
+        guard let tier else { return nil }
         let cost = cost.map { $0(value, size) } ?? size
-        return Promotion(tier: attached) { entry in
-            attached.memory.insert(value, forKey: text, life: MemoryLife(entry), cost: cost)
+        return Promotion(tier: tier) { entry in
+            tier.memory.insert(value, forKey: text, life: MemoryLife(entry), cost: cost)
         }
     }
 
-    /// Notes that a value was read in memory, where reading renews lives; nil when the disk does not have it any more.
+    /// Renews the life of a value that was read in memory, for caches with sliding expiry. Returns nil when it is no
+    /// longer on disk.
     private func slide(_ text: String) -> MemoryLife? {
         let key = disk.key(text)
         let now = disk.now
         let life = disk.readableStore?.index.withShard(of: key) { shard -> MemoryLife? in
             guard let entry = shard.table.use(key, at: now, sliding: true) else { return nil }
             let life = MemoryLife(entry)
-            attached?.memory.setLife(life, forKey: text)
+            tier?.memory.setLife(life, forKey: text)
             return life
         }
         return life ?? nil
+    }
+}
+
+/// The memory of a cache, as the index sees it. The index calls it with the lock of a shard held: it releases no value
+/// there.
+final class MemoryTierAdapter<Value: Sendable>: MemoryTier {
+    let memory: MemoryCache<String, Value>
+    let namespace: Namespace
+
+    init(_ memory: MemoryCache<String, Value>, of namespace: Namespace) {
+        self.memory = memory
+        self.namespace = namespace
+    }
+
+    func invalidate(_ key: String, _ cause: RemovalCause) {
+        memory.invalidate(key, cause)
+    }
+
+    func invalidateAll() {
+        memory.invalidateAll()
     }
 }

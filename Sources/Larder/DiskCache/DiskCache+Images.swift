@@ -31,13 +31,17 @@
             _ image: NSImage, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
             tags: [String] = []
         ) throws(CacheError) {
-            let png: Data
-            do {
-                png = try Coder<NSImage>.image.encode(image)
-            } catch {
+            guard let png = image.png else {
                 throw CacheError(code: .unencodable, message: "The image has no PNG form.")
             }
             try setData(png, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        }
+    }
+
+    extension NSImage {
+        /// Nil when the image has no such form.
+        var png: Data? {
+            tiffRepresentation.flatMap { NSBitmapImageRep(data: $0) }?.representation(using: .png, properties: [:])
         }
     }
 #endif

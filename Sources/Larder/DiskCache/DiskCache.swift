@@ -54,7 +54,7 @@ public final class DiskCache: Sendable {
             throw CacheError(
                 code: .invalidName, message: "A cache needs the URL of a directory.", path: directory.absoluteString)
         }
-        let (store, handle) = try Store.open(
+        let (store, handle) = try Store.registry.open(
             path: directory.path, settings: configuration.settings, fileSystem: fileSystem, clock: clock,
             onEvent: configuration.onEvent)
         self.directory = directory
@@ -101,7 +101,7 @@ public final class DiskCache: Sendable {
     ///
     /// - Throws: `.closed`, `.noSpace`, `.io`.
     public func flush() throws(CacheError) {
-        try openStore.flush()
+        try openStore.housekeeper.flush()
     }
 
     /// Counts since the directory was opened in this process. O(1).

@@ -96,3 +96,70 @@ extension CacheEntry {
         metadata = entry.metadata
     }
 }
+
+/// The parts of a record that most entries do not have.
+final class Attachments: Sendable {
+    let traits: Traits
+    let metadata: [String: String]
+    /// The fields that this version does not know, verbatim: `,"name":value` each.
+    let unknown: [UInt8]
+
+    /// What many entries have in common.
+    struct Traits: Hashable, Sendable {
+        var namespace = Namespace.none
+        /// Tags are told apart like keys, and belong to a namespace as keys do.
+        var tags: [Key] = []
+        /// For how long the entry is kept beyond its expiry. Milliseconds; `Life.unlimited`: for ever.
+        var keptStale: Int64 = 0
+        /// The entry says that there is no value.
+        var isAbsent = false
+        /// What has expired may be revalidated, but not be answered.
+        var mustRevalidate = false
+    }
+
+    /// Returns nil when there is nothing to attach.
+    init?(_ traits: Traits = Traits(), metadata: [String: String] = [:], unknown: [UInt8] = []) {
+        if traits == Traits() && metadata.isEmpty && unknown.isEmpty { return nil }
+        self.traits = traits
+        self.metadata = metadata
+        self.unknown = unknown
+    }
+
+    /// True when many entries can share one of these.
+    var areShareable: Bool { metadata.isEmpty && unknown.isEmpty }
+
+    /// The same with what a renewal has changed.
+    func updated(_ update: Update) -> Attachments? {
+        var traits = traits
+        traits.keptStale = update.keptStale
+        return Attachments(traits, metadata: update.metadata, unknown: unknown)
+    }
+
+    /// What may change with a life, while the payload stays.
+    struct Update: Equatable, Sendable {
+        var metadata: [String: String]
+        var keptStale: Int64
+    }
+}
+
+/// The attachments that many entries have in common, so that they share one object.
+final class AttachmentsPool: Sendable {
+    /// Kinds of entries that are kept in mind, and how long their tags may be together.
+    private static let most = 1024
+    private static let longestTags = 256
+
+    private let known = Lock<[Attachments.Traits: Attachments]>([:])
+
+    /// Returns attachments with these traits; nil when there is nothing to attach. O(tags).
+    func attachments(_ traits: Attachments.Traits, metadata: [String: String]) -> Attachments? {
+        let length = traits.tags.reduce(0) { $0 + $1.text.utf8.count }
+        if !metadata.isEmpty || length > Self.longestTags { return Attachments(traits, metadata: metadata) }
+        return known.withLock { known in
+            if let shared = known[traits] { return shared }
+            guard let new = Attachments(traits) else { return nil }
+            if known.count == Self.most { known = [:] }
+            known[traits] = new
+            return new
+        }
+    }
+}

@@ -1,3 +1,4 @@
+import Foundation
 import LarderFiles
 
 /// What identifies an entry, as the index knows it: the text of its key, its namespace, and the hash of both.
@@ -40,5 +41,69 @@ extension Key: Hashable {
 extension CacheError {
     static func notFound(_ key: Key) -> CacheError {
         CacheError(code: .notFound, message: "There is no value for the key \"\(key.text.prefix(100))\".")
+    }
+}
+
+/// A part of a cache with keys of its own. Its name, compared by its UTF-8 bytes, is part of the identity of its
+/// entries.
+///
+/// One reference: a key that has no namespace, as most have not, is copied without counting one.
+struct Namespace: Sendable {
+    private final class Named: Sendable {
+        let name: String
+        let seed: UInt64
+
+        init(_ name: String) {
+            var name = name
+            seed = name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: Namespace.processSeed) }
+            self.name = name
+        }
+    }
+
+    private let named: Named?
+
+    /// Random, so that nobody can prepare keys with one hash.
+    private static let processSeed = UInt64.random(in: .min ... .max)
+
+    /// The namespace of entries that were stored without one.
+    static var none: Namespace { Namespace(Named?.none) }
+
+    private init(_ named: Named?) {
+        self.named = named
+    }
+
+    init(_ name: String) {
+        named = name.isEmpty ? nil : Named(name)
+    }
+
+    /// The seed of its keys' hashes.
+    var seed: UInt64 { named?.seed ?? Self.processSeed }
+
+    var name: String { named?.name ?? "" }
+
+    var isNone: Bool { named == nil }
+}
+
+extension Namespace: Hashable {
+    static func == (left: Namespace, right: Namespace) -> Bool {
+        guard let one = left.named, let other = right.named else { return left.isNone && right.isNone }
+        return one === other || one.seed == other.seed && one.name.hasSameBytes(as: other.name)
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(seed)
+    }
+}
+
+extension String {
+    /// True when both have the same UTF-8 bytes; `==` calls the composed and the decomposed spelling of "é" equal. O(length).
+    func hasSameBytes(as other: String) -> Bool {
+        let outcome = utf8.withContiguousStorageIfAvailable { left in
+            other.utf8.withContiguousStorageIfAvailable { right in
+                left.count == right.count
+                    && (left.isEmpty || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0)
+            }
+        }
+        return (outcome ?? nil) ?? utf8.elementsEqual(other.utf8)
     }
 }

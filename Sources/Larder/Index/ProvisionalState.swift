@@ -60,3 +60,220 @@ final class ProvisionalState: Sendable {
         return hasUnread
     }
 }
+
+/// The work that makes entries and files agree after an unclean close.
+///
+/// Until it is finished the index is *provisional*: an entry of it is a hint, and the file decides. A file that no line
+/// of the index mentions is a *suspect*: it may hold a newer value than the index knows. Suspects are read newest
+/// first, so an entry can be believed once its number is above all those that nobody has read.
+///
+/// Only numbers below this session's first are concerned.
+struct Reconciliation: Sendable {
+    typealias Entry = (key: Key, file: UInt64)
+
+    /// Suspects that nobody has read, the newest last.
+    private var suspects: [UInt64] = []
+    /// The suspect that is being read.
+    private var current: UInt64?
+    /// Suspects up to this number are older than the journal's last line, and the journal is whole: they are leftovers.
+    private var floor: UInt64 = 0
+    /// Entries whose file decides about their life: after damage all, otherwise those that have expired. The newest
+    /// last.
+    private var unverified: [Entry] = []
+    /// The entry whose file is being asked.
+    private var verifying: UInt64?
+    /// Files that are dead, with their keys where those are known. Deleted when all suspects have been read, the oldest
+    /// first: were an older one of a key left, it would come back with the next loss of the index.
+    private var dead: [(file: UInt64, key: Key?)] = []
+    private var isDeadSorted = false
+    /// Entries whose files were not in the directory.
+    private var missing: [Entry] = []
+    /// What was removed at once: older files of it are dead.
+    private(set) var cleared = ClearMarks()
+    /// Clears that the journal may not know of.
+    private var unrecorded: [(number: UInt64, scope: ClearScope)] = []
+    /// EntryTable or journals were damaged: any line may be missing.
+    private(set) var isDamaged = false
+
+    /// Suspects that could not be read. The sweep tries again.
+    private(set) var unreadable: Set<UInt64> = []
+    /// Files that could not be read for long, and have been set aside: none is adopted, but each may have replaced
+    /// entries below.
+    private(set) var aside: Set<UInt64> = []
+    /// Tombstones that could not be read: entries below may be dead.
+    private var unreadTombstones: Set<UInt64> = []
+    /// Files of entries whose life could not be read.
+    private(set) var unverifiable: [UInt64: Key] = [:]
+    /// Files of entries that a reader has asked before their turn came.
+    private var asked: Set<UInt64> = []
+    /// Tombstones, and files set aside, that are tried again.
+    private var retried: [Step] = []
+
+    /// Every file has been looked at once.
+    private(set) var hasScanned = true
+
+    /// Rows and files agree.
+    var isConsistent: Bool { hasScanned && !hasResidue }
+    /// Something could not be read.
+    private var hasResidue: Bool {
+        hasUnread || !aside.isEmpty || !unreadTombstones.isEmpty || !unverifiable.isEmpty
+    }
+    /// There are files that may hold an older or newer value of any key, and would be adopted.
+    var hasUnread: Bool { !suspects.isEmpty || current != nil || !unreadable.isEmpty }
+
+    /// Nothing to do.
+    init(cleared: ClearMarks = ClearMarks()) {
+        self.cleared = cleared
+        self.cleared.keepOnly(.everything)
+    }
+
+    /// The findings of an opening.
+    struct Findings {
+        var suspects: [UInt64] = []
+        var unreadable: [UInt64] = []
+        var floor: UInt64 = 0
+        var unverified: [Entry] = []
+        var dead: [(file: UInt64, key: Key?)] = []
+        var missing: [Entry] = []
+        var unrecorded: [(number: UInt64, scope: ClearScope)] = []
+        var aside: [UInt64] = []
+        var unreadTombstones: [UInt64] = []
+        var isDamaged = false
+    }
+
+    init(_ findings: Findings, cleared: ClearMarks) {
+        suspects = findings.suspects
+        unreadable = Set(findings.unreadable)
+        floor = findings.floor
+        unverified = findings.unverified
+        dead = findings.dead
+        missing = findings.missing
+        unrecorded = findings.unrecorded
+        aside = Set(findings.aside)
+        unreadTombstones = Set(findings.unreadTombstones)
+        isDamaged = findings.isDamaged
+        self.cleared = cleared
+        hasScanned = false
+    }
+
+    /// Entries up to this number are not answered: a file that nobody has read may hold what replaced or removed them.
+    var horizon: UInt64 {
+        var highest = max(suspects.last ?? 0, current ?? 0)
+        for file in unreadable { highest = max(highest, file) }
+        if highest <= floor { highest = 0 }
+        for number in aside { highest = max(highest, number) }
+        for number in unreadTombstones { highest = max(highest, number) }
+        return highest
+    }
+
+    /// True when the file has to be asked before an entry counts.
+    func mustLook(at file: UInt64, hasExpired: Bool) -> Bool {
+        if asked.contains(file) { return false }
+        if unverifiable[file] != nil { return true }
+        // What is above has been asked, or was found by its file, or has been stored since.
+        return (isDamaged || hasExpired) && file <= max(unverified.last?.file ?? 0, verifying ?? 0)
+    }
+
+    enum Step {
+        case record(ClearScope, below: UInt64)
+        case examine(file: UInt64)
+        case verify(Entry)
+        case readTombstone(UInt64)
+        case resolve(aside: UInt64)
+        case delete(file: UInt64, of: Key?)
+        case check(Entry)
+        case finish
+    }
+
+    /// The next thing to do. All files are read before any is deleted, and before an entry whose file is missing is
+    /// forgotten.
+    mutating func next() -> Step {
+        if let (number, scope) = unrecorded.popLast() { return .record(scope, below: number) }
+        if let file = suspects.popLast() {
+            current = file
+            return .examine(file: file)
+        }
+        if let step = retried.popLast() { return step }
+        if let entry = unverified.popLast() {
+            verifying = entry.file
+            return .verify(entry)
+        }
+        if !isDeadSorted {
+            dead.sort { $0.file > $1.file }
+            isDeadSorted = true
+        }
+        if let (file, key) = dead.popLast() { return .delete(file: file, of: key) }
+        if let entry = missing.popLast() { return .check(entry) }
+        return .finish
+    }
+
+    /// Notes that the suspect has been read, and its outcome can be seen.
+    mutating func examined() {
+        current = nil
+    }
+
+    mutating func couldNotRead(_ file: UInt64) {
+        current = nil
+        unreadable.insert(file)
+    }
+
+    mutating func couldNotVerify(_ entry: Entry) {
+        unverifiable[entry.file] = entry.key
+        verifying = nil
+    }
+
+    /// Notes that a reader has asked the file of an entry.
+    mutating func looked(at file: UInt64) {
+        asked.insert(file)
+        unverifiable[file] = nil
+    }
+
+    mutating func verified(_ entry: Entry) {
+        unverifiable[entry.file] = nil
+        verifying = nil
+    }
+
+    /// Has a file deleted once all have been read.
+    mutating func addOrphan(_ file: UInt64, of key: Key?) {
+        dead.append((file, key))
+        isDeadSorted = false
+    }
+
+    /// Notes that older files of a namespace or a tag are dead.
+    mutating func clear(_ scope: ClearScope, below number: UInt64) {
+        cleared.add(scope, below: number)
+    }
+
+    /// Has another try at what could not be read; false when there is nothing to try, or the first try is not over.
+    mutating func retry() -> Bool {
+        guard hasScanned, suspects.isEmpty, unverified.isEmpty, current == nil, retried.isEmpty, !isConsistent else {
+            return false
+        }
+        retried = unreadTombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
+        suspects = unreadable.sorted()
+        unreadable = []
+        unverified = unverifiable.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
+        return true
+    }
+
+    /// Sets a file aside that still cannot be read; false when it is not among those any more.
+    mutating func setAside(_ file: UInt64) -> Bool {
+        guard unreadable.remove(file) != nil else { return false }
+        aside.insert(file)
+        return true
+    }
+
+    mutating func resolved(aside file: UInt64) {
+        aside.remove(file)
+    }
+
+    mutating func readTombstone(_ number: UInt64) {
+        unreadTombstones.remove(number)
+    }
+
+    mutating func finish() {
+        hasScanned = true
+        asked = []
+        if !hasResidue { cleared.keepOnly(.everything) }
+    }
+}

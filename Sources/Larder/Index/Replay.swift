@@ -130,3 +130,26 @@ struct Replay {
         return count
     }
 }
+
+/// What opening found out about the journals.
+struct LoadedJournals {
+    /// Sorted.
+    var generations: [UInt64] = []
+    /// Bytes of the last journal.
+    var length = 0
+    /// The last journal could not be read to its end.
+    var isBroken = false
+    var savedGeneration: UInt64 = 0
+    var manifests: [ManifestFormat] = []
+    var records = 0
+    var endsClosed = false
+    /// Bytes of the record that says so, with its line feed.
+    var closedLength = 0
+    /// EntryTable or journals had lines that could not be read, or were missing.
+    var isDamaged = false
+    /// There are entries that neither manifest nor journals tell of.
+    var isIncomplete = false
+
+    /// True when the first change has to touch the journal before anything else.
+    var hasShutdownMarker: Bool { endsClosed || generations.isEmpty }
+}

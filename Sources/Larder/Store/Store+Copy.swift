@@ -30,7 +30,7 @@ extension Store {
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             while true {
                 var entry = request.entry(size: size, checksum: 0)
-                let staged = try stage(source, as: &entry, key)
+                let staged = try writer.stage(source, as: &entry, key)
                 var isStored = false
                 defer { if !isStored { reaper.deleteUncommitted(staged.number, of: key, in: staged.directory) } }
                 let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
@@ -44,63 +44,6 @@ extension Store {
             }
         }
         return finish(outcome, key)
-    }
-
-    /// A copy that has neither its name nor a footer yet.
-    struct StagedFile {
-        let number: UInt64
-        let file: SharedDescriptor
-        let directory: StoreDirectory
-    }
-
-    /// Copies a file into the directory of the entries, and takes size and checksum of the copy: the original may
-    /// change.
-    ///
-    /// Its name is not an entry's, whatever its content. After a kill the next opening deletes it.
-    private func stage(_ source: SharedDescriptor, as entry: inout IndexEntry, _ key: Key) throws(CacheError)
-        -> StagedFile
-    {
-        var mayRetry = true
-        while true {
-            let directory = try disk.run { directory throws(CacheError) in
-                try info.removeShutdownMarker()
-                return directory
-            }
-            let number = DirectoryLayout.stagedNumber(try info.takeNumber())
-            do throws(Errno) {
-                return try stage(source, as: &entry, number, in: directory)
-            } catch .exists {
-                continue
-            } catch {
-                reaper.deleteUncommitted(number, of: key, in: directory)
-                // Cleared or reopened meanwhile, and the directory deleted under the copy.
-                if try disk.run({ current throws(CacheError) in current.entries !== directory.entries }) { continue }
-                if mayRetry, error == .noSpace || error == .overQuota, try makeRoom() {
-                    mayRetry = false
-                    continue
-                }
-                throw CacheError(error, doing: "copy a file", path: directory.path(of: number))
-            }
-        }
-    }
-
-    private func stage(
-        _ source: SharedDescriptor, as entry: inout IndexEntry, _ number: UInt64, in directory: StoreDirectory
-    ) throws(Errno) -> StagedFile {
-        let copy = try fileSystem.copy(
-            source.file, size: entry.size, as: .number(number), in: directory.entries.file, access: .owner)
-        let file = SharedDescriptor(copy)
-        entry.size = try fileSystem.status(of: file.file).size
-        guard let checksum = try fileSystem.checksum(of: file.file, size: entry.size) else { throw .io }
-        entry.checksum = checksum
-        // Here nobody has to wait for it.
-        if settings.isPowerSafe { try fileSystem.sync(file.file) }
-        return StagedFile(number: number, file: file, directory: directory)
-    }
-
-    /// Deletes obsolete files; true when there were any.
-    private func makeRoom() throws(CacheError) -> Bool {
-        try disk.run { directory in reaper.deleteObsolete(in: directory) > 0 }
     }
 
     /// The file that an export writes.

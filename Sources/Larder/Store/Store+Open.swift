@@ -1,28 +1,25 @@
 import Dispatch
 import LarderFiles
 
-/// Opening, saving and closing.
-extension Store {
-    typealias Handle = HandleTable.Handle
-
+extension DirectoryRegistry<Store> {
     /// Returns the store of a directory, the one that is open in this process or a new one, and a handle on it.
-    static func open(
+    func open(
         path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock,
         onEvent: EventCenter.Handler?
-    ) throws(CacheError) -> (Store, Handle) {
-        let (root, identity) = try openRoot(path, in: fileSystem, settings.durability)
+    ) throws(CacheError) -> (Store, Store.Handle) {
+        let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
         // A store whose directory was deleted moves to this one, and is then the one of this directory.
-        for store in registry.occupants(onDevice: identity.device) {
+        for store in occupants(onDevice: identity.device) {
             // The paths first: a store that has nothing to do with this directory is not to be waited for.
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
         }
-        let place = DirectoryRegistry<Store>.Location(
+        let place = Location(
             identity: identity, root: root, fileSystem: fileSystem, path: path)
         let now = clock.now
-        var handle: Handle?
+        var handle: Store.Handle?
         var found: LoadedStore.Found?
-        let store = try registry.occupant(of: place) { store throws(CacheError) in
+        let store = try occupant(of: place) { store throws(CacheError) in
             guard store.settings == settings else {
                 throw CacheError(
                     code: .differentConfiguration, message: "The directory is already open here with other settings.",
@@ -45,13 +42,18 @@ extension Store {
         }
         if let found {
             store.begin(found)
-            store.scheduleSweep()
+            store.housekeeper.scheduleSweep()
         }
         return (store, handle!)
     }
+}
+
+/// Opening and closing.
+extension Store {
+    typealias Handle = HandleTable.Handle
 
     /// Counts a handle in.
-    private func join(at path: String, _ onEvent: EventCenter.Handler?) -> Handle {
+    fileprivate func join(at path: String, _ onEvent: EventCenter.Handler?) -> Handle {
         handles.join(at: path, onEvent, events)
     }
 
@@ -60,7 +62,7 @@ extension Store {
         handles.leave(handle, events)
     }
 
-    private func hasPath(to identity: FileIdentity) -> Bool {
+    fileprivate func hasPath(to identity: FileIdentity) -> Bool {
         handles.paths.contains { path in
             guard let directory = try? fileSystem.openDirectory(path: path, creation: .never) else { return false }
             return (try? fileSystem.status(of: directory).identity) == identity
@@ -68,7 +70,7 @@ extension Store {
     }
 
     /// The open directory; nil once closed.
-    private var identity: FileIdentity? { disk.runAnyway { $0?.identity } }
+    fileprivate var identity: FileIdentity? { disk.runAnyway { $0?.identity } }
 
     /// Opens a directory; makes it where it is missing, unless no durability is given.
     static func openRoot(
@@ -101,56 +103,6 @@ extension Store {
         evictor.enforceInBackground()
     }
 
-    /// Sweeps after each interval, for as long as the store lives.
-    private func scheduleSweep() {
-        guard let interval = settings.sweepInterval else { return }
-        clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
-            guard let self else { return }
-            maintenance.begin(.sweep) { [weak self] in
-                self?.sweep()
-                return false
-            }
-            scheduleSweep()
-        }
-    }
-
-    private func sweep() {
-        reconciler.retry()
-        reconciler.boundTombstones()
-        _ = sweeper.removeExpired(at: clock.now)
-        sweeper.saveUses(isClosing: false)
-        reaper.deleteAllInBackground()
-        evictor.enforceInBackground()
-    }
-
-    /// Saves after a delay that the first change has begun.
-    func saveInBackground() {
-        frozen.async { [weak self] in
-            guard let self else { return }
-            info.noteScheduledSave()
-            reconciler.boundTombstonesInBackground()
-            reaper.deleteAllInBackground()
-            _ = reporter.attempt { () throws(CacheError) in try save(always: false) }
-        }
-    }
-
-    /// Saves the manifest, and deletes the tombstones that only it lacked. Call it on the frozen queue.
-    func save(always: Bool) throws(CacheError) {
-        if disk.runAnyway({ $0 == nil }) { return }
-        try frozen.save(always: always)
-        reaper.deleteNeedlessTombstones()
-    }
-
-    /// Returns when the manifest is saved and all background work begun before is done.
-    func flush() throws(CacheError) {
-        maintenance.wait()
-        reconciler.retry()
-        reaper.deleteAllInBackground()
-        maintenance.wait()
-        try frozen.run { () throws(CacheError) in try save(always: true) }
-        maintenance.wait()
-    }
-
     /// Ends the session: reads miss and writes throw from here on.
     ///
     /// Only the last handle's closing ends it; `isLast` is asked while nobody can open another.
@@ -171,20 +123,12 @@ extension Store {
     private func closeLast() throws(CacheError) {
         disk.runAlone { isClosing = true }
         copies.wait()
-        maintenance.wait()
-        reaper.deleteAllInBackground()
-        maintenance.wait()
-        sweeper.saveUses(isClosing: true)
-        let saving = Result { () throws(CacheError) in
-            try frozen.run { () throws(CacheError) in try save(always: false) }
+        let failure = housekeeper.finish()
+        // Nothing that is under way must outlive the lock of the directory.
+        try housekeeper.alone { () throws(CacheError) in
+            try disk.runAlone { () throws(CacheError) in try endSession() }
         }
-        // Between two jobs of either queue: none that is under way must outlive the lock of the directory.
-        try maintenance.alone { () throws(CacheError) in
-            try frozen.run { () throws(CacheError) in
-                try disk.runAlone { () throws(CacheError) in try endSession() }
-            }
-        }
-        try saving.get()
+        if let failure { throw failure }
     }
 
     private func endSession() throws(CacheError) {

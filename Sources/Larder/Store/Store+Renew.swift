@@ -47,7 +47,7 @@ extension Store {
     ) throws(CacheError) -> Bool {
         let life = renewal.life
         let update = entry.update == renewal.update ? nil : renewal.update
-        if let update { try checkRecord(length(of: entry, update)) }
+        if let update { try EntryWriter.checkRecord(length(of: entry, update)) }
         try info.removeShutdownMarker()
         let number = try info.takeNumber()
         let isShorter = life.expires < entry.life.expires

@@ -44,12 +44,6 @@ extension Store {
         return finish(outcome, request.key)
     }
 
-    /// The bytes of a value that is stored.
-    enum Content {
-        case bytes(UnsafeRawBufferPointer)
-        case staged(StagedFile)
-    }
-
     enum InsertOutcome {
         case stored(isNew: Bool)
         /// The condition did not hold.
@@ -80,13 +74,13 @@ extension Store {
     /// Creates the file, commits the record and publishes the entry. Call it in a block of the disk queue, without a
     /// clean-shutdown marker.
     func insert(
-        _ content: Content, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
+        _ content: EntryWriter.Content, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         disk.lockStripe(key.shard)
         defer { disk.unlockStripe(key.shard) }
         guard holds(request, in: directory) else { return .refused }
-        let new = try createFile(content, entry, key, in: directory)
+        let new = try writer.create(content, entry, key, in: directory)
         // A captured variable instead of a result: an entry is large to copy.
         var replaced: IndexEntry?
         let ticket: CommitQueue.Ticket?
@@ -127,106 +121,6 @@ extension Store {
             }
             return index.entry(key)?.isFresh(at: now) != true
         }
-    }
-
-    /// Gives an entry its number and creates its file, which no record mentions yet.
-    private func createFile(
-        _ content: Content, _ entry: IndexEntry, _ key: Key, in directory: StoreDirectory
-    ) throws(CacheError) -> NewEntry {
-        // A staged file was tried again when it was staged.
-        var mayRetry = if case .bytes = content { true } else { false }
-        while true {
-            let new = NewEntry(entry, number: try info.takeNumber())
-            // An entry may grow in the manifest, by the number of a renewal and the time of a use.
-            try checkRecord(new.lineLength)
-            do {
-                try write(content, new, key, in: directory)
-                return new
-            } catch .exists {
-                continue
-            } catch {
-                // Obsolete files may take just the room that is needed.
-                if mayRetry, error == .noSpace || error == .overQuota, reaper.deleteObsolete(in: directory) > 0 {
-                    mayRetry = false
-                    continue
-                }
-                throw CacheError(error, doing: "store a value", path: directory.path(of: new.entry.file))
-            }
-        }
-    }
-
-    func checkRecord(_ length: Int) throws(CacheError) {
-        guard length <= LineReader.longestRecord - 128 else {
-            throw CacheError(code: .tooLarge, message: "Key, metadata and tags make a record of more than 1 MiB.")
-        }
-    }
-
-    /// Bytes. A longer payload is written under a name that is no entry's, and renamed when it is whole. Systems write
-    /// some thousand megabytes at a time at most: a payload might be made so that, cut there by a kill, it ends in the
-    /// footer of another entry.
-    private static let longestInPlace = 16 << 20
-
-    private func write(
-        _ content: Content, _ new: borrowing NewEntry, _ key: Key, in directory: StoreDirectory
-    ) throws(Errno) {
-        let file = new.entry.file
-        switch content {
-        case .bytes(let payload) where payload.count > Self.longestInPlace:
-            let staged = DirectoryLayout.stagedNumber(file)
-            let opened = try fileSystem.open(.number(staged), in: directory.entries.file, for: .creating)
-            do throws(Errno) {
-                try fileSystem.write(payload, .none, to: opened, at: 0)
-                let copy = StagedFile(number: staged, file: SharedDescriptor(opened), directory: directory)
-                try write(copy, new, key)
-            } catch {
-                reaper.deleteUncommitted(staged, of: key, in: directory)
-                throw error
-            }
-        case .bytes(let payload):
-            let opened = try fileSystem.open(.number(file), in: directory.entries.file, for: .creating)
-            do {
-                try new.withFooter { footer throws(Errno) in
-                    try fileSystem.write(payload, footer, to: opened, at: 0)
-                }
-                if settings.isPowerSafe {
-                    try fileSystem.sync(opened)
-                    try directory.syncNames()
-                }
-            } catch {
-                reaper.deleteUncommitted(file, of: key, in: directory)
-                throw error
-            }
-        case .staged(let staged):
-            try write(staged, new, key)
-        }
-    }
-
-    /// Completes a staged file by its footer, and renames it to its number.
-    private func write(_ staged: StagedFile, _ new: borrowing NewEntry, _ key: Key) throws(Errno) {
-        let (directory, file) = (staged.directory, new.entry.file)
-        try requireFree(.number(file), in: directory)
-        do {
-            // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
-            try new.withFooter { footer throws(Errno) in
-                try fileSystem.write(footer, .none, to: staged.file.file, at: new.entry.size)
-            }
-            if settings.isPowerSafe { try fileSystem.sync(staged.file.file) }
-            try directory.rename(staged.number, to: file)
-            if settings.isPowerSafe { try directory.syncNames() }
-        } catch {
-            reaper.deleteUncommitted(file, of: key, in: directory)
-            throw error
-        }
-    }
-
-    /// Numbers are new, so a file of the name is not ours; renaming would replace it.
-    private func requireFree(_ name: FileName, in directory: StoreDirectory) throws(Errno) {
-        do {
-            _ = try fileSystem.status(of: name, in: directory.entries.file)
-        } catch .noEntry {
-            return
-        }
-        throw .exists
     }
 
     /// Waits until the record is on stable storage; when that fails, brings the old value back and throws.

@@ -26,7 +26,6 @@ final class Store: Sendable {
     let provisional: ProvisionalState
     let reporter: Reporter
     let info: CommitQueue
-    let frozen: ManifestWriter
     let reaper: FileReaper
     let trash: Trash
     let clearer: Clearer
@@ -34,6 +33,8 @@ final class Store: Sendable {
     let evictor: Evictor
     let recovery: Recovery
     let reconciler: Reconciler
+    let housekeeper: Housekeeper
+    let writer: EntryWriter
     let observer = ChangeObserverSlot()
     let handles = HandleTable()
     let io = IOLimiter()
@@ -59,7 +60,6 @@ final class Store: Sendable {
         provisional = context.provisional
         reporter = context.reporter
         info = CommitQueue(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, context)
-        frozen = ManifestWriter(context, info: info)
         reaper = FileReaper(loaded.tombstones, context, info: info)
         trash = Trash(context)
         clearer = Clearer(context, info: info, reaper: reaper, trash: trash, observer: observer)
@@ -67,10 +67,10 @@ final class Store: Sendable {
         evictor = Evictor(context, info: info, reaper: reaper, clearer: clearer, sweeper: sweeper)
         recovery = Recovery(context, info: info, reaper: reaper)
         reconciler = Reconciler(context, info, reaper, evictor, sweeper, recovery)
+        housekeeper = Housekeeper(context, info, reaper, sweeper, evictor, reconciler)
+        writer = EntryWriter(context, info: info, reaper: reaper)
         reporter.count { $0.damagedLines = loaded.damagedLines }
         reporter.count { $0.adoptions = loaded.found.adopted.count }
-        info.saveDue.install { [weak self] in self?.saveInBackground() }
-        evictor.willEvict.install { [weak self] in self?.reconciler.boundTombstones() }
     }
 
     var path: String { context.path }

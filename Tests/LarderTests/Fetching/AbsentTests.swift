@@ -137,15 +137,17 @@ struct AbsentTests {
         let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
         #expect(try await cache.optionalValue(forKey: "k") { nil } == nil)
         // Another call had looked before the absence came, and its flight is about to look once more.
-        let order = FetchOptions(ttl: .default, tags: [], policy: .whenMissingOrExpired)
-        let key = cache.front.key("k")
-        var new: Flight?
-        _ = cache.fetcher.join([key], order, WaitDeadlines(order.policy, from: cache.front.clock.now)) { new = $0 }
+        let options = FetchOptions(ttl: .default, tags: [], policy: .whenMissingOrExpired)
+        let key = cache.backend.key("k")
+        let type = ObjectIdentifier(String.self)
+        let (_, new) = cache.backend.flights.join([key], of: type) {
+            Flight(of: type, to: $0, tags: [], outlivesCallers: false)
+        }
         let flight = try #require(new)
         let reload = begin { try await cache.optionalValue(forKey: "k", policy: .reload) { "there by now" } }
         let reloads = begin { try await cache.values(forKeys: ["k"], policy: .reload) { _ in ["k": "there by now"] } }
         await until("they have joined") { cache.statistics.fetches.joined == 2 }
-        cache.fetcher.begin(flight, FetchRequest(key: key, order: order) { _ in .absent() })
+        cache.fetcher.begin(flight, FetchRequest(key, options) { _ in .absent() })
         #expect(try await reload.value == "there by now")
         #expect(try await reloads.value == ["k": "there by now"])
     }

@@ -34,7 +34,7 @@ struct BatchTests {
         #expect(try await cache.values(forKeys: ["a", "b"], policy: .cacheOnly) { fetch($0) } == ["b": "own"])
         #expect(try await cache.values(forKeys: ["a", "b"]) { fetch($0) } == ["a": "fetched a", "b": "own"])
         #expect(asked.withLock { $0.last } == ["a"])
-        #expect(cache.front.flights.count == 0)
+        #expect(cache.backend.flights.count == 0)
     }
 
     @Test("what is in the air is waited for, alone or with others, and not fetched again")
@@ -71,7 +71,7 @@ struct BatchTests {
         #expect(
             try await missing.value == "my own",
             "a batch that brings nothing for a key is no answer to who wants it alone")
-        #expect(cache.front.flights.count == 0)
+        #expect(cache.backend.flights.count == 0)
     }
 
     @Test("an error reaches all, but what is stale may be answered")
@@ -129,7 +129,7 @@ struct BatchTests {
         world.clock.advance(by: .seconds(1))
         let failure = await hard.failure as? CacheError
         #expect(failure?.code == .timedOut)
-        #expect(cache.front.flights.count == 0)
+        #expect(cache.backend.flights.count == 0)
         await hung.answer([:])
     }
 

@@ -82,7 +82,7 @@ struct FetchPolicyTests {
                 } catch {
                     #expect(error is SourceFailure)
                 }
-                await until("what goes on behind has ended") { cache.front.flights.count == 0 }
+                await until("what goes on behind has ended") { cache.backend.flights.count == 0 }
                 ending.fetches = cache.statistics.fetches.begun - before
                 let expected = Self.expected(policy.policy, have, fails: fails)
                 #expect(ending == expected, "\(policy.name), \(have), \(fails ? "failing" : "answering")")
@@ -180,7 +180,7 @@ struct FetchPolicyTests {
                 #expect(event.kind == .fetchFailed && event.error?.message.contains("\(number)") == true)
                 break
             }
-            await until("it has ended") { cache.front.flights.count == 0 }
+            await until("it has ended") { cache.backend.flights.count == 0 }
         }
         #expect(cache.statistics.fetches.failed == 3)
     }
@@ -255,13 +255,13 @@ struct FetchPolicyTests {
         }
         await until("all have joined") { cache.statistics.fetches.joined == 4 && hung.begun == 1 }
         world.clock.advance(by: .milliseconds(4_999))
-        #expect(cache.front.flights.count == 1)
+        #expect(cache.backend.flights.count == 1)
         world.clock.advance(by: .milliseconds(1))
         for caller in callers {
             let failure = await caller.failure as? CacheError
             #expect(failure?.code == .timedOut)
         }
-        #expect(hung.cancelled == 1 && cache.front.flights.count == 0)
+        #expect(hung.cancelled == 1 && cache.backend.flights.count == 0)
         let lenient = policy.staleIfError(for: .days(1))
         let next = try await cache.value(forKey: "k", ttl: .seconds(10), policy: lenient) { "new" }
         #expect(next == "new")
@@ -354,7 +354,7 @@ struct FetchPolicyTests {
         // Behind, too.
         let behind = policy.staleWhileRevalidate(for: .seconds(100))
         for _ in 0..<10 { #expect(try await call(behind) == "v") }
-        await until("nothing is under way") { cache.front.flights.count == 0 }
+        await until("nothing is under way") { cache.backend.flights.count == 0 }
         #expect(calls.withLock { $0 } == 5)
         // Who has no such policy asks.
         #expect(await begin { try await call(.whenMissingOrExpired) }.failure is SourceFailure)
@@ -397,7 +397,7 @@ struct FetchPolicyTests {
         #expect(try await first.value == "v1")
         world.clock.advance(by: .milliseconds(74_999))
         for _ in 0..<5 { #expect(try await call() == "v1") }
-        #expect(source.begun == 1 && cache.front.flights.count == 0)
+        #expect(source.begun == 1 && cache.backend.flights.count == 0)
         world.clock.advance(by: .milliseconds(1))
         for _ in 0..<5 { #expect(try await call() == "v1") }
         await until("one has begun") { source.begun == 2 }
@@ -410,7 +410,7 @@ struct FetchPolicyTests {
         try await cache.setValue("eternal", forKey: "k", ttl: .forever)
         world.clock.advance(by: .seconds(1_000_000))
         #expect(try await call() == "eternal")
-        await until("nothing is under way") { cache.front.flights.count == 0 }
+        await until("nothing is under way") { cache.backend.flights.count == 0 }
         #expect(source.begun == 2)
     }
 

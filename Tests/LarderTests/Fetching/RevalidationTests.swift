@@ -119,7 +119,7 @@ struct RevalidationTests {
         }
         #expect(try await value() == "document 1")
         world.clock.advance(by: .seconds(20))
-        let key = cache.front.key("k")
+        let key = cache.backend.key("k")
         let before = try #require(disk.store.index.withShard(of: key) { $0.table.entry(key) })
         world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
         #expect(try await value() == "document 1")
@@ -314,7 +314,7 @@ struct RevalidationTests {
         let before = calls.withLock { $0 }
         for _ in 0..<10 {
             #expect(try await value().age == .zero)
-            await until("nothing is under way") { cache.front.flights.count == 0 }
+            await until("nothing is under way") { cache.backend.flights.count == 0 }
         }
         #expect(calls.withLock { $0 } == before)
     }

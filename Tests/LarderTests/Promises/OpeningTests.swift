@@ -138,7 +138,7 @@ struct OpeningTests {
             return nil
         }
         // Not `flush`, which would try to read the file again.
-        try store.frozen.run { try store.save(always: true) }
+        try store.housekeeper.save(always: true)
         world.files.inject(nil)
         second.settle()
         #expect(expired.withLock { $0 } == 1)

@@ -77,11 +77,11 @@ struct FetchCrashTests {
     static func known(_ cache: Cache<String>) async -> Known {
         var known: Known = [:]
         for text in ["a", "b", "c", "d", "e"] {
-            let key = cache.front.key(text)
-            if cache.front.isProvisional { await cache.front.look(at: [key]) }
-            switch cache.front.standing(of: key, at: cache.front.clock.now) {
+            let key = cache.backend.key(text)
+            if cache.backend.isProvisional { await cache.backend.settle([key]) }
+            switch cache.backend.freshness(of: key, at: cache.backend.clock.now) {
             case .absent: known[text] = "absent"
-            case .fresh, .stale: known[text] = await cache.front.usable(key)?.value
+            case .fresh, .stale: known[text] = await cache.backend.storedValue(for: key)?.value
             case .missing: break
             }
         }

@@ -104,7 +104,7 @@ struct FetchStormTests {
             }
             return try await group.reduce(0, +)
         }
-        await until("nothing is under way") { cache.front.flights.count == 0 }
+        await until("nothing is under way") { cache.backend.flights.count == 0 }
         for key in Self.keys {
             let last = try await cache.value(forKey: key) { database.version(key) }
             #expect(last == database.version(key))

@@ -103,7 +103,7 @@ struct CacheTests {
         #expect(throws: (any Error).self) { try archive.decode(Data("no archive".utf8)) }
         // What an encryption does: a key, a check, and an error over what was not written with it.
         struct WrongKey: Error {}
-        func hasShutdownMarker(with key: UInt8) -> Coder<User> {
+        func sealed(with key: UInt8) -> Coder<User> {
             Coder<User>.json.wrapped {
                 Data([key] + $0.map { $0 ^ key })
             } decode: { data in
@@ -111,9 +111,9 @@ struct CacheTests {
                 return Data(data.dropFirst().map { $0 ^ key })
             }
         }
-        let bytes = try hasShutdownMarker(with: 90).encode(user)
-        #expect(try hasShutdownMarker(with: 90).decode(bytes) == user)
-        #expect(throws: WrongKey.self) { try hasShutdownMarker(with: 91).decode(bytes) }
+        let bytes = try sealed(with: 90).encode(user)
+        #expect(try sealed(with: 90).decode(bytes) == user)
+        #expect(throws: WrongKey.self) { try sealed(with: 91).decode(bytes) }
     }
 
     @Test("a hit in memory decodes nothing, calls no system and does not suspend")

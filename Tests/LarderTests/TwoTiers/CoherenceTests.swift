@@ -9,7 +9,8 @@ import Testing
 /// Two caches with memories of their own and the bare disk cache, on one store.
 @Suite("Both tiers, through every handle, have the same value")
 struct CoherenceTests {
-    /// Strings whose decoding can be interrupted: there no lock is held, and the value has been read but is not yet in memory.
+    /// Strings whose decoding can be interrupted: there no lock is held, and the value has been read but is not yet in
+    /// memory.
     final class Seam: Sendable {
         private let interruption = Lock<(@Sendable () -> Void)?>(nil)
 

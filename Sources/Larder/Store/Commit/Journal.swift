@@ -245,25 +245,26 @@ final class Journal {
     }
 }
 
-/// What opening found out about the journals.
-struct LoadedJournals {
-    /// Sorted.
-    var generations: [UInt64] = []
-    /// Bytes of the last journal.
-    var length = 0
-    /// The last journal could not be read to its end.
-    var isBroken = false
-    var savedGeneration: UInt64 = 0
-    var manifests: [ManifestFormat] = []
-    var records = 0
-    var endsClosed = false
-    /// Bytes of the record that says so, with its line feed.
-    var closedLength = 0
-    /// EntryTable or journals had lines that could not be read, or were missing.
-    var isDamaged = false
-    /// There are entries that neither manifest nor journals tell of.
-    var isIncomplete = false
+/// When the manifest is saved: a delay after the *first* change, so that a stream of changes cannot put it off for ever.
+struct SaveDebouncer {
+    /// Manifests with at most this many entries are rewritten whatever changed.
+    static let cheapCount = 1_000
 
-    /// True when the first change has to touch the journal before anything else.
-    var hasShutdownMarker: Bool { endsClosed || generations.isEmpty }
+    private var isScheduled = false
+
+    /// Notes a change; true when a save has to be scheduled for it.
+    mutating func changed() -> Bool {
+        defer { isScheduled = true }
+        return !isScheduled
+    }
+
+    /// Notes that the scheduled time has come: the next change schedules anew.
+    mutating func due() {
+        isScheduled = false
+    }
+
+    /// True when rewriting the manifest is cheap beside what changed: it keeps the cost per change constant.
+    static func isWorthSaving(records: Int, entries: Int) -> Bool {
+        records > 0 && (entries <= cheapCount || records >= entries / 4)
+    }
 }

@@ -71,6 +71,8 @@ final class DiskQueue: Sendable {
         queue.run { body(current) }
     }
 
+    var isClosed: Bool { queue.run { current == nil } }
+
     /// The open directory, for barriers; nil once closed.
     var directory: StoreDirectory? { current }
 

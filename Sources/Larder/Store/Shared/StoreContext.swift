@@ -25,3 +25,50 @@ final class StoreContext: Sendable {
         provisional = ProvisionalState(reconciliation)
     }
 }
+
+/// What all handles on one directory share; the first opener's count.
+struct StoreSettings: Hashable, Sendable {
+    var slidingExpiry: Bool
+    var saveDelay: Duration
+    var sweepInterval: Duration?
+    var durability: Durability
+    var manifestFormat: ManifestFormat
+    var limits: Limits
+
+    var isPowerSafe: Bool { durability == .powerSafe }
+
+    /// What the cache may take; nil: as much as there is.
+    struct Limits: Hashable, Sendable {
+        var count: Int?
+        /// Payload bytes.
+        var size: Int?
+        /// Milliseconds since the last use.
+        var age: Int64?
+        /// Bytes.
+        var minimumFreeSpace: Int?
+
+        var areNone: Bool { self == Limits() }
+
+        /// What a cache that has crossed a limit shrinks to, so that not every write evicts: 5 % below.
+        static func lowWaterMark(_ limit: Int) -> Int { limit - limit / 20 }
+
+        /// Which of the limits on the whole are exceeded.
+        struct Crossed: Equatable, Sendable {
+            var count = false
+            var size = false
+
+            var isAny: Bool { count || size }
+        }
+
+        func crossed(by totals: EntryTable.Totals) -> Crossed {
+            Crossed(count: totals.count > count ?? .max, size: totals.size > size ?? .max)
+        }
+
+        /// True when a limit is exceeded by more than a part of it and some entries.
+        func areOverrun(by totals: EntryTable.Totals, slack: Int, entries: Int) -> Bool {
+            let isOverCount = count.map { totals.count - $0 > $0 / slack + entries } ?? false
+            let isOverSize = size.map { totals.size - $0 > $0 / slack } ?? false
+            return isOverCount || isOverSize
+        }
+    }
+}

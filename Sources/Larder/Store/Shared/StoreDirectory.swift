@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import LarderFiles
 
@@ -194,5 +195,65 @@ extension StoreDirectory {
             let open = try? fileSystem.status(of: entries.file)
         else { return false }
         return inside.identity == open.identity
+    }
+}
+
+/// Syncs one descriptor for many callers: those who wait while a sync runs share the next one.
+///
+/// A failed sync is never retried for what it was to make durable: after an error the system may count lost pages as written.
+///
+/// `@unchecked Sendable`: `done` and `failed` are touched on `queue` alone.
+final class GroupSync: @unchecked Sendable {
+    private let descriptor: SharedDescriptor
+    private let fileSystem: any FileSystem
+    private let queue = DispatchQueue(label: "larder.sync")
+    private let noted = Lock(0)
+    private var done = 0
+    private var failed: [(tickets: ClosedRange<Int>, error: Errno)] = []
+
+    init(_ descriptor: SharedDescriptor, of fileSystem: any FileSystem) {
+        self.descriptor = descriptor
+        self.fileSystem = fileSystem
+    }
+
+    /// Takes a ticket for a change that has been made.
+    func note() -> Int {
+        noted.withLock { count in
+            count += 1
+            return count
+        }
+    }
+
+    /// Returns when the change of `ticket` is on stable storage.
+    func sync(through ticket: Int) throws(Errno) {
+        try queue.run { () throws(Errno) in
+            if let failure = failed.first(where: { $0.tickets.contains(ticket) }) { throw failure.error }
+            if done >= ticket { return }
+            let target = noted.withLock { $0 }
+            do throws(Errno) {
+                try fileSystem.sync(descriptor.file)
+                done = target
+            } catch {
+                failed.append((done + 1...target, error))
+                done = target
+                throw error
+            }
+        }
+    }
+}
+
+extension FileSystem {
+    /// Returns the XXH64 of the first `size` bytes of a file, read in pieces; nil when there are fewer. O(size).
+    func checksum(of file: borrowing FileDescriptor, size: Int) throws(Errno) -> UInt64? {
+        var stream = XXH64.Stream()
+        var piece = [UInt8](repeating: 0, count: min(max(size, 1), 1 << 20))
+        var done = 0
+        while size - done > piece.count {
+            guard try read(file, at: done, into: &piece) == piece.count else { return nil }
+            piece.withBytes { stream.add($0) }
+            done += piece.count
+        }
+        guard try read(file, at: done, into: &piece) >= size - done else { return nil }
+        return piece.withBytes { stream.finish($0.part(0..<size - done)) }
     }
 }

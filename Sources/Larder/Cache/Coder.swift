@@ -1,11 +1,11 @@
 public import Foundation
 
-/// How values become bytes and bytes become values.
+/// Turns values into bytes and bytes into values.
 ///
 ///     let users = try Cache(name: "users", coder: Coder<User>.propertyList)
-///     let notes = try Cache(name: "notes", coder: Coder<Note>.json.wrapped(encode: setShutdownMarker, decode: open))
+///     let notes = try Cache(name: "notes", coder: Coder<Note>.json.wrapped(encode: seal, decode: open))
 ///
-/// Both closures run on the cache's threads with no lock held, several at a time. One that throws fails the write, and makes a
+/// Both closures run on the cache's threads with no lock held, several at a time. An error fails a write; it makes a
 /// read a miss that is reported.
 public struct Coder<Value>: Sendable {
     let encode: @Sendable (Value) throws -> Data
@@ -15,7 +15,7 @@ public struct Coder<Value>: Sendable {
     ///
     /// - Parameters:
     ///   - encode: Returns the bytes of a value.
-    ///   - decode: Returns the value of bytes that `encode` has made, of this version or an older one.
+    ///   - decode: Returns the value of bytes made by `encode`, in this version of the program or an older one.
     public init(
         encode: @escaping @Sendable (Value) throws -> Data, decode: @escaping @Sendable (Data) throws -> Value
     ) {
@@ -23,12 +23,12 @@ public struct Coder<Value>: Sendable {
         self.decode = decode
     }
 
-    /// Returns a coder whose bytes go through another pair of closures: encryption, compression.
+    /// Returns a coder whose bytes go through another pair of closures, for encryption or compression.
     ///
     /// - Parameters:
-    ///   - outer: Is given the bytes that this coder has made; what it returns is stored.
-    ///   - inner: Is given what was stored, and returns the bytes for this coder.
-    /// - Returns: The other coder.
+    ///   - outer: Takes the bytes that this coder made and returns those to store.
+    ///   - inner: Takes the stored bytes and returns those for this coder to decode.
+    /// - Returns: The new coder.
     public func wrapped(
         encode outer: @escaping @Sendable (Data) throws -> Data, decode inner: @escaping @Sendable (Data) throws -> Data
     ) -> Coder {
@@ -42,7 +42,7 @@ public struct Coder<Value>: Sendable {
 }
 
 extension Coder where Value: Codable & SendableMetatype {
-    /// JSON, as Foundation's encoder and decoder write and read it by default.
+    /// JSON, as Foundation's encoder and decoder write and read it with their default settings.
     public static var json: Coder {
         Coder {
             try JSONEncoder().encode($0)
@@ -58,7 +58,7 @@ extension Coder where Value: Codable & SendableMetatype {
             encoder.outputFormat = .binary
             return try encoder.encode(value)
         } decode: { data in
-            // Foundation's reader has no bounds; what it is given has been read by ours, which has.
+            // Foundation's reader crashes on some damaged lists; ours rejects them first.
             guard PropertyList(data)?.value != nil else { throw CocoaError(.propertyListReadCorrupt) }
             return try PropertyListDecoder().decode(Value.self, from: data)
         }

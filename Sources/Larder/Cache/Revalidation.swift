@@ -1,7 +1,7 @@
 public import Foundation
 import LarderFiles
 
-/// What a fetch has found out.
+/// The answer of a fetch.
 ///
 ///     return response.status == 304 ? .notModified : .modified(body, metadata: ["etag": response.etag])
 public struct Revalidation<Value: Sendable>: Sendable {
@@ -16,13 +16,15 @@ public struct Revalidation<Value: Sendable>: Sendable {
     var ttl: TimeToLive?
     var mustRevalidate: Bool?
 
-    /// There is a value; it is stored.
+    /// There is a new value; it is stored.
     ///
     /// - Parameters:
     ///   - value: The value.
-    ///   - metadata: Kept on disk beside it: what revalidating it will need. None by default.
-    ///   - ttl: How long it is fresh. Zero or less: it is answered, and the key removed. The call's life by default.
-    ///   - mustRevalidate: Whether it is never to be answered when it has expired, whatever a policy says. False by default.
+    ///   - metadata: Stored on disk beside the value, for revalidating it. None by default.
+    ///   - ttl: How long the value is fresh. Zero or less: it is returned, and the key removed. The call's life by
+    ///     default.
+    ///   - mustRevalidate: Whether the value may never be returned once it has expired, whatever a policy allows. False
+    ///     by default.
     /// - Returns: The answer.
     public static func modified(
         _ value: Value, metadata: [String: String] = [:], ttl: TimeToLive? = nil, mustRevalidate: Bool = false
@@ -30,17 +32,18 @@ public struct Revalidation<Value: Sendable>: Sendable {
         Revalidation(outcome: .modified(value), metadata: metadata, ttl: ttl, mustRevalidate: mustRevalidate)
     }
 
-    /// The value that the cache has is still right: its life begins again; the payload is not written again.
+    /// The value in the cache is still valid: its life begins again, and its payload is not rewritten.
     public static var notModified: Revalidation { Revalidation(outcome: .notModified) }
 
-    /// The value that the cache has is still right: its life begins again; the payload is not written again.
+    /// The value in the cache is still valid: its life begins again, and its payload is not rewritten.
     ///
     /// - Parameters:
-    ///   - metadata: Replaces that of the value; nil leaves it. It stands in journal and manifest alone: when both are lost,
-    ///     the entry is found again with the metadata that its value was stored with. The same by default.
-    ///   - ttl: How long it is fresh from now on. Zero or less: it is answered, and the key removed. The call's life by default.
-    ///   - mustRevalidate: Whether it is never to be answered when it has expired. As it was by default; if it changes, the payload
-    ///     is written again.
+    ///   - metadata: Replaces the metadata of the value; nil leaves it. Only journal and manifest record it: when both
+    ///     are lost, the entry is recovered with the metadata that its value was stored with.
+    ///   - ttl: How long the value is fresh from now on. Zero or less: it is returned, and the key removed. The call's
+    ///     life by default.
+    ///   - mustRevalidate: Whether the value may never be returned once it has expired. Unchanged by default; a change
+    ///     rewrites the payload.
     /// - Returns: The answer. Without a value in the cache it is an error, `.notFound`.
     public static func notModified(
         metadata: [String: String]?, ttl: TimeToLive? = nil, mustRevalidate: Bool? = nil
@@ -48,21 +51,21 @@ public struct Revalidation<Value: Sendable>: Sendable {
         Revalidation(outcome: .notModified, metadata: metadata, ttl: ttl, mustRevalidate: mustRevalidate)
     }
 
-    /// There is no value, and the cache is to remember that.
+    /// There is no value, and the cache remembers that.
     ///
-    /// - Parameter ttl: For how long. Zero or less: it is not, and the key is removed. The call's life by default.
+    /// - Parameter ttl: For how long. Zero or less: not at all, and the key is removed. The call's life by default.
     /// - Returns: The answer.
     public static func absent(ttl: TimeToLive? = nil) -> Revalidation { Revalidation(outcome: .absent, ttl: ttl) }
 }
 
-/// A value that the cache has, fresh or stale, as a fetch is given it.
+/// A value in the cache, fresh or stale, that a fetch is given to revalidate.
 public struct CachedValue<Value: Sendable>: Sendable {
     /// The value.
     public let value: Value
-    /// What was stored beside it.
+    /// The metadata that was stored beside it.
     public let metadata: [String: String]
     /// When it was stored.
     public let storedAt: Date
-    /// When it expires, or has expired; nil: never.
+    /// When it expires or has expired; nil: never.
     public let expiresAt: Date?
 }

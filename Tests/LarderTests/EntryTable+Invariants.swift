@@ -1,6 +1,7 @@
 import LarderFiles
 
-/// For tests.
+@testable import Larder
+
 extension EntryTable {
     var reminderCount: Int { expiries.reminders.count }
     var noteCount: Int { touched.count }

@@ -12,9 +12,7 @@
         /// PNG.
         public static var image: Coder {
             Coder { image in
-                guard let tiff = image.tiffRepresentation, let bitmap = NSBitmapImageRep(data: tiff),
-                    let png = bitmap.representation(using: .png, properties: [:])
-                else { throw CocoaError(.coderInvalidValue) }
+                guard let png = image.png else { throw CocoaError(.coderInvalidValue) }
                 return png
             } decode: { data in
                 guard let image = NSImage(data: data) else { throw CocoaError(.coderReadCorrupt) }

@@ -1,0 +1,154 @@
+import LarderFiles
+
+/// The run of a flight: it looks into the cache again, fetches the missing keys, stores the results, and resumes the
+/// callers that wait.
+extension Fetcher {
+    func begin(_ flight: Flight, _ request: FetchRequest<Value>) {
+        flight.setOwner(self)
+        let options = request.options
+        if let hardTimeout = options.policy.hardTimeout {
+            // The closure outlives the flight: it holds neither that nor the user's fetch.
+            backend.clock.schedule(after: hardTimeout) { [weak flight] in
+                guard let flight, let fetcher = flight.owner(Self.self) else { return }
+                let outcome = FetchOutcome.failed(CacheError.timedOut(hardTimeout))
+                fetcher.finish(flight, options, Array(repeating: outcome, count: flight.keys.count))
+                flight.cancel()
+            }
+        }
+        let priority = Task.currentPriority
+        flight.setTask(Task(priority: priority) { await Self.run(flight, request) }, priority: priority)
+    }
+
+    /// Does not hold the fetcher while the fetch runs: the flight does, as long as anybody wants the result.
+    private static func run(_ flight: Flight, _ request: FetchRequest<Value>) async {
+        guard let prepared = await flight.owner(Self.self)?.prepare(flight, request.options) else { return }
+        let fetched: Result<[Revalidation<Value>?], any Error>
+        do {
+            fetched = .success(prepared.missing.isEmpty ? [] : try await request.fetch(prepared.missing))
+        } catch {
+            fetched = .failure(error)
+        }
+        await flight.owner(Self.self)?.complete(flight, request.options, prepared, fetched)
+    }
+
+    private struct Preparation {
+        /// In the order of the flight's keys; `.nothing` for those that are missing.
+        var outcomes: [FetchOutcome]
+        var missing: [MissingKey<Value>] = []
+    }
+
+    private func prepare(_ flight: Flight, _ options: FetchOptions) async -> Preparation {
+        var prepared = Preparation(outcomes: Array(repeating: .nothing, count: flight.keys.count))
+        for (index, key) in flight.keys.enumerated() {
+            if let outcome = await cachedOutcome(key, options.policy) {
+                prepared.outcomes[index] = outcome
+            } else {
+                let stored = options.revalidates ? await valueToRevalidate(key, flight) : nil
+                prepared.missing.append(MissingKey(key: key, index: index, stored: stored))
+            }
+        }
+        if !prepared.missing.isEmpty { backend.counts.withLock { $0.fetches.begun += 1 } }
+        return prepared
+    }
+
+    /// Another flight may have stored a value since the caller looked.
+    private func cachedOutcome(_ key: Key, _ policy: FetchPolicy) async -> FetchOutcome? {
+        if policy.source == .reload { return nil }
+        let now = backend.clock.now
+        switch backend.freshness(of: key, at: now) {
+        case .fresh(let life):
+            if policy.isEarly(life, at: now) { return nil }
+            return await backend.lookup(key.text).map { .found($0) }
+        case .absent: return .absent(isFetched: false)
+        case .missing, .stale: return nil
+        }
+    }
+
+    private func valueToRevalidate(_ key: Key, _ flight: Flight) async -> StoredValue<Value>? {
+        guard let stored = await backend.storedValue(for: key) else { return nil }
+        if let tags = stored.entry?.tags, !tags.isEmpty { flight.add(tags: tags) }
+        // One of its tags may have been cleared before the flight had it.
+        return backend.isCurrent(stored, key) ? stored : nil
+    }
+
+    private func complete(
+        _ flight: Flight, _ options: FetchOptions, _ prepared: Preparation,
+        _ fetched: Result<[Revalidation<Value>?], any Error>
+    ) async {
+        var outcomes = prepared.outcomes
+        switch fetched {
+        case .success(let answers):
+            for (missing, answer) in zip(prepared.missing, answers) {
+                guard let answer else { continue }
+                outcomes[missing.index] = await keep(answer, missing, options, by: flight)
+            }
+        case .failure(let error):
+            for missing in prepared.missing { outcomes[missing.index] = .failed(error) }
+        }
+        finish(flight, options, outcomes)
+    }
+
+    /// Removes the flight, so that nobody joins it any more, and resumes the callers that wait.
+    private func finish(_ flight: Flight, _ options: FetchOptions, _ outcomes: [FetchOutcome]) {
+        backend.flights.remove(flight)
+        guard let waiting = flight.finish(outcomes) else { return }
+        // An abandoned fetch was cancelled; whatever it throws is no failure.
+        if !flight.isAbandoned { note(outcomes, of: flight, options) }
+        for (continuation, outcome) in waiting { continuation.resume(returning: outcome) }
+    }
+
+    private func note(_ outcomes: [FetchOutcome], of flight: Flight, _ options: FetchOptions) {
+        let now = backend.clock.now
+        let end = options.policy.retryThrottle.map { now.advanced(byMilliseconds: $0.milliseconds) }
+        var failed: [Key] = []
+        var failure: (any Error)?
+        for (key, outcome) in zip(flight.keys, outcomes) {
+            guard case .failed(let error) = outcome else {
+                backend.flights.noteSuccess(of: key)
+                continue
+            }
+            failed.append(key)
+            failure = error
+            if let end { backend.flights.noteFailure(of: key, until: end, at: now) }
+        }
+        guard let failure else { return }
+        backend.counts.withLock { $0.fetches.failed += 1 }
+        backend.report(CacheError(code: .fetchFailed, message: "The fetch has failed: \(failure)."), of: failed)
+    }
+
+    /// Stores the answer of a fetch, for as long as the answer or else the call says.
+    private func keep(
+        _ answer: Revalidation<Value>, _ missing: MissingKey<Value>, _ options: FetchOptions, by flight: Flight
+    ) async -> FetchOutcome {
+        let (key, now) = (missing.key, backend.clock.now)
+        let storing = storeOptions(for: answer, options, at: now)
+        if storing == nil { await backend.remove(key, by: flight) }
+        let life = MemoryLife(begun: now, expires: storing?.life.expires ?? now)
+        switch answer.outcome {
+        case .modified(let value):
+            if let storing { await backend.keep(value, key, storing, by: flight) }
+            return .found(Lookup(value, from: .fetched, life: life, at: now, isStale: false))
+        case .notModified:
+            guard let stored = missing.stored else { return .failed(CacheError.nothingToRevalidate) }
+            if let storing { await backend.renew(stored, key, storing, by: flight) }
+            return .found(Lookup(stored.value, from: .revalidated, life: life, at: now, isStale: false))
+        case .absent:
+            if let storing { await backend.keepAbsence(key, storing, by: flight) }
+            return .absent(isFetched: true)
+        }
+    }
+
+    /// Nil for "do not keep".
+    private func storeOptions(
+        for answer: Revalidation<Value>, _ options: FetchOptions, at now: Timestamp
+    ) -> StoreOptions? {
+        let ttl = answer.ttl ?? options.ttl
+        guard let whole = ttl.life(from: now, default: backend.defaultTTL) else { return nil }
+        let life = options.policy.jittered(whole, from: now) { Int64.random(in: $0) }
+        let keptStale = options.policy.keptStale(
+            after: life.expires, revalidates: options.revalidates, defaultTTL: backend.defaultTTL)
+        return StoreOptions(
+            now: now, life: life, metadata: answer.metadata, tags: options.tags, keptStale: keptStale,
+            mustRevalidate: answer.mustRevalidate)
+    }
+}

@@ -1,0 +1,109 @@
+import LarderFiles
+
+/// Sweeps periodically, and saves a delay after the first change.
+final class Housekeeper: Sendable {
+    private let clock: any Clock
+    private let sweepInterval: Duration?
+    private let disk: DiskQueue
+    private let reporter: Reporter
+    private let maintenance: MaintenanceQueue
+    private let info: CommitQueue
+    private let frozen: ManifestWriter
+    private let reaper: FileReaper
+    private let sweeper: Sweeper
+    private let evictor: Evictor
+    private let reconciler: Reconciler
+
+    init(
+        _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ sweeper: Sweeper, _ evictor: Evictor,
+        _ reconciler: Reconciler
+    ) {
+        clock = context.clock
+        sweepInterval = context.settings.sweepInterval
+        disk = context.disk
+        reporter = context.reporter
+        maintenance = context.maintenance
+        frozen = ManifestWriter(context, info: info)
+        self.info = info
+        self.reaper = reaper
+        self.sweeper = sweeper
+        self.evictor = evictor
+        self.reconciler = reconciler
+        info.saveDue.install { [weak self] in self?.saveInBackground() }
+        evictor.willEvict.install { [weak reconciler] in reconciler?.boundTombstones() }
+    }
+
+    /// Sweeps after each interval, for as long as the store lives.
+    func scheduleSweep() {
+        guard let sweepInterval else { return }
+        clock.schedule(after: max(sweepInterval, .milliseconds(1))) { [weak self] in
+            guard let self else { return }
+            maintenance.begin(.sweep) { [weak self] in
+                self?.sweep()
+                return false
+            }
+            scheduleSweep()
+        }
+    }
+
+    private func sweep() {
+        reconciler.retry()
+        reconciler.boundTombstones()
+        _ = sweeper.removeExpired(at: clock.now)
+        sweeper.saveUses(isClosing: false)
+        reaper.deleteAllInBackground()
+        evictor.enforceInBackground()
+    }
+
+    private func saveInBackground() {
+        frozen.async { [weak self] in
+            guard let self else { return }
+            info.noteScheduledSave()
+            reconciler.boundTombstonesInBackground()
+            reaper.deleteAllInBackground()
+            _ = reporter.attempt { () throws(CacheError) in try saveOnQueue(always: false) }
+        }
+    }
+
+    /// Saves the manifest when that is cheap beside the changes, or `always` when there are any; and deletes the
+    /// tombstones that only it lacked.
+    func save(always: Bool) throws(CacheError) {
+        try frozen.run { () throws(CacheError) in try saveOnQueue(always: always) }
+    }
+
+    private func saveOnQueue(always: Bool) throws(CacheError) {
+        if disk.isClosed { return }
+        try frozen.save(always: always)
+        reaper.deleteNeedlessTombstones()
+    }
+
+    /// Returns when the manifest is saved and all background work begun before is done.
+    func flush() throws(CacheError) {
+        maintenance.wait()
+        reconciler.retry()
+        reaper.deleteAllInBackground()
+        maintenance.wait()
+        try save(always: true)
+        maintenance.wait()
+    }
+
+    /// Finishes the work that the end of a session waits for, and saves; an error is returned, as the session ends all
+    /// the same.
+    func finish() -> CacheError? {
+        maintenance.wait()
+        reaper.deleteAllInBackground()
+        maintenance.wait()
+        sweeper.saveUses(isClosing: true)
+        do {
+            try save(always: false)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Runs `body` between two jobs of either queue: none is under way.
+    func alone(_ body: () throws(CacheError) -> Void) throws(CacheError) {
+        try maintenance.alone { () throws(CacheError) in try frozen.run(body) }
+    }
+}
