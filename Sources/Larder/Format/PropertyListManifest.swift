@@ -76,7 +76,7 @@ struct PropertyListManifest {
 
 extension PropertyListManifest {
     /// What a file holds.
-    struct Content {
+    struct Parsed {
         let version: UInt64
         let generation: UInt64
         /// The header first.
@@ -94,7 +94,7 @@ extension PropertyListManifest {
     }
 
     /// Reads a list; nil when it is no manifest, or a part of it is missing. O(n).
-    static func content(of data: Data) -> Content? {
+    static func content(of data: Data) -> Parsed? {
         var sum: UInt64 = 0
         // An entry takes some 350 bytes and is made of a dozen objects; one that is mentioned in a byte takes 34 in
         // memory.
@@ -103,14 +103,14 @@ extension PropertyListManifest {
             case .header(let version, let generation, _) = header
         else { return nil }
         if version > Record.version {
-            return Content(version: version, generation: 0, records: [header], damagedRecords: 0)
+            return Parsed(version: version, generation: 0, records: [header], damagedRecords: 0)
         }
         guard case .dictionary(let entries)? = list["entries"], let removed = list["removed"]?.array, generation > 0
         else { return nil }
         let records = removed.map { record($0, &sum) } + entries.map { record($0.value["record"], &sum) }
         let read = records.compactMap(\.self)
         let isWhole = list["check"]?.string == FileName.number(sum).description
-        return Content(
+        return Parsed(
             version: version, generation: generation, records: [header] + read,
             damagedRecords: max(records.count - read.count, isWhole ? 0 : 1))
     }

@@ -18,7 +18,7 @@ final class EntryWriter: Sendable {
     }
 
     /// The bytes of a value that is stored.
-    enum Content {
+    enum Payload {
         case bytes(UnsafeRawBufferPointer)
         case staged(StagedFile)
     }
@@ -35,7 +35,7 @@ final class EntryWriter: Sendable {
 extension EntryWriter {
     /// Gives an entry its number and creates its file, which no record mentions yet.
     func create(
-        _ content: Content, _ entry: IndexEntry, _ key: Key, in directory: StoreDirectory
+        _ content: Payload, _ entry: IndexEntry, _ key: Key, in directory: StoreDirectory
     ) throws(CacheError) -> NewEntry {
         // A staged file was tried again when it was staged.
         var mayRetry = if case .bytes = content { true } else { false }
@@ -71,7 +71,7 @@ extension EntryWriter {
     private static let longestInPlace = 16 << 20
 
     private func write(
-        _ content: Content, _ new: borrowing NewEntry, _ key: Key, in directory: StoreDirectory
+        _ content: Payload, _ new: borrowing NewEntry, _ key: Key, in directory: StoreDirectory
     ) throws(Errno) {
         let file = new.entry.file
         switch content {

@@ -87,23 +87,23 @@ extension Store {
 
     /// Removes every entry. O(1) in system calls; the files are deleted in the background.
     func removeAll(progress: Clearer.Progress?) throws(CacheError) {
-        let outcome = try retryingReopened(nil) { () throws(CacheError) in try clearer.clearEverything() }
-        reporter.report(CacheEvent(.cleared, count: outcome.count)) { $0.removals += outcome.count }
+        let summary = try retryingReopened(nil) { () throws(CacheError) in try clearer.clearEverything() }
+        reporter.report(CacheEvent(.cleared, count: summary.count)) { $0.removals += summary.count }
         trash.emptyInBackground(progress: progress)
-        try reportFailure(of: outcome)
+        try reportFailure(of: summary)
     }
 
     /// Removes every entry of a namespace, or with a tag. O(1); entries and files are removed in the background.
     func removeAll(of scope: ClearScope, progress: Clearer.Progress?) throws(CacheError) {
-        let outcome = try retryingReopened(nil) { () throws(CacheError) in try clearer.clear(scope) }
-        reporter.report(CacheEvent(.cleared, of: scope, count: outcome.count)) { $0.removals += outcome.count }
-        let total: Int? = if case .tag = scope { nil } else { outcome.count }
+        let summary = try retryingReopened(nil) { () throws(CacheError) in try clearer.clear(scope) }
+        reporter.report(CacheEvent(.cleared, of: scope, count: summary.count)) { $0.removals += summary.count }
+        let total: Int? = if case .tag = scope { nil } else { summary.count }
         clearer.removeClearedInBackground(total: total, progress)
-        try reportFailure(of: outcome)
+        try reportFailure(of: summary)
     }
 
-    private func reportFailure(of outcome: Clearer.Outcome) throws(CacheError) {
-        guard let failure = outcome.failure else { return }
+    private func reportFailure(of summary: Clearer.Summary) throws(CacheError) {
+        guard let failure = summary.failure else { return }
         reporter.report(failure)
         throw failure
     }

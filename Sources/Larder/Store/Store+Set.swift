@@ -74,7 +74,7 @@ extension Store {
     /// Creates the file, commits the record and publishes the entry. Call it in a block of the disk queue, without a
     /// clean-shutdown marker.
     func insert(
-        _ content: EntryWriter.Content, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
+        _ content: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         disk.lockStripe(key.shard)

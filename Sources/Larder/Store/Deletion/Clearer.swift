@@ -39,8 +39,8 @@ final class Clearer: Sendable {
         self.observer = observer
     }
 
-    /// The outcome of a clear.
-    struct Outcome {
+    /// The summary of a clear.
+    struct Summary {
         /// Entries that were removed; for a tag, those of its namespace that are looked through.
         let count: Int
         /// Everything is done, but a power cut may undo it, and why.
@@ -55,7 +55,7 @@ extension Clearer {
     ///
     /// After a kill between the two renamings, the next opening finds no `entries` and brings the old one back; after a
     /// later one, it finds the new one and forgets the entries. Like a removal's, the record only spares it work.
-    func clearEverything() throws(CacheError) -> Outcome {
+    func clearEverything() throws(CacheError) -> Summary {
         try disk.runAlone { () throws(CacheError) in
             guard let old = disk.directory else { throw CacheError.closed(path) }
             try info.removeShutdownMarker()
@@ -79,9 +79,9 @@ extension Clearer {
                 if isPowerSafe { try syncDirectories(of: fresh) }
                 try info.wait(for: ticket)
             } catch {
-                return Outcome(count: count, failure: error)
+                return Summary(count: count, failure: error)
             }
-            return Outcome(count: count)
+            return Summary(count: count)
         }
     }
 
@@ -125,7 +125,7 @@ extension Clearer {
     ///
     /// A tombstone among the files outlives the last of them: killed at any moment, with the index lost or not, the
     /// process leaves nothing that could bring one back. Like a removal's, the record only spares the next opening work.
-    func clear(_ scope: ClearScope) throws(CacheError) -> Outcome {
+    func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
             // Afterwards: a fetch that begins before may still be given a value that goes.
@@ -133,7 +133,7 @@ extension Clearer {
             let namespace = scope.namespace ?? .none
             let there = namespace.isNone ? index.totals : index.totals(of: namespace)
             let isEmpty = there.count == 0 && index.obsoleteCount == 0
-            if isEmpty, provisional.isConsistent { return Outcome(count: 0) }
+            if isEmpty, provisional.isConsistent { return Summary(count: 0) }
             try info.removeShutdownMarker()
             let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
             // Unknown files of the scope must not be adopted.
@@ -145,9 +145,9 @@ extension Clearer {
             do throws(CacheError) {
                 try info.wait(for: ticket)
             } catch {
-                return Outcome(count: removed.count, failure: error)
+                return Summary(count: removed.count, failure: error)
             }
-            return Outcome(count: removed.count)
+            return Summary(count: removed.count)
         }
     }
 

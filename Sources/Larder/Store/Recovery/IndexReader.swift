@@ -94,7 +94,7 @@ struct IndexReader {
     }
 
     /// Nil when it is damaged.
-    private func readPropertyList() throws(Refusal) -> PropertyListManifest.Content? {
+    private func readPropertyList() throws(Refusal) -> PropertyListManifest.Parsed? {
         let name = DirectoryLayout.manifest(.propertyList).name
         var bytes: Data?
         do {
