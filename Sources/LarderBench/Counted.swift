@@ -3,13 +3,14 @@ import Larder
 
 /// One operation again and again, for a profiler that counts instructions: it counts inside `counted` alone.
 enum Counted: String, CaseIterable {
-    case set, get, miss
+    case set, get, miss, remove
     case memoryHit = "memory-hit"
 
     static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
 
     private static let entries = 1_000
     private static let size = 1 << 10
+    fileprivate static let warmUp = 100
 
     func run(_ operations: Int, in folder: Folder) throws {
         let cache = try DiskCache(directory: folder.own)
@@ -21,10 +22,17 @@ enum Counted: String, CaseIterable {
             memory.setValue(value, forKey: key)
         }
         let missing = keys.map { $0 + "?" }
+        var removable: [String] = []
+        if self == .remove {
+            // One for each, and for those before.
+            removable = (0..<operations + Self.warmUp).map { "remove \($0)" }
+            for key in removable { try cache.setData(value, forKey: key) }
+        }
         switch self {
         case .set: try warmed(operations) { try cache.setData(value, forKey: keys[$0 % keys.count]) }
         case .get: warmed(operations) { precondition(cache.data(forKey: keys[$0 % keys.count]) != nil) }
         case .miss: warmed(operations) { precondition(cache.data(forKey: missing[$0 % keys.count]) == nil) }
+        case .remove: try warmed(operations) { _ in try cache.removeValue(forKey: removable.removeLast()) }
         case .memoryHit: warmed(operations) { precondition(memory.value(forKey: keys[$0 % keys.count]) != nil) }
         }
         try cache.close()
@@ -33,7 +41,7 @@ enum Counted: String, CaseIterable {
 
 /// What is done once for each process is done before.
 private func warmed(_ operations: Int, _ body: (Int) throws -> Void) rethrows {
-    for number in 0..<100 { try body(number) }
+    for number in 0..<Counted.warmUp { try body(number) }
     try counted(operations, body)
 }
 

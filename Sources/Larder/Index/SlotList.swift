@@ -48,8 +48,17 @@ struct SlotList: Sendable {
     @inlinable
     mutating func moveToEnd(_ slot: Int) {
         if last == UInt32(slot) { return }
-        remove(slot)
-        append(slot)
+        precondition(slot < links.count, "no such slot")
+        let end = last
+        links.withUnsafeMutableBufferPointer { links in
+            let link = links[slot]
+            // There is a newer slot, as this is not the last.
+            links[Int(link.newer)].older = link.older
+            if link.older == Self.none { first = link.newer } else { links[Int(link.older)].newer = link.newer }
+            links[Int(end)].newer = UInt32(slot)
+            links[slot] = Link(older: end, newer: Self.none)
+        }
+        last = UInt32(slot)
     }
 
     @inlinable

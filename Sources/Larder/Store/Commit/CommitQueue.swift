@@ -120,9 +120,18 @@ extension CommitQueue {
     }
 
     /// Publishes a change whose record only spares the next opening work, and writes the record if that is possible.
-    func commitBestEffort(_ lines: [UInt8], count: Int = 1, publish: () -> Void) -> Ticket? {
+    func commitBestEffort(_ record: Record, publish: () -> Void) -> Ticket? {
+        var printer = RecordPrinter()
+        JournalFormat.append(record, to: &printer)
+        return commitBestEffort(printer, count: 1, publish: publish)
+    }
+
+    /// The same for several records, each behind its line feed.
+    func commitBestEffort(_ lines: borrowing RecordPrinter, count: Int, publish: () -> Void) -> Ticket? {
         do {
-            return try commit(lines, count: count, publish: publish)
+            return try lines.withBytes { lines throws(CacheError) in
+                try commit(lines, count: count, publish: publish)
+            }
         } catch {
             reporter.report(error)
             queue.run {
@@ -132,10 +141,6 @@ extension CommitQueue {
             }
             return nil
         }
-    }
-
-    func commitBestEffort(_ record: Record, publish: () -> Void) -> Ticket? {
-        commitBestEffort(JournalFormat.lines(record), publish: publish)
     }
 
     /// Waits until a record is on stable storage. After a failed sync the journal is abandoned: its content on disk is

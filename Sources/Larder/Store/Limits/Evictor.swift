@@ -208,7 +208,7 @@ extension Evictor {
                 for entry in entries {
                     JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer)
                 }
-                _ = info.commitBestEffort(printer.bytes, count: entries.count) {
+                _ = info.commitBestEffort(printer, count: entries.count) {
                     _ = index.change(at: shard, .evictedOnDisk) { shard in
                         for entry in entries { shard.removeWithFile(entry) }
                         return entries
