@@ -15,6 +15,9 @@ struct ByteBuffer: ~Copyable {
         start.deallocate()
     }
 
+    /// The bytes. Valid until the next append, and as long as the buffer.
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
+
     /// Calls `body` with the bytes from `first` on.
     func withBytes<Result, Failure: Error>(
         from first: Int = 0, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result

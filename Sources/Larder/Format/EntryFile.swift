@@ -188,15 +188,9 @@ struct NewEntry: ~Copyable {
         self.printer = printer
     }
 
-    func withLine<Result, Failure: Error>(
-        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        try printer.withBytes { bytes throws(Failure) in try body(bytes.part(0..<lineLength)) }
-    }
+    /// The line of the journal. Valid as long as this value.
+    var line: UnsafeRawBufferPointer { printer.printed.part(0..<lineLength) }
 
-    func withFooter<Result, Failure: Error>(
-        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        try printer.withBytes { bytes throws(Failure) in try body(bytes.part(1..<bytes.count)) }
-    }
+    /// The footer of the file. Valid as long as this value.
+    var footer: UnsafeRawBufferPointer { printer.printed.part(1..<printer.count) }
 }

@@ -14,6 +14,9 @@ struct RecordPrinter: ~Copyable {
     /// A copy of what has been printed.
     var bytes: [UInt8] { text.withBytes { Array($0) } }
 
+    /// The printed bytes. Valid until more are printed, and as long as the printer.
+    var printed: UnsafeRawBufferPointer { text.bytes }
+
     /// Calls `body` with what has been printed.
     func withBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result

@@ -89,9 +89,7 @@ extension EntryWriter {
         case .bytes(let payload):
             let opened = try fileSystem.open(.number(file), in: directory.entries.file, for: .creating)
             do {
-                try new.withFooter { footer throws(Errno) in
-                    try fileSystem.write(payload, footer, to: opened, at: 0)
-                }
+                try fileSystem.write(payload, new.footer, to: opened, at: 0)
                 if isPowerSafe {
                     try fileSystem.sync(opened)
                     try directory.syncNames()
@@ -111,9 +109,7 @@ extension EntryWriter {
         try requireFree(.number(file), in: directory)
         do {
             // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
-            try new.withFooter { footer throws(Errno) in
-                try fileSystem.write(footer, .none, to: staged.file.file, at: new.entry.size)
-            }
+            try fileSystem.write(new.footer, .none, to: staged.file.file, at: new.entry.size)
             if isPowerSafe { try fileSystem.sync(staged.file.file) }
             try directory.rename(staged.number, to: file)
             if isPowerSafe { try directory.syncNames() }

@@ -13,12 +13,18 @@ extension Store {
         do {
             return try change()
         } catch {
-            guard error.errno == Errno.noEntry.rawValue, reopenIfDeleted() || isWhole else {
-                reporter.report(error, of: key)
-                throw error
-            }
+            try reopen(after: error, key)
         }
         return try change()
+    }
+
+    /// Returns when a change that has failed is worth another try, as the directory was deleted and is open again.
+    /// Otherwise reports the error and throws it.
+    func reopen(after error: CacheError, _ key: Key?) throws(CacheError) {
+        guard error.errno == Errno.noEntry.rawValue, reopenIfDeleted() || isWhole else {
+            reporter.report(error, of: key)
+            throw error
+        }
     }
 
     /// True when there is nothing to open again: somebody else has done it meanwhile.

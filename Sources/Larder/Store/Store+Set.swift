@@ -35,13 +35,23 @@ extension Store {
     func set(_ payload: UnsafeRawBufferPointer, _ request: SetRequest) throws(CacheError) -> Bool {
         try checkSize(payload.count, of: request.key)
         let entry = request.entry(size: payload.count, checksum: XXH64.hash(payload))
-        let outcome = try retryingReopened(request.key) { () throws(CacheError) in
-            try disk.run { directory throws(CacheError) in
-                try info.removeShutdownMarker()
-                return try insert(.bytes(payload), entry, request, in: directory)
-            }
+        let outcome: InsertOutcome
+        do {
+            outcome = try insert(.bytes(payload), entry, request)
+        } catch {
+            try reopen(after: error, request.key)
+            outcome = try insert(.bytes(payload), entry, request)
         }
         return finish(outcome, request.key)
+    }
+
+    private func insert(
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest
+    ) throws(CacheError) -> InsertOutcome {
+        try disk.run { directory throws(CacheError) in
+            try info.removeShutdownMarker()
+            return try insert(payload, entry, request, in: directory)
+        }
     }
 
     enum InsertOutcome {
@@ -74,22 +84,20 @@ extension Store {
     /// Creates the file, commits the record and publishes the entry. Call it in a block of the disk queue, without a
     /// clean-shutdown marker.
     func insert(
-        _ content: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         disk.lockStripe(key.shard)
         defer { disk.unlockStripe(key.shard) }
         guard holds(request, in: directory) else { return .refused }
-        let new = try writer.create(content, entry, key, in: directory)
+        let new = try writer.create(payload, entry, key, in: directory)
         // A captured variable instead of a result: an entry is large to copy.
         var replaced: IndexEntry?
         let ticket: CommitQueue.Ticket?
         do {
-            ticket = try new.withLine { line throws(CacheError) in
-                try info.commit(line) {
-                    replaced = index.publish(
-                        new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe)
-                }
+            ticket = try info.commit(new.line) {
+                replaced = index.publish(
+                    new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe)
             }
         } catch {
             reaper.deleteUncommitted(new.entry.file, of: key, in: directory)
