@@ -39,7 +39,7 @@ public final class Cache<Value: Sendable>: Sendable {
         directory: URL, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
         let disk = try DiskCache(directory: directory, configuration: configuration.disk)
-        self.init(disk: disk, space: .none, coder: coder, configuration: configuration)
+        self.init(disk: disk, keyNamespace: .none, coder: coder, configuration: configuration)
     }
 
     /// Opens the cache `name` in the user's caches directory.
@@ -49,7 +49,7 @@ public final class Cache<Value: Sendable>: Sendable {
         name: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
         let disk = try DiskCache(name: name, configuration: configuration.disk)
-        self.init(disk: disk, space: .none, coder: coder, configuration: configuration)
+        self.init(disk: disk, keyNamespace: .none, coder: coder, configuration: configuration)
     }
 
     /// Creates a cache over a part of a directory, so that several types of values can share one.
@@ -62,17 +62,17 @@ public final class Cache<Value: Sendable>: Sendable {
     public convenience init(
         disk: DiskCache, namespace: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) {
-        self.init(disk: disk, space: Namespace(namespace), coder: coder, configuration: configuration)
+        self.init(disk: disk, keyNamespace: Namespace(namespace), coder: coder, configuration: configuration)
     }
 
-    private init(disk: DiskCache, space: Namespace, coder: Coder<Value>, configuration: Configuration) {
-        let disk = disk.namespace(space.name)
+    private init(disk: DiskCache, keyNamespace: Namespace, coder: Coder<Value>, configuration: Configuration) {
+        let disk = disk.namespace(keyNamespace.name)
         self.disk = disk
         let memory = configuration.memory.map {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
         }
         self.memory = memory
-        let tier = memory.map { MemoryTierAdapter($0, of: space) }
+        let tier = memory.map { MemoryTierAdapter($0, of: keyNamespace) }
         let backend = TieredBackend(
             disk: disk, coder: coder, tier: tier, cost: configuration.costInMemory,
             defaultTTL: configuration.defaultTTL)

@@ -102,10 +102,10 @@ final class Flights: Sendable {
     }
 
     /// Removes flights for keys in a namespace, or in all, that satisfy a condition.
-    func invalidateAll(in space: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
+    func invalidateAll(in namespace: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
         // `isWanted` takes locks: it is called outside this one.
         let candidates = registry.withLock { registry in
-            registry.places.filter { space == nil || $0.key.namespace == space }
+            registry.places.filter { namespace == nil || $0.key.namespace == namespace }
         }
         for (key, places) in candidates {
             for place in places where isWanted(key, place.flight) { remove(key) { $0 === place.flight } }

@@ -64,7 +64,8 @@ extension TieredBackend {
     private func store(_ content: Content, _ key: Key, _ options: StoreOptions, by flight: Flight) {
         let isAbsent = content.data == nil
         let traits = Attachments.Traits(
-            namespace: disk.space, tags: options.tags, keptStale: isAbsent ? 0 : options.keptStale, isAbsent: isAbsent,
+            namespace: disk.keyNamespace, tags: options.tags, keptStale: isAbsent ? 0 : options.keptStale,
+            isAbsent: isAbsent,
             mustRevalidate: options.mustRevalidate ?? false)
         let attachments = disk.store.pool.attachments(traits, metadata: options.metadata ?? [:])
         guard let store = try? disk.openStore else { return }
@@ -126,6 +127,6 @@ extension TieredBackend {
     }
 
     func report(_ failure: CacheError, of keys: [Key]) {
-        disk.store.events.post(CacheEvent(.fetchFailed, keys: keys.map(\.text), in: disk.space, error: failure))
+        disk.store.events.post(CacheEvent(.fetchFailed, keys: keys.map(\.text), in: disk.keyNamespace, error: failure))
     }
 }

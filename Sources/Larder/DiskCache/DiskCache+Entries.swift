@@ -16,13 +16,13 @@ extension DiskCache {
     /// Returns the keys of all fresh entries of this namespace (or without one), in no particular order. O(n).
     public func keys() -> [String] {
         let now = now
-        return readableStore?.freshEntries(of: space, at: now) { $0.keyText } ?? []
+        return readableStore?.freshEntries(of: keyNamespace, at: now) { $0.keyText } ?? []
     }
 
     /// Returns all fresh entries of this namespace (or without one), in no particular order. O(n).
     public func entries() -> [CacheEntry] {
         let now = now
-        return readableStore?.freshEntries(of: space, at: now) { CacheEntry($0, at: now) } ?? []
+        return readableStore?.freshEntries(of: keyNamespace, at: now) { CacheEntry($0, at: now) } ?? []
     }
 
     /// The number of entries in the directory or in this namespace, including expired ones that the sweep has not
@@ -35,7 +35,7 @@ extension DiskCache {
 
     private var totals: EntryTable.Totals {
         guard let store = readableStore else { return EntryTable.Totals() }
-        return space == .none ? store.index.totals : store.index.totals(of: space)
+        return keyNamespace == .none ? store.index.totals : store.index.totals(of: keyNamespace)
     }
 
     /// Gives a fresh entry a new life, starting now, without rewriting its value. O(1).

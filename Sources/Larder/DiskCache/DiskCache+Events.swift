@@ -19,7 +19,7 @@ extension DiskCache {
     func observe(
         _ handler: @escaping EventCenter.Handler, finally: @escaping @Sendable () -> Void = {}
     ) -> @Sendable () -> Void {
-        let (events, name) = (store.events, space == .none ? nil : space.name)
+        let (events, name) = (store.events, keyNamespace == .none ? nil : keyNamespace.name)
         let listener = events.add { event in
             // An event that is not about keys of a namespace is about all of them.
             let isAboutAll = event.namespace == nil && event.tag == nil && event.keys.isEmpty

@@ -20,8 +20,8 @@ extension DiskCache {
     ///   to make room on a full disk. With `.powerSafe` also when everything was removed but the removal could not be
     ///   synced: a power cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
-        if space == .none { return try openStore.removeAll(progress: progress) }
-        try openStore.removeAll(of: .namespace(space), progress: progress)
+        if keyNamespace == .none { return try openStore.removeAll(progress: progress) }
+        try openStore.removeAll(of: .namespace(keyNamespace), progress: progress)
     }
 
     /// Removes every entry of this namespace (or without one) that was stored with a tag. O(1), plus O(fetches in

@@ -16,7 +16,7 @@ public final class DiskCache: Sendable {
     public let directory: URL
 
     let configuration: Configuration
-    let space: Namespace
+    let keyNamespace: Namespace
     let session: DiskSession
     /// The attachments that all entries without metadata and tags share.
     private let attachments: Attachments?
@@ -60,17 +60,17 @@ public final class DiskCache: Sendable {
         self.directory = directory
         self.configuration = configuration
         session = DiskSession(store, handle)
-        space = .none
+        keyNamespace = .none
         attachments = nil
     }
 
-    private init(_ space: Namespace, of cache: DiskCache) {
+    private init(_ keyNamespace: Namespace, of cache: DiskCache) {
         directory = cache.directory
         configuration = cache.configuration
         session = cache.session
-        self.space = space
+        self.keyNamespace = keyNamespace
         // Shared by all handles on the namespace, so all its entries refer to one object.
-        attachments = cache.store.pool.attachments(.init(namespace: space), metadata: [:])
+        attachments = cache.store.pool.attachments(.init(namespace: keyNamespace), metadata: [:])
     }
 
     /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two
@@ -137,10 +137,10 @@ public final class DiskCache: Sendable {
     /// The store, for a read; nil once closed.
     var readableStore: Store? { isClosed ? nil : store }
 
-    func key(_ text: String) -> Key { Key(text, in: space) }
+    func key(_ text: String) -> Key { Key(text, in: keyNamespace) }
 
     func checked(_ text: String) throws(CacheError) -> Key {
-        let length = max(text.utf8.count, space.name.utf8.count)
+        let length = max(text.utf8.count, keyNamespace.name.utf8.count)
         guard length <= Key.longest else {
             throw CacheError(code: .tooLarge, message: "A key or tag of \(length) bytes is longer than \(Key.longest).")
         }
@@ -150,7 +150,7 @@ public final class DiskCache: Sendable {
     /// The attachments of a new entry.
     func attachments(_ metadata: [String: String], _ tags: [String]) throws(CacheError) -> Attachments? {
         if tags.isEmpty && metadata.isEmpty { return attachments }
-        var traits = Attachments.Traits(namespace: space)
+        var traits = Attachments.Traits(namespace: keyNamespace)
         for tag in tags { traits.tags.append(try checked(tag)) }
         return store.pool.attachments(traits, metadata: metadata)
     }

@@ -11,7 +11,7 @@ enum ClearScope: Hashable, Sendable {
     var namespace: Namespace? {
         switch self {
         case .everything: nil
-        case .namespace(let space): space
+        case .namespace(let namespace): namespace
         case .tag(let tag): tag.namespace
         }
     }
@@ -44,7 +44,7 @@ struct ClearMarks: Sendable {
     }
 
     /// The same, as far as the whole namespace was cleared.
-    func number(for space: Namespace) -> UInt64 { numbers[.namespace(space)] ?? 0 }
+    func number(for namespace: Namespace) -> UInt64 { numbers[.namespace(namespace)] ?? 0 }
 
     func cover(_ entry: IndexEntry) -> Bool { number(for: entry) > entry.file }
 }

@@ -62,7 +62,7 @@ enum EntryFile {
         func covers(_ entry: IndexEntry) -> Bool {
             switch self {
             case .scope(.everything): true
-            case .scope(.namespace(let space)): entry.namespace == space
+            case .scope(.namespace(let namespace)): entry.namespace == namespace
             case .scope(.tag(let tag)): entry.tags.contains(tag)
             case .key(let key): entry.isNamed(key)
             }

@@ -133,16 +133,16 @@ struct Fields {
         return .header(version: version, generation: generation, last: number)
     }
 
-    private var space: Namespace { namespace.map { Namespace($0) } ?? .none }
+    private var keyNamespace: Namespace { namespace.map { Namespace($0) } ?? .none }
 
     private var name: Key? {
-        key.map { Key($0, in: space) }
+        key.map { Key($0, in: keyNamespace) }
     }
 
     /// What a clear is of. One of no namespace would be one of everything.
     private var scope: ClearScope? {
         if namespace == "" { return nil }
-        if let tags { return tags.count == 1 ? .tag(Key(tags[0], in: space)) : nil }
+        if let tags { return tags.count == 1 ? .tag(Key(tags[0], in: keyNamespace)) : nil }
         return namespace.map { .namespace(Namespace($0)) } ?? .everything
     }
 
@@ -152,9 +152,10 @@ struct Fields {
     }
 
     private var traits: Attachments.Traits {
-        let space = space
+        let keyNamespace = keyNamespace
         return Attachments.Traits(
-            namespace: space, tags: (tags ?? []).map { Key($0, in: space) }, keptStale: max(0, keptStale ?? 0),
+            namespace: keyNamespace, tags: (tags ?? []).map { Key($0, in: keyNamespace) },
+            keptStale: max(0, keptStale ?? 0),
             isAbsent: absent == 1, mustRevalidate: mustRevalidate == 1)
     }
 

@@ -56,7 +56,7 @@ struct RecordPrinter: ~Copyable {
             operation(.clear)
             switch scope {
             case .everything: break
-            case .namespace(let space): namespace(space)
+            case .namespace(let cleared): namespace(cleared)
             case .tag(let tag):
                 namespace(tag.namespace)
                 tags([tag])

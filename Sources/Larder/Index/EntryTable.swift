@@ -148,12 +148,12 @@ struct EntryTable: Sendable {
     /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
     /// namespace were; those of a tag go on being counted until they are taken out. O(1).
     mutating func clear(_ scope: ClearScope, below number: UInt64) -> Totals {
-        guard let space = scope.namespace, space == .none ? count > 0 : namespaces[space] != nil else {
+        guard let namespace = scope.namespace, namespace == .none ? count > 0 : namespaces[namespace] != nil else {
             return Totals()
         }
         cleared.add(scope, below: number)
         searched = 0
-        guard case .namespace = scope, let gone = namespaces.removeValue(forKey: space) else { return Totals() }
+        guard case .namespace = scope, let gone = namespaces.removeValue(forKey: namespace) else { return Totals() }
         totals.add(gone, times: -1)
         return gone
     }

@@ -50,7 +50,7 @@ struct CoherenceTests {
                 disk: try world.open(), namespace: namespace, coder: .string, configuration: configuration)
         }
 
-        var bare: DiskCache { disk.namespace(first.disk?.space.name ?? "") }
+        var bare: DiskCache { disk.namespace(first.disk?.keyNamespace.name ?? "") }
 
         /// What each says of a key.
         func values(_ key: String) async -> [String?] {
