@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Bytes that grow at their end. An array asks at each append whether it is shared and how long it is; this asks for the room alone.
+/// A growable byte buffer. An array checks uniqueness and length at each append; this checks its capacity alone.
 struct ByteBuffer: ~Copyable {
     private var start: UnsafeMutablePointer<UInt8>
     private var capacity: Int
@@ -61,14 +61,15 @@ struct ByteBuffer: ~Copyable {
     }
 
     private mutating func append(_ digits: UInt64, withoutZeros: Bool) {
-        // Zero bits at the bottom are zeros at the front; the last digit stays.
+        // Zero bits at the bottom are leading zeros; the last digit stays.
         let zeros = withoutZeros ? min(7, (digits & 0x0F0F_0F0F_0F0F_0F0F).trailingZeroBitCount / 8) : 0
         UnsafeMutableRawPointer(room(for: 8)).storeBytes(
             of: (digits >> UInt64(8 * zeros)).littleEndian, as: UInt64.self)
         count += 8 - zeros
     }
 
-    /// Eight decimal digits, the first in the lowest byte: halves, quarters and eighths in one register, dividing by multiplying.
+    /// Eight decimal digits, the first in the lowest byte: halves, quarters and eighths in one register, with
+    /// multiplications for divisions.
     private static func digits(_ value: UInt64) -> UInt64 {
         let halves = value / 10_000 | (value % 10_000) << 32
         let hundreds = (halves &* 10_486) >> 20 & 0x0000_007F_0000_007F

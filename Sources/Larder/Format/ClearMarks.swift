@@ -1,10 +1,10 @@
 import LarderFiles
 
-/// What a `clear` removes.
+/// The part of the cache that a `clear` removes.
 enum ClearScope: Hashable, Sendable {
     case everything
     case namespace(Namespace)
-    /// What has a tag, in the tag's namespace.
+    /// The entries with a tag, in the tag's namespace.
     case tag(Key)
 
     /// The namespace concerned; nil: all.
@@ -17,8 +17,7 @@ enum ClearScope: Hashable, Sendable {
     }
 }
 
-/// Parts of the cache that were cleared, each with a number: entries in it whose files have lower numbers are none any
-/// more.
+/// The parts of the cache that were cleared, each with a number: entries in it with lower file numbers are gone.
 struct ClearMarks: Sendable {
     private(set) var numbers: [ClearScope: UInt64] = [:]
 
@@ -36,14 +35,14 @@ struct ClearMarks: Sendable {
         numbers = numbers.filter { $0.key == scope }
     }
 
-    /// Files of an entry like this one are dead below the number. O(tags).
+    /// The number below which the files of such an entry are dead. O(tags).
     func number(for entry: IndexEntry) -> UInt64 {
         if numbers.isEmpty { return 0 }
         let whole = max(numbers[.everything] ?? 0, number(for: entry.namespace))
         return entry.tags.reduce(whole) { max($0, numbers[.tag($1)] ?? 0) }
     }
 
-    /// The same, as far as the whole namespace was cleared.
+    /// The same for a namespace that was cleared as a whole.
     func number(for namespace: Namespace) -> UInt64 { numbers[.namespace(namespace)] ?? 0 }
 
     func cover(_ entry: IndexEntry) -> Bool { number(for: entry) > entry.file }

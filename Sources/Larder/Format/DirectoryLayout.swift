@@ -19,10 +19,10 @@ enum DirectoryLayout: Hashable {
     case entries
     case trash
 
-    /// What may stand in a directory that counts as empty: the marks of file managers and file systems.
+    /// Names that may be in a directory that counts as empty: the marks of file managers and file systems.
     static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found")]
 
-    /// The mark in the number of a file that is being copied in. No record ever has such a number.
+    /// The mark in the number of a file that is being copied in. No record has such a number.
     private static let stagedMark: UInt64 = 1 << 63
 
     /// The mark in the number of a tombstone, so that an opening finds it by its name.
@@ -30,7 +30,7 @@ enum DirectoryLayout: Hashable {
 
     static func tombstoneNumber(_ number: UInt64) -> UInt64 { number | tombstoneMark }
 
-    /// Returns the number of a change from the name of its tombstone; nil when it is the name of something else.
+    /// Returns the number of a change from the name of its tombstone; nil for any other name.
     static func number(ofTombstone name: UInt64) -> UInt64? {
         guard name & tombstoneMark != 0, case let number = name & ~tombstoneMark, number <= Record.lastNumber else {
             return nil
@@ -44,7 +44,7 @@ enum DirectoryLayout: Hashable {
 
     static func asideNumber(_ number: UInt64) -> UInt64 { number | asideMark }
 
-    /// Returns the number of a file that is set aside; nil when the name is that of something else.
+    /// Returns the number of a file that is set aside; nil for any other name.
     static func number(ofAside name: UInt64) -> UInt64? {
         guard name & asideMark != 0, case let number = name & ~asideMark, number > 0, number <= Record.lastNumber else {
             return nil

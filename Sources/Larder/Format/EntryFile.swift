@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// The format of an entry file: the payload, then a footer that tells everything about it.
+/// The format of an entry file: the payload, then a footer that describes the entry completely.
 ///
 ///     payload | record | trailer
 ///
@@ -18,26 +18,26 @@ import LarderFiles
 ///
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
 ///
-/// A *tombstone* is such a file without payload. Its record is the `clear` of a namespace or a tag, or the `remove` of
-/// a key whose older files had not all been found yet. It stays until the files that it covers are gone, so they stay
-/// dead when the index is lost.
+/// A *tombstone* is such a file without a payload. Its record is the `clear` of a namespace or a tag, or the `remove`
+/// of a key whose older files had not all been found yet. It stays until the files that it covers are deleted, so that
+/// they stay dead when the index is lost.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32
     static let magic = Array("larder entry 01\n".utf8)
     private static let versionlessMagic = magic.prefix(13)
 
-    /// What the end of a file says.
+    /// The outcome of reading the end of a file.
     enum Footer {
         case valid(IndexEntry)
-        /// The record is longer than what was read: this many bytes from the end are needed.
+        /// The record is longer than the bytes read: this many bytes from the end are needed.
         case longer(Int)
         /// A footer of a newer format: left alone.
         case newer
         case invalid
     }
 
-    /// Prints the footer of a new entry behind its record, which `printer` holds.
+    /// Prints the footer of a new entry after its record, which `printer` holds.
     static func appendTrailer(to printer: inout RecordPrinter, recordLength: Int, life: Life, change: UInt64) {
         let check = printer.hashOfLast(recordLength, seed: UInt64(recordLength))
         appendSlot(to: &printer, life: life, change: change, recordCheck: check)
@@ -167,15 +167,14 @@ enum EntryFile {
     }
 }
 
-/// A entry that has got its number, and what tells of it: the line of the journal, and the footer of the file. They share the record,
-/// which is printed once.
+/// A numbered entry with its journal line and its file's footer. These share the record, which is printed once.
 struct NewEntry: ~Copyable {
     let entry: IndexEntry
     private let printer: RecordPrinter
     /// Bytes, the line feed included.
     let lineLength: Int
 
-    /// Gives a entry its number and prints its record. O(its length).
+    /// Gives an entry its number and prints its record. O(its length).
     init(_ entry: IndexEntry, number: UInt64) {
         var entry = entry
         entry.file = number

@@ -1,12 +1,12 @@
 import LarderFiles
 
-/// What the cache knows about one entry without opening its file.
+/// The cache's knowledge of one entry without opening its file.
 struct IndexEntry: Sendable {
-    /// The UTF-8 bytes of the key; its namespace stands in the attachments.
+    /// The UTF-8 bytes of the key; its namespace is in the attachments.
     var keyText: String
     /// The sequence number that names the entry's file.
     var file: UInt64
-    /// The number of the last change: that of the file, or of the last renewal of its life.
+    /// The number of the last change: the file's own, or that of the last renewal of its life.
     var change: UInt64
     var stored: Timestamp
     var life: Life
@@ -17,14 +17,14 @@ struct IndexEntry: Sendable {
     var checksum: UInt64
     var attachments: Attachments?
 
-    /// What the entry's file takes on most disks, which hand out blocks of 4 KiB: with the least that a footer can be.
+    /// The space of the entry's file on most disks, which allocate blocks of 4 KiB, with the smallest possible footer.
     /// Bytes.
     var allocatedSize: Int { (size + keyText.utf8.count + 160 + 4095) / 4096 * 4096 }
 
     var namespace: Namespace { attachments?.traits.namespace ?? .none }
     var tags: [Key] { attachments?.traits.tags ?? [] }
     var metadata: [String: String] { attachments?.metadata ?? [:] }
-    /// What a renewal may change.
+    /// The part that a renewal may change.
     var update: Attachments.Update {
         Attachments.Update(metadata: metadata, keptStale: attachments?.traits.keptStale ?? 0)
     }
@@ -34,17 +34,17 @@ struct IndexEntry: Sendable {
             ?? Attachments(.init(keptStale: update.keptStale), metadata: update.metadata)
     }
 
-    /// True when the entry says that there is no value.
+    /// True when the entry records that there is no value.
     var isAbsent: Bool { attachments?.traits.isAbsent ?? false }
     var mustRevalidate: Bool { attachments?.traits.mustRevalidate ?? false }
 
-    /// Until when the entry is kept: its expiry, or some time after it.
+    /// The time until which the entry is kept: its expiry, or some time after it.
     var keptUntil: Timestamp {
         guard let attachments, !life.isForever else { return life.expires }
         return life.expires.advanced(byMilliseconds: attachments.traits.keptStale)
     }
 
-    /// What identifies the entry. O(length).
+    /// The identity of the entry. O(length).
     var key: Key { Key(keyText, in: namespace) }
 
     func isNamed(_ key: Key) -> Bool {
@@ -53,8 +53,8 @@ struct IndexEntry: Sendable {
         return attachments.traits.namespace == key.namespace
     }
 
-    /// True when both speak of one file. The number alone is not enough: another directory may have taken the place of
-    /// the first.
+    /// True when both describe the same file. The number alone is not enough: another directory may have replaced the
+    /// first.
     func isSameValue(as other: IndexEntry) -> Bool {
         file == other.file && checksum == other.checksum && stored == other.stored
     }
@@ -67,17 +67,17 @@ struct IndexEntry: Sendable {
         isInForce(at: now) && !isAbsent
     }
 
-    /// True when what the entry says counts: its value, or that there is none.
+    /// True when the entry counts: its value, or the absence of one.
     func isInForce(at now: Timestamp) -> Bool {
         !life.isExpired(at: now) && !life.isFromFuture(stored: stored, at: now)
     }
 
-    /// True when there is a value, fresh or stale, that a fetch may go by.
+    /// True when there is a value, fresh or stale, that a fetch may use.
     func isUsable(at now: Timestamp) -> Bool {
         !isAbsent && !isOver(at: now) && !life.isFromFuture(stored: stored, at: now)
     }
 
-    /// True when nothing of the entry is needed any more.
+    /// True when the entry is no longer needed.
     func isOver(at now: Timestamp) -> Bool {
         now >= keptUntil
     }
@@ -104,16 +104,16 @@ final class Attachments: Sendable {
     /// The fields that this version does not know, verbatim: `,"name":value` each.
     let unknown: [UInt8]
 
-    /// What many entries have in common.
+    /// The part that many entries have in common.
     struct Traits: Hashable, Sendable {
         var namespace = Namespace.none
-        /// Tags are told apart like keys, and belong to a namespace as keys do.
+        /// Tags are compared like keys, and belong to a namespace as keys do.
         var tags: [Key] = []
         /// For how long the entry is kept beyond its expiry. Milliseconds; `Life.unlimited`: for ever.
         var keptStale: Int64 = 0
-        /// The entry says that there is no value.
+        /// The entry records that there is no value.
         var isAbsent = false
-        /// What has expired may be revalidated, but not be answered.
+        /// An expired value may be revalidated, but not returned.
         var mustRevalidate = false
     }
 
@@ -125,26 +125,26 @@ final class Attachments: Sendable {
         self.unknown = unknown
     }
 
-    /// True when many entries can share one of these.
+    /// True when many entries can share one instance.
     var areShareable: Bool { metadata.isEmpty && unknown.isEmpty }
 
-    /// The same with what a renewal has changed.
+    /// The same with the changes of a renewal.
     func updated(_ update: Update) -> Attachments? {
         var traits = traits
         traits.keptStale = update.keptStale
         return Attachments(traits, metadata: update.metadata, unknown: unknown)
     }
 
-    /// What may change with a life, while the payload stays.
+    /// The part that may change with a life, while the payload stays.
     struct Update: Equatable, Sendable {
         var metadata: [String: String]
         var keptStale: Int64
     }
 }
 
-/// The attachments that many entries have in common, so that they share one object.
+/// Attachments that many entries have in common, so that these share one object.
 final class AttachmentsPool: Sendable {
-    /// Kinds of entries that are kept in mind, and how long their tags may be together.
+    /// The most traits that are kept, and the most bytes that the tags of one may take together.
     private static let most = 1024
     private static let longestTags = 256
 

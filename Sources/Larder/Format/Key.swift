@@ -1,12 +1,12 @@
 import Foundation
 import LarderFiles
 
-/// What identifies an entry, as the index knows it: the text of its key, its namespace, and the hash of both.
+/// The identity of an entry in the index: the text of its key, its namespace, and the hash of both.
 ///
-/// Swift's `==` on strings calls the composed and the decomposed spelling of "é" equal; here they are two keys. The hash is
-/// seeded at random in each process, so that no list of hostile keys can slow the index down.
+/// Swift's `==` on strings equates the composed and the decomposed spelling of "é"; here they are two keys. The hash is
+/// randomly seeded in each process, so that no list of hostile keys can slow the index down.
 struct Key: Sendable {
-    /// UTF-8 bytes; of a namespace's name too.
+    /// UTF-8 bytes; the bound of a namespace's name too.
     static let longest = 64 << 10
     static let shardBits = 6
 
@@ -21,7 +21,7 @@ struct Key: Sendable {
         self.namespace = namespace
     }
 
-    /// The shard of the index and the stripe of the locks that the key falls to.
+    /// The shard of the index and the stripe of the disk queue to which the key belongs.
     var shard: Int { Int(hash >> UInt64(64 - Self.shardBits)) }
 
     /// The part of the hash by which a shard finds the key.
@@ -47,7 +47,7 @@ extension CacheError {
 /// A part of a cache with keys of its own. Its name, compared by its UTF-8 bytes, is part of the identity of its
 /// entries.
 ///
-/// One reference: a key that has no namespace, as most have not, is copied without counting one.
+/// One reference: a key without a namespace, as most are, is copied without reference counting.
 struct Namespace: Sendable {
     private final class Named: Sendable {
         let name: String
@@ -62,7 +62,7 @@ struct Namespace: Sendable {
 
     private let named: Named?
 
-    /// Random, so that nobody can prepare keys with one hash.
+    /// Random, so that nobody can prepare keys with equal hashes.
     private static let processSeed = UInt64.random(in: .min ... .max)
 
     /// The namespace of entries that were stored without one.
@@ -76,7 +76,7 @@ struct Namespace: Sendable {
         named = name.isEmpty ? nil : Named(name)
     }
 
-    /// The seed of its keys' hashes.
+    /// The seed of the hashes of its keys.
     var seed: UInt64 { named?.seed ?? Self.processSeed }
 
     var name: String { named?.name ?? "" }
@@ -96,7 +96,7 @@ extension Namespace: Hashable {
 }
 
 extension String {
-    /// True when both have the same UTF-8 bytes; `==` calls the composed and the decomposed spelling of "é" equal. O(length).
+    /// True when both have the same UTF-8 bytes; `==` equates both spellings of "é". O(length).
     func hasSameBytes(as other: String) -> Bool {
         let outcome = utf8.withContiguousStorageIfAvailable { left in
             other.utf8.withContiguousStorageIfAvailable { right in

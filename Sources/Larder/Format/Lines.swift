@@ -3,15 +3,15 @@ import LarderFiles
 
 /// Reads a file line by line in a bounded buffer.
 struct LineReader {
-    /// Bytes. What a record may take: a key of 64 KiB, each byte escaped to six, and the metadata.
+    /// The longest record: a key of 64 KiB, each byte escaped to six, and the metadata. Bytes.
     static let longestRecord = 1 << 20
     static let longestLine = longestRecord + 2
     private static let chunk = 256 << 10
 
     let fileSystem: any FileSystem
 
-    /// Calls `body` with each line, without its line feed, until it answers false; a line longer than `longestLine`
-    /// comes in pieces, which are no records. Returns the bytes read; nil when `body` had enough.
+    /// Calls `body` with each line, without its line feed, until it returns false; a line longer than `longestLine` is
+    /// split into pieces, which are not records. Returns the number of bytes read; nil when `body` returned false.
     func forEachLine<Failure: Error>(
         of file: borrowing FileDescriptor, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
     ) throws(LineReaderError<Failure>) -> Int? {
@@ -36,8 +36,8 @@ struct LineReader {
         }
     }
 
-    /// Hands out the whole lines among the first `filled` bytes; moves the rest to the front and returns its length.
-    /// Nil when `body` had enough.
+    /// Passes on the complete lines among the first `filled` bytes; moves the rest to the front and returns its length.
+    /// Nil when `body` returned false.
     private func consume<Failure: Error>(
         _ buffer: inout [UInt8], _ filled: Int, isLast: Bool,
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
@@ -73,7 +73,7 @@ extension LineReader {
     }
 }
 
-/// Why reading lines ended early: the file could not be read, or the reader's body refused.
+/// The reason why reading lines ended early: the file could not be read, or the body threw.
 enum LineReaderError<Failure: Error>: Error {
     case reading(Errno)
     case stopped(Failure)
@@ -87,7 +87,7 @@ enum LineReaderError<Failure: Error>: Error {
 ///     {"o":"closed","n":2,"c":"…"}
 ///
 /// A record *begins* with its line feed, so that a torn line cannot swallow the next one; the last line has none.
-/// `closed` is cut off again before the next session's first change: it is only ever the last record.
+/// `closed` is truncated before the next session's first change: it is only ever the last record.
 enum JournalFormat {
     /// Prints the first line of a journal.
     static func header(generation: UInt64, last: UInt64) -> [UInt8] {
@@ -96,7 +96,7 @@ enum JournalFormat {
         return printer.bytes
     }
 
-    /// Prints records, each behind its line feed.
+    /// Prints records, each after its line feed.
     static func lines(_ records: Record...) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
         for record in records { append(record, to: &printer) }
@@ -121,8 +121,8 @@ enum JournalFormat {
 ///     ,{"k":"b","n":17,"s":1763632800123,"z":1024,"h":"…","m":{"etag":"x"},"c":"…"}
 ///     ]
 ///
-/// It is read and written a line at a time, and a bad line costs that line alone. Without the last line it is damaged.
-/// After an unclean close it also keeps the `remove` and `clear` records that reconciling still needs.
+/// It is read and written line by line, and a bad line costs only itself. Without the last line it is damaged. It also
+/// keeps the `obsolete`, `remove` and `clear` records that are still needed.
 enum JSONManifest {
     static func begin(_ printer: inout RecordPrinter, generation: UInt64, last: UInt64) {
         printer.append("[")
@@ -139,7 +139,7 @@ enum JSONManifest {
     }
 }
 
-/// One line of a manifest or a journal, read.
+/// A parsed line of a manifest or a journal.
 enum Line {
     case record(Record)
     case end

@@ -17,26 +17,26 @@ import LarderFiles
 ///       "removed" => []
 ///     }
 ///
-/// What is read are the records, each with its own check; all else is for people. `check` is the sum of the XXH64 of
-/// all records: a list whose parts have been mixed up is damaged. `removed` has the `remove` and `clear` records that
-/// reconciling still needs.
+/// Only the records are read, each with its own check; everything else is for people. `check` is the sum of the XXH64
+/// of all records: a list of parts from different manifests is damaged. `removed` has the `obsolete`, `remove` and
+/// `clear` records that are still needed.
 struct PropertyListManifest {
     /// Bytes: some 80,000 entries. A longer list is read as damaged, and written as JSON instead: lists are read and
-    /// written as a whole, and take many times their length of memory meanwhile.
+    /// written as a whole, which takes many times their length in memory.
     static let longest = 32 << 20
 
     private var entries: [String: Any] = [:]
     private var removed: [Any] = []
     private var header: Any = ""
     private var sum: UInt64 = 0
-    /// About what the list will take so far; bytes.
+    /// The approximate length of the list so far. Bytes.
     private var length = 0
 
     init(generation: UInt64, last: UInt64) {
         header = text(.header(version: Record.version, generation: generation, last: last))
     }
 
-    /// Adds a record; false when there is no room for it.
+    /// Adds a record; false when the list becomes too long.
     @discardableResult
     mutating func append(_ record: Record) -> Bool {
         add(record)
@@ -49,13 +49,13 @@ struct PropertyListManifest {
         if !entry.life.isForever { fields["expires"] = entry.life.expires.date }
         if let metadata = entry.attachments?.metadata, !metadata.isEmpty { fields["metadata"] = metadata }
         length += entry.keyText.utf8.count + 64
-        // Swift calls two spellings of a key equal; here they are two.
+        // Swift's `==` equates two spellings of a key; here they are two keys.
         var label = entry.keyText
         while entries[label] != nil { label += " (file \(entry.file))" }
         entries[label] = fields
     }
 
-    /// Returns the bytes of the list; nil when there are too many. O(n).
+    /// Returns the bytes of the list; nil when it is too long. O(n).
     func encoded() throws -> Data? {
         let list: [String: Any] = [
             "header": header, "check": FileName.number(sum).description, "entries": entries, "removed": removed,
@@ -69,13 +69,13 @@ struct PropertyListManifest {
         printer.append(record)
         sum &+= printer.hashOfLast(printer.count, seed: 0)
         length += printer.count
-        // Fields of another version are kept as they are, and need not be text.
+        // Fields of another version are kept verbatim, and may not be text.
         return printer.withBytes { bytes -> Any in String(bytes: bytes, encoding: .utf8) ?? Data(bytes) }
     }
 }
 
 extension PropertyListManifest {
-    /// What a file holds.
+    /// The content of a file.
     struct Parsed {
         let version: UInt64
         let generation: UInt64
@@ -84,7 +84,7 @@ extension PropertyListManifest {
         let damagedRecords: Int
     }
 
-    /// Reads the bytes of a file; nil when there are too many, or fewer than there should be.
+    /// Reads the bytes of a file; nil when it is too long, or shorter than its size.
     static func bytes(
         of file: borrowing FileDescriptor, size: Int, in fileSystem: any FileSystem
     ) throws(Errno) -> Data? {
@@ -93,10 +93,10 @@ extension PropertyListManifest {
         return try fileSystem.read(file, at: 0, into: &bytes) == size ? Data(bytes) : nil
     }
 
-    /// Reads a list; nil when it is no manifest, or a part of it is missing. O(n).
+    /// Reads a list; nil when it is not a manifest, or a part of it is missing. O(n).
     static func content(of data: Data) -> Parsed? {
         var sum: UInt64 = 0
-        // An entry takes some 350 bytes and is made of a dozen objects; one that is mentioned in a byte takes 34 in
+        // An entry takes some 350 bytes and a dozen objects; an object that takes one byte in the file takes 34 in
         // memory.
         guard let list = PropertyList(data, mostObjects: data.count / 8 + 64),
             let header = record(list["header"], &sum),

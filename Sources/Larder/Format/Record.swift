@@ -1,7 +1,6 @@
 import LarderFiles
 
-/// One line about the cache: the same text in the manifest, in the journal and (for a set) in the footer of the entry
-/// file.
+/// One line about the cache, in one format for the manifest, the journal and (for a set) the footer of the entry file.
 ///
 /// A record is a JSON object on one line that ends with its own check:
 ///
@@ -30,18 +29,18 @@ import LarderFiles
 /// | `mr`     | 1: must revalidate; what has expired is not to be answered                               |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
-/// Reserved: `w` (where the payload stands). Fields that are not known are kept as they are. The check, its place and
-/// the header stay the same in every version.
+/// Reserved: `w` (where the payload is). Unknown fields are kept verbatim. The check, its place and the header stay the
+/// same in every version.
 enum Record: Sendable {
     case header(version: UInt64, generation: UInt64, last: UInt64)
     case set(IndexEntry)
     case remove(key: Key, number: UInt64)
     case life(key: Key, file: UInt64, change: UInt64, Life, Attachments.Update? = nil)
-    /// Last use, and the expiry that came of it where lives slide; that holds for the life of `change` alone.
+    /// The last use, and with sliding lives the resulting expiry, which applies only to the life of `change`.
     case used(key: Key, file: UInt64, change: UInt64, at: Timestamp, expires: Timestamp)
-    /// Everything in a scope is gone that has a lower number.
+    /// Everything in a scope with a lower number is gone.
     case clear(ClearScope, number: UInt64)
-    /// A file is dead, whatever its footer says, and waits to be unlinked; with the key, the entry must not use it
+    /// A file is dead, whatever its footer says, and waits to be deleted; with the key, the entry must not use it
     /// either.
     case obsolete(file: UInt64, of: Key?)
     /// The last record of a session that ended in order: the entries and the files agree.
@@ -50,15 +49,15 @@ enum Record: Sendable {
     case unknown
 
     static let version: UInt64 = 1
-    /// A larger number in a record is damage, a larger name foreign; no cache gets there, and JSON readers cannot tell
-    /// them.
+    /// A larger number in a record is damage, a larger name foreign; no cache gets there, and JSON readers would round
+    /// it.
     static let lastNumber: UInt64 = 1 << 53
 
     enum Operation: String {
         case remove, life, used, clear, obsolete, closed
     }
 
-    /// The highest sequence number that the record tells of.
+    /// The highest sequence number that the record mentions.
     var highestNumber: UInt64 {
         switch self {
         case .header(_, _, let last): last
@@ -72,7 +71,7 @@ enum Record: Sendable {
     }
 }
 
-/// The fields of one line, before they are known to make sense together.
+/// The fields of one line, before they are checked against each other.
 struct Fields {
     var version: UInt64?
     var generation: UInt64?
@@ -95,10 +94,10 @@ struct Fields {
     var mustRevalidate: UInt64?
     var unknown: [UInt8] = []
 
-    /// Bytes; more is damage. It keeps sums of sizes from overflowing.
+    /// Bytes; more is damage. The bound keeps sums of sizes from overflowing.
     static let largestSize = 1 << 40
 
-    /// The record that the fields make; nil when one is missing or out of bounds.
+    /// The record of the fields; nil when one is missing or out of bounds.
     var record: Record? {
         if let version { return header(version) }
         guard let operation else { return entry.map(Record.set) }
@@ -115,7 +114,7 @@ struct Fields {
                 key: name, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
         case .clear:
             guard let number, let scope else { return nil }
-            // What says more than this version knows may mean less than it seems to.
+            // A clear with unknown fields may mean less than it seems to.
             return unknown.isEmpty ? .clear(scope, number: number) : .unknown
         case .obsolete:
             return file.flatMap { $0 > 0 ? .obsolete(file: $0, of: name) : nil }
@@ -126,7 +125,7 @@ struct Fields {
         }
     }
 
-    /// The header of a newer version may say more; its version is all that matters then.
+    /// A header of a newer version may have other fields; only its version matters then.
     private func header(_ version: UInt64) -> Record? {
         if version > Record.version { return .header(version: version, generation: 0, last: 0) }
         guard let generation, let number else { return nil }
@@ -139,7 +138,7 @@ struct Fields {
         key.map { Key($0, in: keyNamespace) }
     }
 
-    /// What a clear is of. One of no namespace would be one of everything.
+    /// The scope of a clear. A clear of no namespace would be one of everything.
     private var scope: ClearScope? {
         if namespace == "" { return nil }
         if let tags { return tags.count == 1 ? .tag(Key(tags[0], in: keyNamespace)) : nil }
@@ -177,7 +176,7 @@ struct Fields {
             checksum: checksum, attachments: attachments)
     }
 
-    /// The entry that the fields of a set make; nil when one is missing or out of bounds.
+    /// The entry of the fields of a set; nil when one is missing or out of bounds.
     static func entry(
         key: String?, number: UInt64?, change: UInt64?, stored: Int64?, life: Life, used: Int64?, size: Int64?,
         checksum: UInt64?, attachments: @autoclosure () -> Attachments?

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Prints records, byte by byte, into one growing buffer.
+/// Prints records byte by byte into one growing buffer.
 struct RecordPrinter: ~Copyable {
     private var text: ByteBuffer
     private var start = 0
@@ -11,13 +11,13 @@ struct RecordPrinter: ~Copyable {
 
     var count: Int { text.count }
 
-    /// A copy of what has been printed.
+    /// A copy of everything printed.
     var bytes: [UInt8] { text.withBytes { Array($0) } }
 
     /// The printed bytes. Valid until more are printed, and as long as the printer.
     var printed: UnsafeRawBufferPointer { text.bytes }
 
-    /// Calls `body` with what has been printed.
+    /// Calls `body` with everything printed.
     func withBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -74,7 +74,7 @@ struct RecordPrinter: ~Copyable {
         check()
     }
 
-    /// Prints the record of a entry. O(its length).
+    /// Prints the record of an entry. O(its length).
     mutating func append(_ entry: IndexEntry) {
         start = count
         set(entry)
@@ -181,7 +181,7 @@ struct RecordPrinter: ~Copyable {
         append(#""}"#)
     }
 
-    /// Leaves the field out when it says "no limit".
+    /// Omits the field when there is no limit.
     private mutating func limited(_ name: StaticString, _ value: Int64) {
         if value != Life.unlimited { integer(name, value) }
     }
@@ -193,7 +193,7 @@ struct RecordPrinter: ~Copyable {
         text.append(decimal: UInt64(value.magnitude))
     }
 
-    /// Escapes what JSON demands and nothing more: quotes, backslashes, control characters.
+    /// Escapes only the bytes that JSON requires: quotes, backslashes, control characters.
     private mutating func string(_ string: String) {
         text.append(UInt8(ascii: "\""))
         let isPlain = string.utf8.withContiguousStorageIfAvailable { bytes in
@@ -214,7 +214,7 @@ struct RecordPrinter: ~Copyable {
         func special(_ word: UInt64) -> UInt64 {
             let quotes = word ^ ones &* UInt64(UInt8(ascii: "\""))
             let backslashes = word ^ ones &* UInt64(UInt8(ascii: "\\"))
-            // Borrowing may mark a byte too many above a right one, never one where there is none.
+            // A borrow may mark a further byte above a true hit, but never one without a hit.
             let below =
                 (word &- ones &* 0x20) & ~word | (quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes
             return below & high

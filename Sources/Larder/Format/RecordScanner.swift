@@ -2,16 +2,16 @@ import LarderFiles
 
 /// Reads one record from its line.
 ///
-/// The check is verified before anything else, so a torn or flipped line is nil at the cost of one pass. A line with a valid
-/// check may still be hostile: every number is bounded, nothing is trusted.
+/// The check is verified first, so a torn or flipped line costs one pass and gives nil. A line with a valid check may
+/// still be hostile: every number is bounded, nothing is trusted.
 struct RecordScanner {
-    /// `,"c":"` and 16 hex digits and `"}`.
+    /// `,"c":"`, 16 hex digits and `"}`.
     static let checkLength = 24
 
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
 
-    /// Returns the record on `line`, which holds nothing but the record; nil when it is damaged. O(its length).
+    /// Returns the record on `line`, which holds only the record; nil when it is damaged. O(its length).
     static func record(on line: UnsafeRawBufferPointer) -> Record? {
         guard let body = checkedBody(of: line) else { return nil }
         if let entry = plainEntry(on: body) { return .set(entry) }
@@ -25,8 +25,8 @@ struct RecordScanner {
         self.bytes = bytes
     }
 
-    /// Reads the entry of an entry that has nothing special, the fields in the order in which they are printed: of nearly all lines.
-    /// Nil when it is not such a one; then the fields are read one by one.
+    /// Reads an entry without attachments, its fields in the order in which they are printed, as on nearly all lines.
+    /// Nil for any other line; its fields are then read one by one.
     private static func plainEntry(on body: UnsafeRawBufferPointer) -> IndexEntry? {
         var scanner = RecordScanner(bytes: body)
         var (key, number, checksum) = (String?.none, UInt64?.none, UInt64?.none)
@@ -68,7 +68,7 @@ struct RecordScanner {
         }
     }
 
-    /// Reads the value of a known field; nil when the name is not known.
+    /// Reads the value of a known field; nil for an unknown name.
     private mutating func field(_ name: UnsafeRawBufferPointer, _ fields: inout Fields) -> Bool? {
         if name.count == 6, name.has("larder", at: 0) { return number(&fields.version) }
         if name.count == 2 { return longField(name, &fields) }
@@ -107,7 +107,7 @@ struct RecordScanner {
         return true
     }
 
-    /// Skips a value of any kind: to the comma that ends it outside of strings and brackets.
+    /// Skips a value of any kind, up to the next comma outside of strings and brackets.
     private mutating func skipValue() -> Bool {
         var depth = 0
         let start = position
@@ -207,7 +207,7 @@ struct RecordScanner {
         return skip(UInt8(ascii: "}"))
     }
 
-    /// Reads a string; one without escapes is taken in one piece.
+    /// Reads a string; without escapes, in one piece.
     private mutating func string(_ value: inout String?) -> Bool {
         guard skip(UInt8(ascii: "\"")) else { return false }
         let start = position
@@ -240,7 +240,7 @@ struct RecordScanner {
         return false
     }
 
-    /// Reads what follows a backslash: only what the printer writes.
+    /// Reads the rest of an escape: only those that the printer writes.
     private mutating func escape() -> UInt8? {
         guard position < bytes.count else { return nil }
         let byte = bytes[position]

@@ -16,7 +16,7 @@ package enum XXH64 {
         return finished(lanes.merged, rest, length: bytes.count)
     }
 
-    /// The hash of bytes that come in pieces, the seed being 0. All pieces but the last are multiples of 32 bytes long.
+    /// The hash of bytes that come in pieces, with seed 0. All pieces but the last are multiples of 32 bytes long.
     struct Stream {
         private var lanes = Lanes(seed: 0)
         private var length = 0
@@ -28,7 +28,7 @@ package enum XXH64 {
             _ = lanes.mix(piece)
         }
 
-        /// Returns the hash with the last piece added, which may be empty. O(its length).
+        /// Returns the hash with the last piece, which may be empty. O(its length).
         consuming func finish(_ piece: UnsafeRawBufferPointer) -> UInt64 {
             length += piece.count
             if length < 32 { return XXH64.finished(prime5, piece, length: length) }
@@ -37,7 +37,7 @@ package enum XXH64 {
         }
     }
 
-    /// What goes on for every 32 bytes.
+    /// The accumulators, into which every 32 bytes are mixed.
     private struct Lanes {
         private var lane1: UInt64
         private var lane2: UInt64
@@ -51,7 +51,7 @@ package enum XXH64 {
             lane4 = seed &- prime1
         }
 
-        /// Mixes in all whole 32 bytes, and returns the rest.
+        /// Mixes in all complete blocks of 32 bytes, and returns the rest.
         @inline(__always)
         mutating func mix(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
             guard let start = bytes.baseAddress else { return bytes }

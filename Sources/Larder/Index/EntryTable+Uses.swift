@@ -1,14 +1,14 @@
 import LarderFiles
 
-/// The order of the last use, for who has to obey limits.
+/// The order of the last use, for enforcing limits.
 extension EntryTable {
-    /// From now on keeps the entries in the order of their last use. O(n log n) the first time.
+    /// Keeps the entries in the order of their last use from now on. O(n log n) the first time.
     mutating func keepOrder(counting counter: AccessCounter, at now: Timestamp) {
         if uses == nil { orderAnew(counting: counter, at: now) }
     }
 
-    /// Orders the entries by the times of their last use. Those that come from the future go first: they are misses. O(n
-    /// log n).
+    /// Orders the entries by the times of their last use. Those from the future come first: they are misses.
+    /// O(n log n).
     mutating func orderAnew(counting counter: AccessCounter, at now: Timestamp) {
         var list = RecencyList(counting: counter)
         let slots = entries.indices.filter { entries[$0].file != 0 }.map { slot in
@@ -24,8 +24,8 @@ extension EntryTable {
         uses = list
     }
 
-    /// Returns the entries whose last use is longest ago, at most `limit`, none used after `stamp`; with their stamps, the
-    /// oldest first. O(their number).
+    /// Returns the least recently used entries, at most `limit`, none used after `stamp`; with their stamps, the oldest
+    /// first. O(their number).
     func leastRecentlyUsed(_ limit: Int, through stamp: UInt64 = .max) -> [(entry: IndexEntry, stamp: UInt64)] {
         guard let uses else { return [] }
         var found: [(IndexEntry, UInt64)] = []
@@ -39,13 +39,13 @@ extension EntryTable {
 }
 
 extension EntryTable {
-    /// What there is.
+    /// Sums over entries.
     struct Totals: Hashable, Sendable {
         /// Entries.
         var count = 0
         /// Payload bytes.
         var size = 0
-        /// Bytes on disk, nearly.
+        /// Bytes on disk, approximately.
         var allocatedSize = 0
 
         mutating func add(_ entry: IndexEntry) {

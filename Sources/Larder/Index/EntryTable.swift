@@ -1,45 +1,45 @@
 import LarderFiles
 
-/// The list of entries, or one shard of it: a pure value that touches no file, no clock and no queue.
+/// The entries, or one shard of them: a pure value without file, clock or queue.
 ///
-/// Rows stand in slots of one array, found through `hashIndex`; a free slot has file number 0. A copy of `entries` is a
-/// snapshot.
+/// Entries are in slots of one array, found through `hashIndex`; a free slot has file number 0. A copy of `entries` is
+/// a snapshot.
 struct EntryTable: Sendable {
     private(set) var entries: [IndexEntry] = []
-    /// The use that the disk knows of, slot by slot.
+    /// The last use that is saved on disk, slot by slot.
     private var savedUses: [Timestamp] = []
-    /// Slots whose use may be newer than the disk knows, each once.
+    /// Slots whose last use may be newer than the saved one, each once.
     private(set) var touched = SlotNotes()
     private(set) var free: [UInt32] = []
     private var hashIndex = HashIndex()
     private(set) var expiries = ExpiryQueue()
-    /// The slots by last use; kept from the first time that somebody has to know.
+    /// The slots by last use; kept from the first time that it is needed.
     var uses: RecencyList?
-    /// While the index is read from disk nothing is due; the reminders are made in one go at the end.
+    /// True while the index is read from disk: nothing is due, and all reminders are made at the end.
     private var isLoading = false
 
     private(set) var totals = Totals()
-    /// Those of each namespace that has entries.
+    /// The totals of each namespace that has entries.
     private(set) var namespaces: [Namespace: Totals] = [:]
-    /// What was cleared: entries of it are none any more, and wait in their slots to be taken out. Those of a namespace do
-    /// not count in the totals any more; those of a tag do.
+    /// The cleared scopes: their entries are gone, and stay in their slots until they are taken out. The totals no
+    /// longer count those of a namespace, but still those of a tag.
     private var cleared = ClearMarks()
-    /// How far the search for such entries has come.
+    /// The progress of the search for such entries.
     private var searched = 0
-    /// Such entries that have lost their slot already.
+    /// Such entries that have already lost their slot.
     private(set) var evacuated: [IndexEntry] = []
 
     var count: Int { totals.count }
 
-    /// Slots in use, those of cleared entries included.
+    /// Slots in use, including those of cleared entries.
     private var slotsInUse: Int { entries.count - free.count }
 
-    /// Returns the entry of a key, expired ones too. O(1).
+    /// Returns the entry of a key, even an expired one. O(1).
     func entry(_ key: Key) -> IndexEntry? {
         liveSlot(key).map { entries[$0] }
     }
 
-    /// Returns the entry of a key when a read may see it, and notes the use. O(1).
+    /// Returns the entry of a key if a read may see it, and notes the use. O(1).
     mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool = false) -> IndexEntry? {
         guard let slot = liveSlot(key), case let isFresh = entries[slot].isFresh(at: now),
             isFresh || orStale && entries[slot].isUsable(at: now)
@@ -47,12 +47,12 @@ struct EntryTable: Sendable {
         if now > entries[slot].used { entries[slot].used = now }
         uses?.touch(slot, at: now)
         if sliding, isFresh { entries[slot].life = entries[slot].life.renewed(at: now) }
-        // A life that slid has to reach the disk in full at a clean close, so there each use counts.
+        // A clean close saves a life that slid in full, so every use counts then.
         if now.millisecondsSince(savedUses[slot]) >= (sliding ? 1 : UseNotes.tolerance) { touched.insert(slot) }
         return entries[slot]
     }
 
-    /// Puts a entry in and returns the one that it replaces. O(1) amortised, O(log n) for a life that ends before others.
+    /// Inserts an entry and returns the replaced one. O(1) amortised, O(log n) for a life that ends before others.
     @discardableResult
     mutating func publish(_ entry: IndexEntry, for key: Key) -> IndexEntry? {
         if let slot = slot(key) {
@@ -63,7 +63,7 @@ struct EntryTable: Sendable {
         return nil
     }
 
-    /// The same while the index is read, unless there is a newer entry. Returns the file that loses, if it is another.
+    /// The same while the index is read, unless there is a newer entry. Returns the file that loses, if there are two.
     /// O(1) amortised.
     mutating func load(_ entry: IndexEntry, for key: Key) -> UInt64? {
         guard let slot = slot(key) else {
@@ -86,7 +86,7 @@ struct EntryTable: Sendable {
         return old
     }
 
-    /// Puts a entry in whose key is not there; returns its slot.
+    /// Inserts an entry whose key is not there; returns its slot.
     @discardableResult
     private mutating func insert(_ entry: IndexEntry, _ key: Key) -> Int {
         let slot = takeSlot(entry)
@@ -106,7 +106,7 @@ struct EntryTable: Sendable {
         if entries[slot].keptUntil < old { remind(slot) }
     }
 
-    /// Notes a use that the disk already knows of. O(1).
+    /// Notes a use that is already saved on disk. O(1).
     mutating func setUse(at time: Timestamp, expires: Timestamp, for key: Key) {
         guard let slot = liveSlot(key) else { return }
         entries[slot].used = max(entries[slot].used, time)
@@ -116,16 +116,16 @@ struct EntryTable: Sendable {
         }
     }
 
-    /// Takes a entry out. O(1).
+    /// Removes an entry. O(1).
     @discardableResult
     mutating func remove(_ key: Key) -> IndexEntry? {
         guard let slot = liveSlot(key) else { return nil }
         return vacate(slot)
     }
 
-    /// Takes out up to `limit` entries that have expired at `now`. O(log n) for each.
+    /// Removes up to `limit` entries that have expired at `now`. O(log n) for each.
     ///
-    /// Rows whose file is `spared` stay: nobody could ask the file whether they really have expired.
+    /// Entries with a `spared` file stay: the file could not be asked whether they really have expired.
     mutating func removeExpired(at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = []) -> [IndexEntry] {
         var victims: [IndexEntry] = []
         var kept: [Int] = []
@@ -145,8 +145,8 @@ struct EntryTable: Sendable {
         return victims
     }
 
-    /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
-    /// namespace were; those of a tag go on being counted until they are taken out. O(1).
+    /// Marks every entry in `scope`, all of which have file numbers below `number`, as cleared. Returns the totals of a
+    /// namespace; the entries of a tag are counted until they are taken out. O(1).
     mutating func clear(_ scope: ClearScope, below number: UInt64) -> Totals {
         guard let namespace = scope.namespace, namespace == .none ? count > 0 : namespaces[namespace] != nil else {
             return Totals()
@@ -158,7 +158,7 @@ struct EntryTable: Sendable {
         return gone
     }
 
-    /// Takes out entries that are none any more, after looking at up to `limit` slots. Returns nil when there are no more.
+    /// Takes out cleared entries after looking at up to `limit` slots. Returns nil when there are no more.
     mutating func takeCleared(limit: Int) -> [IndexEntry]? {
         if !hasCleared { return nil }
         for slot in entries[searched...].indices.prefix(limit) {
@@ -170,31 +170,31 @@ struct EntryTable: Sendable {
         return evacuated
     }
 
-    /// True when there may be entries for `takeCleared`.
+    /// True when `takeCleared` may find entries.
     var hasCleared: Bool { !cleared.isEmpty || !evacuated.isEmpty }
 
     func isCleared(_ entry: IndexEntry) -> Bool { !cleared.isEmpty && cleared.cover(entry) }
 
-    /// True when the entry of a key has a tag, cleared or not.
+    /// True when the entry of a key has a tag, even if it is cleared.
     func isTagged(_ key: Key, _ tag: Key) -> Bool { slot(key).map { entries[$0].tags.contains(tag) } ?? false }
 
-    /// True for entries that are in no total.
+    /// True for entries that no total counts.
     func isUncounted(_ entry: IndexEntry) -> Bool {
         !cleared.isEmpty && cleared.number(for: entry.namespace) > entry.file
     }
 
-    /// Copies the entries in some slots; nil when there are no more slots. O(limit).
+    /// Copies the entries in some slots; nil past the last slot. O(limit).
     func slice(from start: Int, _ limit: Int) -> [IndexEntry]? {
         guard start < entries.count else { return nil }
         return entries[start..<min(start + limit, entries.count)].filter { $0.file != 0 && !isCleared($0) }
     }
 
-    /// A copy of the entries, vacant slots among them. O(1), O(n) while something is being cleared.
+    /// A copy of the entries, including vacant slots. O(1), O(n) while something is being cleared.
     var snapshot: [IndexEntry] {
         cleared.isEmpty ? entries : entries.filter { !isCleared($0) }
     }
 
-    /// True when a look at what has expired may find something. O(1).
+    /// True when a search for expired entries may find some. O(1).
     func mayHaveExpired(at now: Timestamp) -> Bool {
         expiries.reminders.first.map { $0.at <= now } ?? false
     }
@@ -203,8 +203,8 @@ struct EntryTable: Sendable {
         isLoading = true
     }
 
-    /// Takes out what was `cleared` and what has expired at `now`, and makes the reminders. Returns both. O(n), O(n log
-    /// n) when lives end in no order.
+    /// Removes the `cleared` entries and those that have expired at `now`, and makes the reminders. Returns both. O(n),
+    /// O(n log n) when lives end in no order.
     mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> (
         expired: [IndexEntry], cleared: [IndexEntry]
     ) {
@@ -225,13 +225,13 @@ struct EntryTable: Sendable {
                 kept.append(entry)
             }
         }
-        // Made anew without them: quicker than taking them out one by one, and smaller.
+        // Rebuilt without them: quicker than removing them one by one, and smaller.
         self = EntryTable()
         for entry in kept { insert(entry, entry.key) }
         return (expired, dead)
     }
 
-    /// Returns the uses that are due to be written down, and counts them as saved; the others stay noted. O(notes).
+    /// Returns the uses that are due to be saved, and counts them as saved; the others stay noted. O(notes).
     mutating func takeUses(_ due: UseNotes) -> [UseNotes.Use] {
         var uses: [UseNotes.Use] = []
         for slot in touched.takeAll() where entries[slot].file != 0 && !isCleared(entries[slot]) {
@@ -263,7 +263,7 @@ struct EntryTable: Sendable {
         if namespaces[namespace] == Totals() { namespaces[namespace] = nil }
     }
 
-    /// Takes a entry out that is none any more, and keeps it until somebody asks for its file.
+    /// Takes out a cleared entry, and keeps it until its file is asked for.
     private mutating func evacuate(_ slot: Int) {
         evacuated.append(entries[slot])
         if !isUncounted(entries[slot]) { account(for: entries[slot], times: -1) }
@@ -277,7 +277,7 @@ struct EntryTable: Sendable {
             return Int(slot)
         }
         if entries.count == entries.capacity {
-            // By half, not by two: it bounds the memory per entry.
+            // By half, not by two: that bounds the memory per entry.
             entries.reserveCapacity(entries.count + entries.count / 2 + 4)
             savedUses.reserveCapacity(entries.capacity)
         }
@@ -303,7 +303,7 @@ struct EntryTable: Sendable {
     private mutating func remind(_ slot: Int) {
         if isLoading || entries[slot].life.isForever { return }
         expiries.insert(slot, at: entries[slot].keptUntil)
-        // Slots, not entries: those of cleared entries keep their reminders until they are taken out.
+        // Slots, not entries: cleared entries keep their reminders until they are taken out.
         if expiries.reminders.count > 2 * slotsInUse + 64 { rebuildReminders() }
     }
 

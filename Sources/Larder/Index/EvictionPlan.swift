@@ -1,17 +1,17 @@
 import LarderFiles
 
-/// Decides which entries go to obey a limit: those whose last use is longest ago, across all shards.
+/// Decides which entries are evicted to obey a limit: the least recently used across all shards.
 struct EvictionPlan {
-    /// What has to go.
+    /// The amount to evict.
     enum Need: Equatable {
         case entries(Int)
-        /// Payload bytes: at least so many, and further entries as long as it is no more than `upTo`.
+        /// Payload bytes: at least so many, and further entries while the sum is at most `upTo`.
         case bytes(Int, upTo: Int)
         /// Bytes on disk.
         case allocated(Int)
         case unusedSince(Timestamp, now: Timestamp)
 
-        /// What is too much for a limit on the size: down to the limit, and on to the mark but not below it.
+        /// The excess over a limit on the size: down to the limit, and further towards the mark but not below it.
         static func overSize(_ limit: Int, lowWaterMark: Int, of totals: EntryTable.Totals) -> Need {
             .bytes(totals.size - limit, upTo: totals.size - lowWaterMark)
         }
@@ -20,7 +20,7 @@ struct EvictionPlan {
     /// One entry that a shard would give up.
     struct Offer {
         let stamp: UInt64
-        /// Decides between uses of the same millisecond that come from an earlier session.
+        /// Orders uses of the same millisecond from an earlier session.
         let file: UInt64
         let size: Int
         let allocatedSize: Int
@@ -35,7 +35,7 @@ struct EvictionPlan {
         }
     }
 
-    /// What goes of a shard: so many, and of them what was not used since.
+    /// The part of one shard: its `count` oldest entries, none used after `stamp`.
     struct Part {
         let shard: Int
         var count = 0
@@ -44,9 +44,9 @@ struct EvictionPlan {
 
     let parts: [Part]
 
-    /// Plans for what the shards offer, each its oldest first. O(offers, times shards).
+    /// Plans with the offers of the shards, each with its oldest first. O(offers, times shards).
     ///
-    /// Where a shard's offer is used up and the shard `hasMore`, the plan ends: what it would give next is not known.
+    /// The plan ends when the offers of a shard that `hasMore` are used up: its next one is unknown.
     init(_ offers: [[Offer]], hasMore: [Bool], need: Need, limit: Int) {
         var parts = offers.indices.map { Part(shard: $0) }
         var (entries, bytes, allocated) = (0, 0, 0)
@@ -85,8 +85,8 @@ struct EvictionPlan {
 }
 
 extension EvictionPlan.Need {
-    /// The stamp of the last use that is too long ago; 0: none. What was used before that, and says that it was in the
-    /// future, was used while the clock was wrong.
+    /// The stamp of the last use that is too long ago; 0: none. An entry used before it with a time in the future was
+    /// used while the clock was wrong.
     fileprivate func lastUnused(_ offers: [[EvictionPlan.Offer]]) -> UInt64 {
         guard case .unusedSince(let time, _) = self else { return 0 }
         return offers.joined().reduce(0) { $1.used < time ? max($0, $1.stamp) : $0 }

@@ -2,9 +2,9 @@ import LarderFiles
 
 /// A heap of reminders: "look at this slot at that time".
 ///
-/// Every entry that expires has at least one reminder no later than its expiry. Longer lives and reused slots leave
-/// reminders that come too early; who pops one looks at the entry and, when it still lives, leaves a new one. So a
-/// renewal costs nothing here, and a sweep costs what has expired.
+/// Every entry with an end has at least one reminder no later than the time until which it is kept. Longer lives and
+/// reused slots leave early reminders; the caller that pops one checks the entry and, if it is still alive, adds a new
+/// one. So a renewal costs nothing here, and the cost of a sweep follows the number of expired entries.
 struct ExpiryQueue: Sendable {
     struct Reminder: Sendable {
         let at: Timestamp
@@ -15,7 +15,7 @@ struct ExpiryQueue: Sendable {
     /// For tests.
     private(set) var rebuilds = 0
 
-    /// O(log n); O(1) where lives end in the order in which they were given.
+    /// O(log n); O(1) where lives end in the order in which they were set.
     mutating func insert(_ slot: Int, at time: Timestamp) {
         reminders.append(Reminder(at: time, slot: UInt32(slot)))
         var child = reminders.count - 1
@@ -39,7 +39,7 @@ struct ExpiryQueue: Sendable {
         rebuilds += 1
     }
 
-    /// Puts `reminder` in at the top and lets it sink.
+    /// Inserts `reminder` at the top and lets it sink.
     private mutating func sink(_ reminder: Reminder) {
         var parent = 0
         while case var child = 2 * parent + 1, child < reminders.count {

@@ -1,16 +1,17 @@
 /// A hash table from 32-bit fingerprints to slots: open addressing, linear probing, no tombstones.
 ///
-/// It stores no keys; who asks compares them. Slots are taken densely from 0 on. Four bytes a bucket, at most three quarters full,
-/// and four a slot: what a look-up has to touch stays in the processor's cache for some 100,000 entries.
+/// It stores no keys; the caller compares them. Slots are taken densely from 0 on. It takes four bytes per bucket, at
+/// most three quarters of them full, and four per slot: a look-up stays in the processor's cache for some 100,000
+/// entries.
 @usableFromInline
 struct HashIndex: Sendable {
-    /// The slot in the bits that number the buckets, and above them those bits of the fingerprint.
+    /// The slot in the low bits, those of a bucket number; above them the same bits of the fingerprint.
     @usableFromInline var buckets: ContiguousArray<UInt32> = []
     /// By slot.
     @usableFromInline var fingerprints: ContiguousArray<UInt32> = []
     @usableFromInline var count = 0
 
-    /// No slot is numbered like the last bucket.
+    /// No slot has the number of the last bucket.
     @inlinable static var empty: UInt32 { .max }
 
     @inlinable
@@ -31,7 +32,7 @@ struct HashIndex: Sendable {
         return nil
     }
 
-    /// Adds a slot whose key is not yet there. O(1) amortised.
+    /// Adds a slot whose key is not there yet. O(1) amortised.
     @inlinable
     mutating func insert(fingerprint: UInt32, slot: Int) {
         if (count + 1) * 4 > buckets.count * 3 { grow() }
@@ -41,7 +42,7 @@ struct HashIndex: Sendable {
         count += 1
     }
 
-    /// Takes a slot out, and closes the gap that it leaves in its run. O(1) expected.
+    /// Removes a slot, and closes the gap that it leaves in its run. O(1) expected.
     @inlinable
     mutating func remove(_ slot: Int) {
         let mask = mask

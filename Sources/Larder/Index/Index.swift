@@ -2,20 +2,20 @@ import LarderFiles
 
 /// The one authoritative index: 64 shards, each under its own lock.
 ///
-/// A look-up takes the lock of its shard and nothing else. Changes to a key are published by the info queue, or under
-/// the key's stripe; shard locks are the innermost but for those of the memory tiers, held for the length of a table
-/// operation.
+/// A look-up takes the lock of its shard, and inside it at most that of the order of use. Changes to a key are
+/// published by the info queue, or under the key's stripe; shard locks are held for one table operation. Only the three
+/// locks below, those of the memory tiers and that of the reconciliation are taken inside one.
 final class Index: Sendable {
     static let shardCount = 1 << Key.shardBits
 
     private let cells: [Lock<Cell>]
-    // The locks of these three are taken inside that of a shard, one at a time.
+    // These three locks are taken inside that of a shard, one at a time.
     /// The sums over the shards.
     private let sums = Lock(EntryTable.Totals())
     private let uses = AccessCounter()
     private let keepsOrder: Lock<Bool>
 
-    /// A shard, and the memory tiers that are told of its changes before anybody can see them.
+    /// A shard, and the memory tiers that are notified of its changes before these are visible.
     private struct Cell {
         var shard = Shard()
         var tiers: [any MemoryTier] = []
@@ -29,7 +29,7 @@ final class Index: Sendable {
         func hasTier(_ tier: any MemoryTier) -> Bool { tiers.contains { $0 === tier } }
     }
 
-    /// With `keepsOrder` the order of use is known from the beginning.
+    /// With `keepsOrder` the order of use is kept from the beginning.
     init(_ content: [Shard], keepsOrder: Bool, at now: Timestamp) {
         self.keepsOrder = Lock(keepsOrder)
         cells = content.map { _ in Lock(Cell()) }
@@ -44,7 +44,7 @@ final class Index: Sendable {
         withCell(at: position) { body(&$0.shard) }
     }
 
-    /// Returns the entry of a key, expired ones too. O(1).
+    /// Returns the entry of a key, even an expired one. O(1).
     func entry(_ key: Key) -> IndexEntry? {
         cells[key.shard].withLock { $0.shard.table.entry(key) }
     }
@@ -58,19 +58,18 @@ final class Index: Sendable {
         }
     }
 
-    /// True while the entry of a key still is the same value.
+    /// True while the entry of a key is still the same value.
     func isCurrent(_ entry: IndexEntry, _ key: Key) -> Bool {
         withShard(at: key.shard) { $0.table.entry(key)?.isSameValue(as: entry) ?? false }
     }
 
-    /// Copies the entries of a shard. O(slots) for the next change of the shard; here too while something is being
+    /// Copies the entries of a shard. The next change of the shard is O(slots), as is this while something is being
     /// cleared.
     func snapshot(_ shard: Int) -> some Sequence<IndexEntry> {
         withShard(at: shard) { $0.table.snapshot }.lazy.filter { $0.file != 0 }
     }
 
-    /// The same for what changes the value or the life of a key: no memory tier has it any more when somebody can see
-    /// the change.
+    /// Changes the value or the life of a key. Every memory tier drops the value before the change is visible.
     func change<Result>(_ key: Key, _ cause: RemovalCause, _ body: (inout Shard) -> Result) -> Result {
         withCell(at: key.shard) { cell in
             cell.invalidate(key, cause)
@@ -78,14 +77,14 @@ final class Index: Sendable {
         }
     }
 
-    /// Puts a entry in, and its value into the memory tier that it came through, if that is still attached. Returns the
-    /// entry that it replaces, whose file is obsolete at once if `markingObsolete`.
+    /// Inserts an entry, and its value into the memory tier that it came through, if that is still attached. Returns
+    /// the replaced entry, whose file is obsolete at once if `markingObsolete`.
     func publish(_ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool) -> IndexEntry? {
-        // Not through `withCell`: a closure in a closure copies the entry once more.
+        // Not through `withCell`: nested closures copy the entry once more.
         cells[key.shard].withLock { cell in
             let before = cell.shard.table.totals
             defer { settle(before, cell.shard.table.totals) }
-            // That one replaces the value itself.
+            // The promotion's tier replaces the value itself.
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.table.publish(entry, for: key)
             if !entry.isAbsent { cell.shard.stores += 1 }
@@ -95,7 +94,7 @@ final class Index: Sendable {
         }
     }
 
-    /// The same for changes that say afterwards whose they were.
+    /// The same for a change that returns the entries that it changed.
     func change(at position: Int, _ cause: RemovalCause, _ body: (inout Shard) -> [IndexEntry]) -> [IndexEntry] {
         withCell(at: position) { cell in
             let entries = body(&cell.shard)
@@ -114,7 +113,7 @@ final class Index: Sendable {
         }
     }
 
-    /// Takes over into the sums what has become of a shard's totals.
+    /// Adds the change of a shard's totals to the sums.
     private func settle(_ before: EntryTable.Totals, _ after: EntryTable.Totals) {
         if after == before { return }
         sums.withLock { sums in
@@ -123,25 +122,25 @@ final class Index: Sendable {
         }
     }
 
-    /// Calls `body` with one shard after the other, never with two at once.
+    /// Calls `body` with one shard after another, never with two at once.
     func forEachShard(_ body: (inout Shard) -> Void) {
         for position in cells.indices { withShard(at: position, body) }
     }
 
-    /// Puts the content of another index in the place of this one's.
+    /// Replaces the content by that of another index.
     func replace(with fresh: [Shard], at now: Timestamp) {
         for (position, content) in fresh.enumerated() { replace(position, with: content, at: now) }
     }
 
-    /// Empties every shard but for its counters.
+    /// Empties every shard, but keeps its counters.
     func removeAll(at now: Timestamp) {
         var empty = Shard()
         empty.forgetTombstones()
         for position in cells.indices { replace(position, with: empty, at: now) }
     }
 
-    /// Makes the entries of a namespace or a tag none, all of which have lower file numbers. Returns what those of a
-    /// namespace were. O(1). Memory tiers do not know tags: those of the namespace are emptied.
+    /// Marks every entry in `scope`, all of which have file numbers below `number`, as cleared. Returns the totals of a
+    /// namespace. O(1). Memory tiers do not know tags: those of the namespace are emptied.
     func clear(_ scope: ClearScope, below number: UInt64) -> EntryTable.Totals {
         var gone = EntryTable.Totals()
         for position in cells.indices {
@@ -153,11 +152,11 @@ final class Index: Sendable {
         return gone
     }
 
-    /// True while entries that were cleared have not been taken out.
+    /// True while cleared entries have not all been taken out.
     var hasCleared: Bool { cells.indices.contains { withShard(at: $0) { $0.table.hasCleared } } }
 
-    /// Puts a value that was read into a memory tier, with what the index says of it by now; unless it has been
-    /// replaced or has gone, or the tier is not attached any more.
+    /// Inserts a value that was read into a memory tier, with its current entry; not if it was replaced or removed
+    /// since, or the tier was detached.
     func promote(_ entry: IndexEntry, _ key: Key, _ promotion: Promotion) {
         withCell(at: key.shard) { cell in
             guard let current = cell.shard.table.entry(key), current.isSameValue(as: entry),
@@ -167,7 +166,7 @@ final class Index: Sendable {
         }
     }
 
-    /// From now on tells a memory tier of every change.
+    /// Notifies a memory tier of every change from now on.
     func attach(_ tier: any MemoryTier) {
         for cell in cells { cell.withLock { $0.tiers.append(tier) } }
     }
@@ -184,7 +183,7 @@ final class Index: Sendable {
             for tier in cell.tiers { tier.invalidateAll() }
             let old = cell.shard
             cell.shard = content
-            // Asked in here: who wants the order from now on says so first, and then comes to every shard.
+            // Asked under the lock: `keepOrder` sets the flag first, and then visits every shard.
             if keepsOrder.withLock({ $0 }) { cell.shard.table.keepOrder(counting: uses, at: now) }
             cell.shard.hits = old.hits
             cell.shard.misses = old.misses
@@ -194,7 +193,7 @@ final class Index: Sendable {
         _ = consume old
     }
 
-    /// From now on knows the order of use. O(n log n) the first time.
+    /// Keeps the order of use from now on. O(n log n) the first time.
     func keepOrder(at now: Timestamp) {
         let isKept = keepsOrder.withLock { isKept in
             defer { isKept = true }
@@ -203,14 +202,13 @@ final class Index: Sendable {
         if !isKept { forEachShard { $0.table.keepOrder(counting: uses, at: now) } }
     }
 
-    /// Orders all entries by the times of their last use again, if their order is kept: entries have come that were used
-    /// long ago. O(n log n).
+    /// Orders all entries by the times of their last use again, if the order is kept: entries with old uses were added.
+    /// O(n log n).
     func orderAnew(at now: Timestamp) {
         if keepsOrder.withLock({ $0 }) { forEachShard { $0.table.orderAnew(counting: uses, at: now) } }
     }
 
-    /// The same when the clock has been set back, and entries of the wrong time would count as used last. O(1)
-    /// otherwise.
+    /// The same when the clock was set back, and entries with the wrong time would count as used last. O(1) otherwise.
     func orderAnewIfSetBack(at now: Timestamp) {
         guard keepsOrder.withLock({ $0 }), uses.isAhead(of: now) else { return }
         uses.restart(at: now)
@@ -219,7 +217,7 @@ final class Index: Sendable {
 
     var totals: EntryTable.Totals { sums.withLock { $0 } }
 
-    /// What there is of one namespace.
+    /// The totals of one namespace.
     func totals(of namespace: Namespace) -> EntryTable.Totals {
         var totals = EntryTable.Totals()
         forEachShard { shard in
@@ -228,14 +226,14 @@ final class Index: Sendable {
         return totals
     }
 
-    /// Tombstones that are kept in mind. O(shards).
+    /// Tombstones in memory. O(shards).
     var tombstoneCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.tombstones.count } } }
 
     var obsoleteCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.obsolete.count } } }
 }
 
-/// Values in memory that must never outlive those on disk. Called with the lock of a shard held: it releases nothing there and
-/// calls nobody.
+/// Values in memory that must never outlive those on disk. Called with a shard's lock held, so its methods release
+/// nothing and call nobody.
 protocol MemoryTier: AnyObject, Sendable {
     var namespace: Namespace { get }
 
@@ -246,9 +244,9 @@ protocol MemoryTier: AnyObject, Sendable {
     func invalidateAll()
 }
 
-/// A value that goes into a memory tier at the moment when it can be seen on disk.
+/// A value that enters a memory tier at the moment when it becomes visible on disk.
 struct Promotion {
     let tier: any MemoryTier
-    /// Is given the entry by which the value is known; like the tier's own methods.
+    /// Called with the entry of the value, under the same rules as the tier's own methods.
     let insert: (IndexEntry) -> Void
 }

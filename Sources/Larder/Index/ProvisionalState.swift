@@ -1,9 +1,9 @@
 import LarderFiles
 
-/// Whether the entries of the index can be believed; owns the reconciliation of files and index.
+/// Knows whether the entries of the index can be trusted; owns the reconciliation of files and index.
 ///
 /// After an unclean close the index is *provisional*: an entry is a hint until its file has been looked at. Asking
-/// whether it is costs reading a flag.
+/// costs reading a flag.
 final class ProvisionalState: Sendable {
     private let flag: Flag
     private let reconciliation: Lock<Reconciliation>
@@ -16,26 +16,26 @@ final class ProvisionalState: Sendable {
     /// True while entries are hints.
     var isSet: Bool { flag.isSet }
 
-    /// True until every file that has to be has been looked at once.
+    /// True until every file that has to be looked at has been, once.
     var isReconciling: Bool { isSet && !reconciliation.withLock { $0.hasScanned } }
 
-    /// True while there may be files of any key that nobody has read.
+    /// True while there may be unread files of any key.
     var mayHaveUnread: Bool { isSet && reconciliation.withLock { !$0.hasScanned || $0.hasUnread } }
 
-    /// True while a damaged index is reconciled: an entry may be the mistake, and its file right.
+    /// True while a damaged index is reconciled: an entry may be wrong, and its file right.
     var isRepairing: Bool { isSet && reconciliation.withLock { !$0.hasScanned && $0.isDamaged } }
 
     /// True when entries and files agree.
     var isConsistent: Bool { reconciliation.withLock { $0.isConsistent } }
 
-    /// Entries up to this number are not answered. Ask before looking an entry up: an adopted entry is published before
-    /// the horizon falls.
+    /// Entries up to this number are not answered. Read it before looking an entry up: an adopted entry is published
+    /// before the horizon falls.
     var horizon: UInt64 { reconciliation.withLock { $0.horizon } }
 
     /// Clears whose files may not all be known.
     var cleared: ClearMarks { reconciliation.withLock { $0.cleared } }
 
-    /// Files that must not be deleted for an expiry that nobody could verify.
+    /// Files that must not be deleted for an expiry that could not be verified.
     var unverifiable: Set<UInt64> { isSet ? reconciliation.withLock { Set($0.unverifiable.keys) } : [] }
 
     /// Reads or changes the reconciliation.
@@ -43,14 +43,14 @@ final class ProvisionalState: Sendable {
         reconciliation.withLock(body)
     }
 
-    /// Replaces the reconciliation, with the directory. Call it in a barrier of the disk queue, before entries that it
-    /// is about can be seen.
+    /// Replaces the reconciliation, with the directory. Call it in a barrier of the disk queue, before the entries that
+    /// it concerns are visible.
     func replace(with reconciliation: Reconciliation) {
         self.reconciliation.withLock { $0 = reconciliation }
         flag.set(!reconciliation.isConsistent)
     }
 
-    /// Notes that everything has been looked at. Returns whether files are left that could not be read.
+    /// Notes that everything has been looked at. Returns whether unreadable files are left.
     func noteScanned() -> Bool {
         let (isConsistent, hasUnread) = reconciliation.withLock { reconciliation in
             reconciliation.finish()
@@ -63,56 +63,56 @@ final class ProvisionalState: Sendable {
 
 /// The work that makes entries and files agree after an unclean close.
 ///
-/// Until it is finished the index is *provisional*: an entry of it is a hint, and the file decides. A file that no line
-/// of the index mentions is a *suspect*: it may hold a newer value than the index knows. Suspects are read newest
-/// first, so an entry can be believed once its number is above all those that nobody has read.
+/// Until it is finished the file of an entry decides. A file that no line of the index mentions is a *suspect*: it may
+/// hold a newer value than the index knows. Suspects are read newest first, so an entry can be trusted once its number
+/// is above those of all unread suspects.
 ///
 /// Only numbers below this session's first are concerned.
 struct Reconciliation: Sendable {
     typealias Entry = (key: Key, file: UInt64)
 
-    /// Suspects that nobody has read, the newest last.
+    /// Unread suspects, the newest last.
     private var suspects: [UInt64] = []
     /// The suspect that is being read.
     private var current: UInt64?
-    /// Suspects up to this number are older than the journal's last line, and the journal is whole: they are leftovers.
+    /// Suspects up to this number are older than the last line of a complete journal: they are leftovers.
     private var floor: UInt64 = 0
-    /// Entries whose file decides about their life: after damage all, otherwise those that have expired. The newest
+    /// Entries whose file decides about their life: all of them after damage, otherwise the expired ones. The newest
     /// last.
     private var unverified: [Entry] = []
     /// The entry whose file is being asked.
     private var verifying: UInt64?
-    /// Files that are dead, with their keys where those are known. Deleted when all suspects have been read, the oldest
-    /// first: were an older one of a key left, it would come back with the next loss of the index.
+    /// Dead files, with their keys where known. Deleted once all suspects have been read, the oldest first: an older
+    /// file of a key, if left, would come back with the next loss of the index.
     private var dead: [(file: UInt64, key: Key?)] = []
     private var isDeadSorted = false
     /// Entries whose files were not in the directory.
     private var missing: [Entry] = []
-    /// What was removed at once: older files of it are dead.
+    /// Cleared scopes: older files in them are dead.
     private(set) var cleared = ClearMarks()
-    /// Clears that the journal may not know of.
+    /// Clears that the journal may not record.
     private var unrecorded: [(number: UInt64, scope: ClearScope)] = []
-    /// EntryTable or journals were damaged: any line may be missing.
+    /// The manifest or a journal was damaged: any line may be missing.
     private(set) var isDamaged = false
 
-    /// Suspects that could not be read. The sweep tries again.
+    /// Suspects that could not be read. The sweep retries them.
     private(set) var unreadable: Set<UInt64> = []
-    /// Files that could not be read for long, and have been set aside: none is adopted, but each may have replaced
-    /// entries below.
+    /// Files that could not be read for long and were set aside: they are never adopted, but may have replaced entries
+    /// below.
     private(set) var aside: Set<UInt64> = []
     /// Tombstones that could not be read: entries below may be dead.
     private var unreadTombstones: Set<UInt64> = []
     /// Files of entries whose life could not be read.
     private(set) var unverifiable: [UInt64: Key] = [:]
-    /// Files of entries that a reader has asked before their turn came.
+    /// Files of entries that a reader has checked before their turn.
     private var asked: Set<UInt64> = []
-    /// Tombstones, and files set aside, that are tried again.
+    /// Tombstones and files set aside that are being retried.
     private var retried: [Step] = []
 
     /// Every file has been looked at once.
     private(set) var hasScanned = true
 
-    /// Rows and files agree.
+    /// Entries and files agree.
     var isConsistent: Bool { hasScanned && !hasResidue }
     /// Something could not be read.
     private var hasResidue: Bool {
@@ -156,7 +156,7 @@ struct Reconciliation: Sendable {
         hasScanned = false
     }
 
-    /// Entries up to this number are not answered: a file that nobody has read may hold what replaced or removed them.
+    /// Entries up to this number are not answered: an unread file may have replaced or removed them.
     var horizon: UInt64 {
         var highest = max(suspects.last ?? 0, current ?? 0)
         for file in unreadable { highest = max(highest, file) }
@@ -166,11 +166,11 @@ struct Reconciliation: Sendable {
         return highest
     }
 
-    /// True when the file has to be asked before an entry counts.
+    /// True when the file has to be checked before an entry counts.
     func mustLook(at file: UInt64, hasExpired: Bool) -> Bool {
         if asked.contains(file) { return false }
         if unverifiable[file] != nil { return true }
-        // What is above has been asked, or was found by its file, or has been stored since.
+        // An entry above has been checked, was found by its file, or was stored since.
         return (isDamaged || hasExpired) && file <= max(unverified.last?.file ?? 0, verifying ?? 0)
     }
 
@@ -185,8 +185,7 @@ struct Reconciliation: Sendable {
         case finish
     }
 
-    /// The next thing to do. All files are read before any is deleted, and before an entry whose file is missing is
-    /// forgotten.
+    /// The next step. All files are read before any is deleted, and before an entry with a missing file is forgotten.
     mutating func next() -> Step {
         if let (number, scope) = unrecorded.popLast() { return .record(scope, below: number) }
         if let file = suspects.popLast() {
@@ -207,7 +206,7 @@ struct Reconciliation: Sendable {
         return .finish
     }
 
-    /// Notes that the suspect has been read, and its outcome can be seen.
+    /// Notes that the suspect has been read, and the outcome is visible.
     mutating func examined() {
         current = nil
     }
@@ -222,7 +221,7 @@ struct Reconciliation: Sendable {
         verifying = nil
     }
 
-    /// Notes that a reader has asked the file of an entry.
+    /// Notes that a reader has checked the file of an entry.
     mutating func looked(at file: UInt64) {
         asked.insert(file)
         unverifiable[file] = nil
@@ -233,7 +232,7 @@ struct Reconciliation: Sendable {
         verifying = nil
     }
 
-    /// Has a file deleted once all have been read.
+    /// Has a file deleted once all suspects have been read.
     mutating func addOrphan(_ file: UInt64, of key: Key?) {
         dead.append((file, key))
         isDeadSorted = false
@@ -244,7 +243,7 @@ struct Reconciliation: Sendable {
         cleared.add(scope, below: number)
     }
 
-    /// Has another try at what could not be read; false when there is nothing to try, or the first try is not over.
+    /// Retries everything that could not be read; false when there is nothing, or the first pass is not over.
     mutating func retry() -> Bool {
         guard hasScanned, suspects.isEmpty, unverified.isEmpty, current == nil, retried.isEmpty, !isConsistent else {
             return false
@@ -256,7 +255,7 @@ struct Reconciliation: Sendable {
         return true
     }
 
-    /// Sets a file aside that still cannot be read; false when it is not among those any more.
+    /// Sets aside a file that still cannot be read; false when it is no longer among those.
     mutating func setAside(_ file: UInt64) -> Bool {
         guard unreadable.remove(file) != nil else { return false }
         aside.insert(file)

@@ -1,8 +1,8 @@
 import LarderFiles
 
-/// Slots in the order of their last use; 16 bytes a slot.
+/// Slots in the order of their last use; 16 bytes per slot.
 ///
-/// Each place carries a stamp, taken from a counter that all shards share, so that the order holds across them.
+/// Each use has a stamp from a counter that all shards share, so the order holds across shards.
 struct RecencyList: Sendable {
     private let counter: AccessCounter
     private var order = SlotList()
@@ -12,7 +12,7 @@ struct RecencyList: Sendable {
         self.counter = counter
     }
 
-    /// The slot whose use is longest ago.
+    /// The least recently used slot.
     var oldest: Int? { order.oldest }
 
     /// The slot that was used next after this one.
@@ -20,12 +20,12 @@ struct RecencyList: Sendable {
 
     func stamp(of slot: Int) -> UInt64 { stamps[slot] }
 
-    /// Puts a slot in that is not there, as the one used last. O(1) amortised.
+    /// Adds a slot that is not in the list, as the most recently used. O(1) amortised.
     mutating func append(_ slot: Int, at time: Timestamp) {
         append(slot, stamp: counter.next(at: time))
     }
 
-    /// The same for uses of the past, which come in their order.
+    /// The same for past uses, which are added in their order.
     mutating func load(_ slot: Int, usedAt time: Timestamp) {
         append(slot, stamp: counter.stamp(of: time))
     }
@@ -36,7 +36,7 @@ struct RecencyList: Sendable {
         order.moveToEnd(slot)
     }
 
-    /// Takes a slot out. O(1).
+    /// Removes a slot. O(1).
     mutating func remove(_ slot: Int) {
         order.remove(slot)
     }
@@ -48,15 +48,15 @@ struct RecencyList: Sendable {
     }
 }
 
-/// Numbers the uses of a cache in their order: the time in milliseconds, and within one a count.
+/// Numbers the uses of a cache in their order: the time in milliseconds, and a count within each.
 final class AccessCounter: Sendable {
     private static let countBits: UInt64 = 16
-    /// Some year 4200; a later time in a file is no reason to run out of numbers.
+    /// About the year 4200; a later time in a file must not use the numbers up.
     private static let latest: Int64 = 1 << 46
 
     private let last = Lock<UInt64>(0)
 
-    /// Returns a number above all before.
+    /// Returns a number above all previous ones.
     func next(at time: Timestamp) -> UInt64 {
         let base = Self.base(time)
         return last.withLock { last in
@@ -65,7 +65,7 @@ final class AccessCounter: Sendable {
         }
     }
 
-    /// Returns the number of a use of the past; what comes next is above it.
+    /// Returns the number of a past use; later uses get higher ones.
     func stamp(of time: Timestamp) -> UInt64 {
         let base = Self.base(time)
         last.withLock { $0 = max($0, base) }
@@ -77,7 +77,7 @@ final class AccessCounter: Sendable {
         last.withLock { $0 } > Self.base(now.advanced(byMilliseconds: Life.clockTolerance)) | Self.counts
     }
 
-    /// Begins anew at `now`, after the clock has been set back. Every place in an order needs a new number then.
+    /// Restarts at `now`, after the clock was set back. Every use in an order then needs a new number.
     func restart(at now: Timestamp) {
         last.withLock { $0 = Self.base(now) }
     }

@@ -1,22 +1,21 @@
 import LarderFiles
 
-/// Builds the index from the records of manifest and journals.
+/// Builds the index from the records of the manifest and the journals.
 struct Replay {
     private(set) var shards: [Shard]
     private(set) var lastNumber: UInt64 = 0
-    /// What was removed at once: older files of it are dead.
+    /// Cleared scopes: older files in them are dead.
     private(set) var cleared = ClearMarks()
-    /// What entries without metadata share.
+    /// Attachments that entries without metadata share.
     private var attachments: [Attachments.Traits: Attachments] = [:]
-    /// Rows of a manifest that have expired. They are put in only when a later record might speak of them: mostly none
-    /// does.
+    /// Expired entries of a manifest. They are added only when a later record might concern them: usually none does.
     private var overdue: [IndexEntry] = []
     private let now: Timestamp
-    /// Files that wait to be unlinked.
+    /// Files that wait to be deleted.
     private(set) var obsolete: [UInt64] = []
     var damagedLines = 0
     var journals = LoadedJournals()
-    /// Bytes of memory that the records have asked for, nearly.
+    /// Bytes of memory that the records need, approximately.
     private(set) var claimed = 0
 
     init(at now: Timestamp) {
@@ -29,12 +28,12 @@ struct Replay {
     /// True when entries and files are known to agree: nothing is damaged and the last session ended in order.
     var isClean: Bool { journals.endsClosed && !journals.isDamaged }
 
-    /// Notes that a record asks for memory: its text, and what an entry takes besides.
+    /// Adds the memory that a record needs: its text, and the rest of an entry.
     mutating func claim(_ length: Int) {
         claimed += length + 200
     }
 
-    /// What there is so far: entries, and other things that are kept in mind.
+    /// The number of entries so far, and of other things in memory.
     var kept: (entries: Int, others: Int) {
         var kept = (entries: overdue.count, others: obsolete.count + cleared.numbers.count)
         for shard in shards {
@@ -57,9 +56,9 @@ struct Replay {
         }
     }
 
-    /// The same for a record of a manifest, which is older than those of the journals. Where a manifest has two entries of
-    /// a key, because it was written while the key was set, that set stands in a journal too: so what was put aside is
-    /// taken in.
+    /// The same for a record of a manifest, which is older than those of the journals. A manifest may have two entries
+    /// of a key that was set while it was written; that set is in a journal too, so the deferred entries are then
+    /// added.
     mutating func applyOfManifest(_ record: Record) {
         if case .set(let entry) = record, entry.isOver(at: now) {
             lastNumber = max(lastNumber, record.highestNumber)
@@ -83,7 +82,7 @@ struct Replay {
         overdue = []
     }
 
-    /// The same entry; with attachments that it shares, if it can.
+    /// The same entry, with shared attachments if it can share them.
     private mutating func shared(_ entry: IndexEntry) -> IndexEntry {
         guard let own = entry.attachments, own.areShareable else { return entry }
         var entry = entry
@@ -96,14 +95,14 @@ struct Replay {
         shards[key.shard].replay(record, of: key)
     }
 
-    /// Does again what a record or a tombstone says was done. The entries go at the end, all in one pass.
+    /// Replays a record or a tombstone. The entries are removed at the end, all in one pass.
     private mutating func clear(_ scope: ClearScope, below number: UInt64) {
         lastNumber = max(lastNumber, number)
         cleared.add(scope, below: number)
     }
 
-    /// Takes out what was cleared. Keeps what has expired: its file may tell of a longer life than an index that nobody
-    /// trusts.
+    /// Removes the cleared entries. Keeps expired ones: their files may record longer lives than an untrusted index
+    /// does.
     mutating func finish() {
         takeInOverdue()
         for position in shards.indices {
@@ -111,8 +110,8 @@ struct Replay {
         }
     }
 
-    /// Takes out what was cleared and purges what has expired at `now`; its files are unlinked in the background.
-    /// Returns how many entries expired.
+    /// Removes the cleared entries, and those that have expired at `now`; their files are deleted in the background.
+    /// Returns how many expired.
     mutating func finishPurging(at now: Timestamp) -> Int {
         for position in shards.indices { shards[position].forgetTombstones() }
         var count = 0
@@ -131,7 +130,7 @@ struct Replay {
     }
 }
 
-/// What opening found out about the journals.
+/// The findings of an opening about the journals.
 struct LoadedJournals {
     /// Sorted.
     var generations: [UInt64] = []
@@ -143,13 +142,13 @@ struct LoadedJournals {
     var manifests: [ManifestFormat] = []
     var records = 0
     var endsClosed = false
-    /// Bytes of the record that says so, with its line feed.
+    /// Bytes of that record, with its line feed.
     var closedLength = 0
-    /// EntryTable or journals had lines that could not be read, or were missing.
+    /// The manifest or the journals had lines that were unreadable or missing.
     var isDamaged = false
-    /// There are entries that neither manifest nor journals tell of.
+    /// Some entries are in neither the manifest nor the journals.
     var isIncomplete = false
 
-    /// True when the first change has to touch the journal before anything else.
+    /// True when the first change has to update the journal before anything else.
     var hasShutdownMarker: Bool { endsClosed || generations.isEmpty }
 }

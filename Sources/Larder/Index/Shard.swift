@@ -1,8 +1,9 @@
 import LarderFiles
 
-/// One of the parts into which keys fall by their hash: its entries, and what is still to be done for it.
+/// One of the parts into which keys are divided by their hash: its entries, and the work still to be done for it.
 struct Shard: Sendable {
-    /// A file that no entry mentions, to be unlinked behind; with the hash of its key, so that removing the key finds it.
+    /// A file that no entry mentions, to be deleted in the background; with the hash of its key, so that removing the
+    /// key finds it.
     struct ObsoleteFile: Hashable, Sendable {
         let file: UInt64
         let hash: UInt64
@@ -10,21 +11,20 @@ struct Shard: Sendable {
 
     var table = EntryTable()
     var obsolete: [ObsoleteFile] = []
-    /// The tombstones of keys that are gone: files of the key below the number are dead. Kept while there are files
-    /// that nobody has read, which may be such files.
+    /// The tombstones of removed keys: files of the key below the number are dead. Kept while there are unread files,
+    /// which may be such files.
     private(set) var tombstones: [Key: UInt64] = [:]
     private var keepsTombstones = true
-    /// Files that lines of the index mention and no entry has any more. Only while the index is read.
+    /// Files that lines of the index mention but no entry uses. Only while the index is read.
     private(set) var superseded: [UInt64] = []
     var hits = 0
     var misses = 0
     var stores = 0
 
-    /// Does again what a record says was done, as far as the entry does not say more. Idempotent. Clears go to all
-    /// shards.
+    /// Replays a record, unless the entry is newer. Idempotent. Clears concern all shards.
     ///
-    /// Files that are thereby superseded are none of its business: after a clean close there are none, after another
-    /// the reconciling finds them.
+    /// Superseded files are only noted: after a clean close there are none on disk; otherwise reconciliation deletes
+    /// them.
     mutating func replay(_ record: Record, of key: Key) {
         switch record {
         case .set(let entry):
@@ -40,7 +40,7 @@ struct Shard: Sendable {
             table.setLife(life, change: change, update, for: key)
         case .used(_, let file, let change, let time, let expires):
             guard let entry = table.entry(key), entry.file == file else { return }
-            // A life that was set since says itself when it ends.
+            // A life that was set later has its own expiry.
             table.setUse(at: time, expires: entry.change == change ? expires : entry.life.expires, for: key)
         case .header, .clear, .closed, .unknown:
             return
@@ -52,7 +52,7 @@ struct Shard: Sendable {
         table.remove(key)
     }
 
-    /// Takes a entry out for good; files of the key below `number` are dead.
+    /// Removes an entry for good; files of the key below `number` are dead.
     @discardableResult
     mutating func remove(_ key: Key, below number: UInt64) -> IndexEntry? {
         keepDead(key, below: number)
@@ -71,13 +71,13 @@ struct Shard: Sendable {
         markObsolete(entry.file, of: key)
     }
 
-    /// Takes out up to `limit` entries that have expired at `now`; their files are obsolete.
+    /// Removes up to `limit` entries that have expired at `now`; their files are obsolete.
     mutating func removeExpired(at now: Timestamp, limit: Int, sparing spared: Set<UInt64>) -> [IndexEntry] {
         obsolete(table.removeExpired(at: now, limit: limit, sparing: spared))
     }
 
-    /// The same at the end of loading, for all entries. Those that were `cleared` are forgotten, and what they had
-    /// replaced stays dead: it may have had other tags.
+    /// The same at the end of loading, for all entries. The `cleared` ones are forgotten, and the older files of their
+    /// keys stay dead: they may have had other tags.
     mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> [IndexEntry] {
         let gone = table.finishLoading(at: now, cleared: cleared)
         for entry in gone.cleared {
@@ -87,14 +87,14 @@ struct Shard: Sendable {
         return obsolete(gone.expired)
     }
 
-    /// The same for a entry that had expired before it was put in.
+    /// The same for an entry that expired before it was added.
     mutating func dismiss(_ entry: IndexEntry, _ key: Key, isCleared: Bool) {
         keepDead(key, below: entry.file + 1)
         if isCleared { superseded.append(entry.file) } else { markObsolete(entry.file, of: key) }
     }
 
-    /// Dooms the files of entries that a clearing has left, after looking at up to `limit` of all; false when there are
-    /// no more.
+    /// Marks the files of cleared entries as obsolete, after looking at up to `limit` slots; false when there are no
+    /// more.
     mutating func markClearedObsolete(limit: Int) -> Bool {
         guard let entries = table.takeCleared(limit: limit) else { return false }
         _ = obsolete(entries)
@@ -128,20 +128,20 @@ struct Shard: Sendable {
         obsolete.append(ObsoleteFile(file: file, hash: key.hash))
     }
 
-    /// The same for a file whose key nobody knows.
+    /// The same for a file of an unknown key.
     mutating func markObsolete(_ file: UInt64) {
         obsolete.append(ObsoleteFile(file: file, hash: 0))
     }
 }
 
 extension Shard {
-    /// The judgement on an entry that was found by its file.
+    /// The verdict on an entry that was found by its file.
     enum Verdict {
-        /// It is the one that the entry tells of.
+        /// It is the known entry.
         case known
-        /// A newer one of its key is known, or the key is gone.
+        /// A newer entry of its key is known, or the key was removed.
         case dead
-        /// It was cleared or has expired, and with it all older ones of its key.
+        /// It was cleared or has expired, and with it all older entries of its key.
         case over
         /// Nothing newer is known of its key.
         case adopt

@@ -1,4 +1,4 @@
-/// Slots of some storage in an order: a doubly linked list without a node of its own, 8 bytes a slot.
+/// Slots of some storage in an order: a doubly linked list without nodes of its own, 8 bytes per slot.
 @usableFromInline
 struct SlotList: Sendable {
     @usableFromInline
@@ -27,7 +27,7 @@ struct SlotList: Sendable {
     @inlinable
     func newer(than slot: Int) -> Int? { Self.slot(links[slot].newer) }
 
-    /// Puts a slot at the end that is not in the list. O(1) amortised.
+    /// Appends a slot that is not in the list. O(1) amortised.
     @inlinable
     mutating func append(_ slot: Int) {
         while links.count <= slot { links.append(Link(older: Self.none, newer: Self.none)) }
@@ -36,7 +36,7 @@ struct SlotList: Sendable {
         last = UInt32(slot)
     }
 
-    /// Takes a slot out. O(1).
+    /// Removes a slot. O(1).
     @inlinable
     mutating func remove(_ slot: Int) {
         let link = links[slot]
@@ -44,7 +44,7 @@ struct SlotList: Sendable {
         if link.newer == Self.none { last = link.older } else { links[Int(link.newer)].older = link.older }
     }
 
-    /// Puts a slot that is in the list at its end. O(1).
+    /// Moves a slot of the list to its end. O(1).
     @inlinable
     mutating func moveToEnd(_ slot: Int) {
         if last == UInt32(slot) { return }

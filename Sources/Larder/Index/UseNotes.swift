@@ -1,18 +1,18 @@
 import LarderFiles
 
-/// Decides which uses are written down, so that the order of use and the lives that slid outlive the process.
+/// Decides which uses are saved, so that the order of use and the lives that slid outlive the process.
 struct UseNotes {
     let isSliding: Bool
-    /// The session ends: a life that slid is written down in full, however little it slid.
+    /// The session ends: a life that slid is saved in full, however little it slid.
     let isClosing: Bool
 
-    /// Without sliding lives, uses this much newer than the disk knows are written down. Milliseconds.
+    /// A use that is newer than the saved one by this much is saved. Milliseconds.
     static let tolerance: Int64 = 60_000
 
-    /// An entry whose last use is to be written down.
+    /// An entry whose last use is to be saved.
     struct Use {
         let entry: IndexEntry
-        /// Whether the life slot of the file is to follow: it may be a tenth of the TTL behind.
+        /// Whether the life slot of the file is written too: it may be a tenth of the TTL behind.
         let isSlotBehind: Bool
     }
 
@@ -20,11 +20,11 @@ struct UseNotes {
         case write(Use)
         /// Not yet.
         case keep
-        /// The disk knows it.
+        /// It is already saved.
         case drop
     }
 
-    /// `saved` is the use that the disk knows.
+    /// `saved` is the last use that is saved on disk.
     func decision(on entry: IndexEntry, saved: Timestamp) -> Decision {
         let newer = entry.used.millisecondsSince(saved)
         if newer <= 0 { return .drop }
@@ -35,13 +35,13 @@ struct UseNotes {
     }
 
     /// The tenth of a TTL that a time falls into, counted from when the value was stored. A life slot is written when a
-    /// use falls into another one than the use before, so nobody has to remember what the slot says.
+    /// use falls into another tenth than the saved one, so the content of the slot need not be remembered.
     private func tenth(_ time: Timestamp, of entry: IndexEntry) -> Int64 {
         time.millisecondsSince(entry.stored) / max(1, entry.life.ttl / 10)
     }
 }
 
-/// A set of slots that remembers what was put in; a bit for each slot.
+/// A set of slots that can be listed, with a bit for each slot.
 struct SlotNotes: Sendable {
     private var bits: [UInt64] = []
     private var slots: [UInt32] = []

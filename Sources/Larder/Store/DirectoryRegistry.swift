@@ -8,7 +8,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         let identity: FileIdentity
         let root: SharedDescriptor
         let fileSystem: any FileSystem
-        /// For messages alone.
+        /// For messages only.
         let path: String
     }
 
@@ -25,11 +25,11 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
 
     /// The place of one directory. Its gate is held while the directory is opened or closed.
     final class Place: Sendable {
-        /// The living occupant, and the lock of the directory, which nobody else refers to. An occupant that is just
-        /// going leaves the lock to its successor.
+        /// The living occupant, and the lock of the directory, which nobody else refers to. An occupant that is being
+        /// deallocated leaves the lock to its successor.
         ///
         /// Under the gate only `occupant(of:)` reads `occupant`, and keeps it until the gate is open again: its lease
-        /// asks for the gate when the last reference goes. All else goes by the ticket.
+        /// takes the gate when the last reference is released. Everything else compares tickets.
         fileprivate struct State {
             weak var occupant: Occupant?
             var lock: DirectoryLock?
@@ -49,7 +49,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         open: (Lease) throws(CacheError) -> Occupant
     ) throws(CacheError) -> Occupant {
         let place = enter(location.identity)
-        // These outlive the gate: the last reference to an occupant or a lease asks for the gate when it goes.
+        // These outlive the gate: an occupant or a lease takes the gate when its last reference is released.
         var living: Occupant?
         var lease: Lease?
         defer { withExtendedLifetime((living, lease)) {} }
@@ -88,11 +88,11 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         return known.values.compactMap(\.object)
     }
 
-    /// Takes the place of a directory for an occupant whose own was deleted, if `move` answers true. Nobody can join it
+    /// Takes the place of a directory for an occupant whose own was deleted, if `move` returns true. Nobody can join it
     /// there before.
     ///
-    /// Nothing is done when somebody has that place, or is just opening or closing there: waiting might be mutual.
-    /// `lease` outlives the gate, as it asks for it when it goes.
+    /// Nothing is done when the place is taken, or somebody is opening or closing there: waiting might be mutual.
+    /// `lease` outlives the gate, as it takes the gate when it is released.
     fileprivate func take(
         _ location: Location, for occupant: Occupant, lease: inout Lease?,
         _ move: (Lease) throws(CacheError) -> Bool
@@ -151,8 +151,8 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
 }
 
 extension DirectoryRegistry {
-    /// An occupant's hold on its place. When it goes, so does the lock of the directory, unless a successor has taken
-    /// it over.
+    /// An occupant's hold on its place. When it is released, so is the lock of the directory, unless a successor has
+    /// taken that over.
     final class Lease: Sendable {
         let identity: FileIdentity
         private let place: Place
@@ -167,8 +167,8 @@ extension DirectoryRegistry {
         }
 
         /// Takes the place of another directory for the same occupant, whose own was deleted, and gives this place up,
-        /// if `move` answers true. Meanwhile nobody can open or close either directory; when somebody is just doing so,
-        /// nothing is done.
+        /// if `move` returns true. Meanwhile nobody can open or close either directory; while somebody does, nothing is
+        /// done.
         func move(
             to location: Location, of occupant: Occupant, _ move: (Lease) throws(CacheError) -> Bool
         ) throws(CacheError) {
@@ -189,7 +189,7 @@ extension DirectoryRegistry {
             }
         }
 
-        /// Empties the place, unless it is another's by now.
+        /// Empties the place, unless it is another occupant's by now.
         private func vacate(_ state: inout Place.State) {
             if state.ticket == ticket { state = Place.State() }
         }
@@ -201,7 +201,7 @@ extension DirectoryRegistry {
     }
 }
 
-/// The lock of a directory, released when the value goes.
+/// The lock of a directory, released with the object.
 ///
 /// Explicitly: a program that this one is just starting has a copy of the descriptor until it runs, and would keep the
 /// lock.

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Writes entry files. A whole file is written in one call; a copy of another file is staged under a name that is not
+/// Writes entry files, each in one call. A long payload, or a copy of another file, is staged under a name that is not
 /// an entry's, and renamed when it is complete.
 final class EntryWriter: Sendable {
     private let fileSystem: any FileSystem
@@ -17,7 +17,7 @@ final class EntryWriter: Sendable {
         self.reaper = reaper
     }
 
-    /// The bytes of a value that is stored.
+    /// The bytes of a value to be stored.
     enum Payload {
         case bytes(UnsafeRawBufferPointer)
         case staged(StagedFile)
@@ -37,11 +37,11 @@ extension EntryWriter {
     func create(
         _ content: Payload, _ entry: IndexEntry, _ key: Key, in directory: StoreDirectory
     ) throws(CacheError) -> NewEntry {
-        // A staged file was tried again when it was staged.
+        // A staged file has been retried already.
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
             let new = NewEntry(entry, number: try info.takeNumber())
-            // An entry may grow in the manifest, by the number of a renewal and the time of a use.
+            // The entry may grow in the manifest, by the number of a renewal and the time of a use.
             try Self.checkRecord(new.lineLength)
             do {
                 try write(content, new, key, in: directory)
@@ -49,7 +49,7 @@ extension EntryWriter {
             } catch .exists {
                 continue
             } catch {
-                // Obsolete files may take just the room that is needed.
+                // Obsolete files may occupy the space that is needed.
                 if mayRetry, error == .noSpace || error == .overQuota, reaper.deleteObsolete(in: directory) > 0 {
                     mayRetry = false
                     continue
@@ -65,9 +65,9 @@ extension EntryWriter {
         }
     }
 
-    /// Bytes. A longer payload is written under a name that is no entry's, and renamed when it is whole. Systems write
-    /// some thousand megabytes at a time at most: a payload might be made so that, cut there by a kill, it ends in the
-    /// footer of another entry.
+    /// Bytes. A longer payload is written under a name that is not an entry's, and renamed when it is complete. Systems
+    /// write some thousand megabytes per call at most: a payload could be crafted so that, cut there by a kill, it ends
+    /// in the footer of another entry.
     private static let longestInPlace = 16 << 20
 
     private func write(
@@ -103,12 +103,12 @@ extension EntryWriter {
         }
     }
 
-    /// Completes a staged file by its footer, and renames it to its number.
+    /// Completes a staged file with its footer, and renames it to its number.
     private func write(_ staged: StagedFile, _ new: borrowing NewEntry, _ key: Key) throws(Errno) {
         let (directory, file) = (staged.directory, new.entry.file)
         try requireFree(.number(file), in: directory)
         do {
-            // The footer first: whatever the copy ends with, it counts for nothing under the name that it has.
+            // The footer first: whatever the copy ends with, it is no entry under its present name.
             try fileSystem.write(new.footer, .none, to: staged.file.file, at: new.entry.size)
             if isPowerSafe { try fileSystem.sync(staged.file.file) }
             try directory.rename(staged.number, to: file)
@@ -119,7 +119,7 @@ extension EntryWriter {
         }
     }
 
-    /// Numbers are new, so a file of the name is not ours; renaming would replace it.
+    /// Numbers are new, so a file with this name is not ours; renaming would replace it.
     private func requireFree(_ name: FileName, in directory: StoreDirectory) throws(Errno) {
         do {
             _ = try fileSystem.status(of: name, in: directory.entries.file)
@@ -132,7 +132,7 @@ extension EntryWriter {
 
 /// Copies, made outside of the disk queue.
 extension EntryWriter {
-    /// Copies a file into the directory of the entries, and takes size and checksum of the copy: the original may
+    /// Copies a file into the directory of the entries, and sets size and checksum from the copy: the original may
     /// change.
     ///
     /// Its name is not an entry's, whatever its content. After a kill the next opening deletes it.
@@ -152,7 +152,7 @@ extension EntryWriter {
                 continue
             } catch {
                 reaper.deleteUncommitted(number, of: key, in: directory)
-                // Cleared or reopened meanwhile, and the directory deleted under the copy.
+                // Cleared or reopened meanwhile, and the directory deleted during the copy.
                 if try disk.run({ current throws(CacheError) in current.entries !== directory.entries }) { continue }
                 if mayRetry, error == .noSpace || error == .overQuota, try makeRoom() {
                     mayRetry = false
@@ -172,7 +172,7 @@ extension EntryWriter {
         entry.size = try fileSystem.status(of: file.file).size
         guard let checksum = try fileSystem.checksum(of: file.file, size: entry.size) else { throw .io }
         entry.checksum = checksum
-        // Here nobody has to wait for it.
+        // Nobody waits for it here.
         if isPowerSafe { try fileSystem.sync(file.file) }
         return StagedFile(number: number, file: file, directory: directory)
     }

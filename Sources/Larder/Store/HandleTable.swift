@@ -18,7 +18,7 @@ final class HandleTable: Sendable {
     /// The paths of all handles.
     var paths: Set<String> { state.withLock { Set($0.paths.values) } }
 
-    /// Counts a handle in, with its listener.
+    /// Adds a handle, with its listener.
     func join(at path: String, _ onEvent: EventCenter.Handler?, _ events: EventCenter) -> Handle {
         let number = state.withLock { state in
             state.last += 1
@@ -28,7 +28,7 @@ final class HandleTable: Sendable {
         return Handle(number: number, listener: onEvent.map { events.add($0) })
     }
 
-    /// Counts a handle out; true for the last one.
+    /// Removes a handle; true for the last one.
     func leave(_ handle: Handle, _ events: EventCenter) -> Bool {
         if let listener = handle.listener { events.remove(listener) }
         return state.withLock { state in

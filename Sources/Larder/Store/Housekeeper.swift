@@ -102,7 +102,7 @@ final class Housekeeper: Sendable {
         }
     }
 
-    /// Runs `body` between two jobs of either queue: none is under way.
+    /// Runs `body` while neither queue runs a job.
     func alone(_ body: () throws(CacheError) -> Void) throws(CacheError) {
         try maintenance.alone { () throws(CacheError) in try frozen.run(body) }
     }

@@ -2,7 +2,8 @@ import Dispatch
 import Foundation
 import LarderFiles
 
-/// Brings what async callers ask of the disk to its queue: at most two for each core at a time. The others wait without a thread.
+/// Runs the disk work of async callers on dispatch queues, at most two jobs per core at a time. The others wait without
+/// a thread.
 final class IOLimiter: Sendable {
     private struct Job: Sendable {
         let work: @Sendable () -> Void
@@ -29,13 +30,13 @@ final class IOLimiter: Sendable {
     }
 
     private let limit = 2 * ProcessInfo.processInfo.activeProcessorCount
-    // One for each: a block that brings its own quality of service costs an object more.
+    // One for each quality of service: a block with its own costs one more object.
     private let queues = [DispatchQoS.background, .utility, .default, .userInitiated].map {
         DispatchQueue(label: "larder.io", qos: $0, attributes: .concurrent)
     }
     private let state = Lock(State())
 
-    /// Runs `body` on the queue, with no lock held, and suspends the caller until it has.
+    /// Runs `body` on a queue, with no lock held, and suspends the caller until it has finished.
     func run<Result: Sendable, Failure: Error>(
         _ body: @escaping @Sendable () throws(Failure) -> Result
     ) async throws(Failure) -> Result {
@@ -61,7 +62,7 @@ final class IOLimiter: Sendable {
         if mayRun { begin(job) }
     }
 
-    /// Each job in a block of its own: what it holds goes when it is done.
+    /// Each job has a block of its own, so that everything it holds is released when it is done.
     private func begin(_ job: Job) {
         job.queue.async {
             job.work()
@@ -76,6 +77,6 @@ final class IOLimiter: Sendable {
 }
 
 extension TaskPriority {
-    /// Among the queues.
+    /// The position of the priority's queue.
     fileprivate var rank: Int { self >= .high ? 3 : self >= .medium ? 2 : self >= .utility ? 1 : 0 }
 }

@@ -1,10 +1,10 @@
 import Dispatch
 import LarderFiles
 
-/// Files copied in and out. Many bytes are read and written outside of the disk queue, so that no barrier has to wait
-/// for them, and nobody for the barrier.
+/// Files copied in and out. Large ones are read and written outside of the disk queue, so that no barrier waits for
+/// them, and nobody for the barrier.
 extension Store {
-    /// Up to here a file is read and stored like any value; bytes. Beyond, it is cloned or copied by the system.
+    /// The largest file that is read and stored like any value. Bytes. A larger one is cloned or copied by the system.
     static let smallFile = 256 << 10
 
     /// Stores a copy of an open file. False when the condition does not hold.
@@ -34,7 +34,7 @@ extension Store {
                 var isStored = false
                 defer { if !isStored { reaper.deleteUncommitted(staged.number, of: key, in: staged.directory) } }
                 let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
-                    // Cleared or reopened meanwhile: once more, to where the entries are now.
+                    // Cleared or reopened meanwhile: copied again, to where the entries are now.
                     guard directory.entries === staged.directory.entries else { return nil }
                     return try insert(.staged(staged), entry, request, in: directory)
                 }
@@ -50,11 +50,11 @@ extension Store {
     struct ExportTarget {
         let name: FileName
         let directory: SharedDescriptor
-        /// For messages alone.
+        /// For messages only.
         let path: String
     }
 
-    /// Copies a fresh entry's payload to a file, which appears whole and verified or not at all. Returns false for a
+    /// Copies a fresh entry's payload to a file, which appears complete and verified or not at all. Returns false for a
     /// miss.
     func export(_ key: Key, to target: ExportTarget, at now: Timestamp) throws(CacheError) -> Bool {
         let opened = read(key, at: now) { directory, entry in
@@ -77,7 +77,7 @@ extension Store {
     /// Returns false when the entry is damaged.
     private func export(_ entry: IndexEntry, from file: SharedDescriptor, to target: ExportTarget) throws(Errno) -> Bool
     {
-        // Beside its target: only there a rename is one step.
+        // Beside its target, where a rename is atomic.
         let temporary = FileName.text(".larder-\(FileName.number(.random(in: 0...Record.lastNumber)))")
         let directory = target.directory
         let copy = try fileSystem.copy(
@@ -87,7 +87,7 @@ extension Store {
                 try fileSystem.rename(temporary, in: directory.file, to: target.name, in: directory.file)
                 return true
             }
-            // Either the entry is wrong or its copy.
+            // Either the entry or its copy is damaged.
             if try fileSystem.checksum(of: file.file, size: entry.size) == entry.checksum { throw .io }
         } catch {
             try? fileSystem.remove(temporary, in: directory.file, directory: false)

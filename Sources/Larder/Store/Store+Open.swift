@@ -8,9 +8,9 @@ extension DirectoryRegistry<Store> {
         onEvent: EventCenter.Handler?
     ) throws(CacheError) -> (Store, Store.Handle) {
         let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
-        // A store whose directory was deleted moves to this one, and is then the one of this directory.
+        // A store whose directory was deleted moves to this one, and is then the store of this directory.
         for store in occupants(onDevice: identity.device) {
-            // The paths first: a store that has nothing to do with this directory is not to be waited for.
+            // The paths first: a store of another directory should not be waited for.
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
         }
@@ -36,7 +36,7 @@ extension DirectoryRegistry<Store> {
             let store = Store(loaded, clock: clock, settings: settings)
             store.lease = lease
             handle = store.join(at: path, onEvent)
-            // Before anybody can see it, and wait for that.
+            // Before anybody can see the store, and wait for the scan.
             store.reconciler.begin()
             return store
         }
@@ -72,7 +72,7 @@ extension Store {
     /// The open directory; nil once closed.
     fileprivate var identity: FileIdentity? { disk.runAnyway { $0?.identity } }
 
-    /// Opens a directory; makes it where it is missing, unless no durability is given.
+    /// Opens a directory; creates a missing one, unless no durability is given.
     static func openRoot(
         _ path: String, in fileSystem: any FileSystem, _ durability: Durability?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity) {
@@ -110,7 +110,7 @@ extension Store {
         var isCurrent = false
         while !isCurrent {
             guard let lease = disk.runAnyway({ _ in lease }) else { return }
-            // The store may have moved since, and its gate is another then. It does not while its gate is held.
+            // The store may have moved, and then has another gate; it does not move while its gate is held.
             try lease.end {
                 isCurrent = disk.runAnyway { _ in self.lease } === lease
                 return isCurrent && isLast()
@@ -124,7 +124,7 @@ extension Store {
         disk.runAlone { isClosing = true }
         copies.wait()
         let failure = housekeeper.finish()
-        // Nothing that is under way must outlive the lock of the directory.
+        // No work may outlive the lock of the directory.
         try housekeeper.alone { () throws(CacheError) in
             try disk.runAlone { () throws(CacheError) in try endSession() }
         }

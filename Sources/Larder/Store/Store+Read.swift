@@ -8,8 +8,7 @@ extension Store {
         read(key, at: now) { directory, entry in directory.payload(of: entry) }
     }
 
-    /// Reads the file of a fresh entry with `body`, or with `orStale` also of an expired one that is kept; nil for a
-    /// miss.
+    /// Reads the file of a fresh entry with `body`, or with `orStale` also that of a kept expired one; nil for a miss.
     func read<Value>(
         _ key: Key, at now: Timestamp, orStale: Bool = false,
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
@@ -17,7 +16,7 @@ extension Store {
         if provisional.isSet { return readAgain(key, at: now, orStale, body) }
         guard let entry = use(key, at: now, orStale) else { return nil }
         if provisional.isSet {
-            // Another index has taken the place of the one that was believed.
+            // Another index has replaced the trusted one.
             takeBackHit(key, asMiss: false)
             return readAgain(key, at: now, orStale, body)
         }
@@ -26,14 +25,14 @@ extension Store {
         return isMiss(reading, entry, key) ? nil : readAgain(key, at: now, orStale, body)
     }
 
-    /// The same where a look at the file comes first, or a writer came in between. Apart, so that the common case stays
-    /// small.
+    /// The same when the file must be looked at first, or a writer came in between. Separate, so that the common case
+    /// stays small.
     @inline(never)
     private func readAgain<Value>(
         _ key: Key, at now: Timestamp, _ orStale: Bool,
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
-        // A writer may replace the file between the look-up and the opening; each time it does, it has made progress.
+        // A writer may replace the file between look-up and opening; each time, it has made progress.
         for _ in 0..<3 {
             let isProvisional = provisional.isSet
             if isProvisional, !recovery.settle(key, at: now) {
@@ -52,7 +51,7 @@ extension Store {
         return readHoldingStripe(key, at: now, orStale, body)
     }
 
-    /// Sees to an entry that could not be read; false when the file was replaced, and the read is worth another try.
+    /// Handles an entry that could not be read; false when the file was replaced, and the read should be tried again.
     @inline(never)
     private func isMiss<Value>(
         _ reading: StoreDirectory.Reading<Value>?, _ entry: IndexEntry, _ key: Key

@@ -3,9 +3,9 @@ import LarderFiles
 extension Store {
     /// Removes an entry: its files first, then the record. Returns whether there was a fresh one.
     ///
-    /// The file goes first, so that a full disk can always be emptied and nothing can bring the value back: an entry
-    /// without a file is removed. When the file cannot be deleted, the value stays. While older files of the key may be
-    /// unknown, a tombstone keeps them dead.
+    /// The file is deleted first, so that a full disk can always be emptied and nothing can bring the value back: an
+    /// entry without a file is removed. If the file cannot be deleted, the value stays. While older files of the key
+    /// may be unknown, a tombstone keeps them dead.
     @discardableResult
     func remove(_ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil) throws(CacheError) -> Bool {
         let removed: IndexEntry?
@@ -32,7 +32,7 @@ extension Store {
     ) throws(CacheError) -> IndexEntry? {
         try disk.run(shard: key.shard) { directory throws(CacheError) in
             if let permit, !permit.isValid(for: key) { return nil }
-            // Afterwards: a fetch that begins before may still be given the value that goes.
+            // Afterwards: a fetch that begins earlier may still receive the removed value.
             defer { observer.didChange(key, with: permit) }
             if !provisional.isSet { return try removeFiles(of: key, in: directory) }
             let isBelieved = recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
@@ -48,7 +48,7 @@ extension Store {
             (shard.table.entry(key), shard.obsoleteFiles(of: key))
         }
         if entry == nil, obsolete.isEmpty {
-            // After its tombstone, nothing of the key has come.
+            // Nothing of the key was stored after its tombstone.
             if !mayBeUnknown || reaper.hasTombstone(of: key) { return nil }
         }
         try info.removeShutdownMarker()
@@ -59,7 +59,7 @@ extension Store {
             for file in obsolete { try delete(file.file, in: directory) }
             if let entry { try delete(entry.file, in: directory) }
         } catch {
-            // The value stays, after the next opening too.
+            // The value stays, even after the next opening.
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
             throw error
         }

@@ -9,8 +9,8 @@ extension Store {
         try renew(key, Renewal(life: life), at: now) { $0.isFresh(at: now) }
     }
 
-    /// Gives a known entry a new life and new metadata, fresh or not. Returns false when the permit is not valid any
-    /// more.
+    /// Gives a known entry a new life and new metadata, fresh or not. Returns false when the permit is no longer valid,
+    /// or the value is another.
     func renew(
         _ known: IndexEntry, _ key: Key, _ renewal: Renewal, with permit: any WritePermit
     ) throws(CacheError) -> Bool {
@@ -73,7 +73,7 @@ extension Store {
             if !isShorter, try !writeSlot(life, number, of: entry, in: directory) { return false }
             try info.wait(for: ticket)
         } catch {
-            // Back to the old life: in memory always, on disk as far as it still listens.
+            // Restores the old life: in memory always, on disk if possible.
             let number = try info.takeNumber()
             let old = update == nil ? nil : entry.update
             let record = Record.life(key: key, file: entry.file, change: number, entry.life, old)

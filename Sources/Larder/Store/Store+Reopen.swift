@@ -6,7 +6,7 @@ import LarderFiles
 /// link is switched, stays. Only when the directory itself is gone does the store move, to the directory that has taken
 /// its place, and only when that is where the paths of all its handles lead.
 extension Store {
-    /// Runs a change; when it fails because the directory was deleted, opens what is there now and runs it again, once.
+    /// Runs a change; if it fails because the directory was deleted, opens the one there now and runs it again, once.
     func retryingReopened<Result>(
         _ key: Key?, _ change: () throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
@@ -18,7 +18,7 @@ extension Store {
         return try change()
     }
 
-    /// Returns when a change that has failed is worth another try, as the directory was deleted and is open again.
+    /// Returns when a change that has failed is worth another try, as the directory was deleted and has been reopened.
     /// Otherwise reports the error and throws it.
     func reopen(after error: CacheError, _ key: Key?) throws(CacheError) {
         guard error.errno == Errno.noEntry.rawValue, reopenIfDeleted() || isWhole else {
@@ -27,13 +27,13 @@ extension Store {
         }
     }
 
-    /// True when there is nothing to open again: somebody else has done it meanwhile.
+    /// True when there is nothing to reopen: somebody else has done it meanwhile.
     private var isWhole: Bool { disk.runAnyway { $0?.isWhole ?? false } }
 
-    /// Opens the directory again when it was deleted, or its entries were; true when it did. With `only`, only where
-    /// the store then comes to that directory.
+    /// Reopens the directory when it or its entries were deleted; true when it did. With `only`, only if the store then
+    /// moves to that directory.
     ///
-    /// Never call it from a chore, or where the gate of a directory is held.
+    /// Never call it on the maintenance queue, or while the gate of a directory is held.
     @discardableResult
     func reopenIfDeleted(only wanted: FileIdentity? = nil) -> Bool {
         let now = clock.now
@@ -63,8 +63,8 @@ extension Store {
         return true
     }
 
-    /// Opens the directory to which the paths of all handles lead now; makes it where there is none, on the same disk.
-    /// Nil when they lead to different ones.
+    /// Opens the directory to which the paths of all handles lead now; creates a missing one, on the same disk. Nil
+    /// when they lead to different ones.
     private func successor(
         of directory: StoreDirectory, only wanted: FileIdentity?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
@@ -77,7 +77,7 @@ extension Store {
                 first.device == directory.identity.device
             else { return nil }
         } else {
-            // A directory that is not mounted any more leaves an empty directory on the disk below: nothing is made there.
+            // Unmounting leaves an empty directory on the disk below; nothing is created there.
             guard wanted == nil, let path = paths.first(where: { directory.isOnSameDisk($0) }) else { return nil }
             _ = try Store.openRoot(path, in: fileSystem, settings.durability)
         }
@@ -90,7 +90,7 @@ extension Store {
         return found
     }
 
-    /// Returns nil when somebody else has opened it again meanwhile, or closed it.
+    /// Returns nil when it was reopened or closed meanwhile.
     private func reopen(
         _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: DirectoryRegistry<Store>.Lease,
         replacing old: DirectoryRegistry<Store>.Lease, at now: Timestamp
@@ -102,7 +102,7 @@ extension Store {
                 isPowerSafe: settings.isPowerSafe
             ).load()
             info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory)
-            // Before anybody can see an entry: look-ups in the index take no block of this queue.
+            // Before any entry is visible: look-ups in the index take no block of this queue.
             provisional.replace(with: loaded.reconciliation)
             index.replace(with: loaded.shards, at: now)
             trash.replaceDirectory()
@@ -126,7 +126,7 @@ extension FileDescriptor {
 }
 
 extension StoreDirectory {
-    /// True when the directory itself is gone: nothing can be made in it, under whatever path it was found. Ask in a
+    /// True when the directory itself was deleted: nothing can be created in it, whatever path leads to it. Ask in a
     /// barrier: others must not see the probe.
     fileprivate var isDeleted: Bool {
         let probe = DirectoryLayout.trash.name
@@ -139,7 +139,7 @@ extension StoreDirectory {
         }
     }
 
-    /// True when a path leads to the disk of this directory, or would if it were made.
+    /// True when a path leads to the disk of this directory, or would if it were created.
     fileprivate func isOnSameDisk(_ path: String) -> Bool {
         var path = path
         while true {

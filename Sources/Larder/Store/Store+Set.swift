@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// A value to be stored: everything about it but its bytes.
+/// A value to be stored, without its bytes.
 struct SetRequest {
     let key: Key
     let life: Life
@@ -70,7 +70,7 @@ extension Store {
         return true
     }
 
-    /// Refuses a value that would have to push out all others, and then itself; and one too large for a record.
+    /// Refuses a value larger than the limit, which would evict all others and then itself, or than a record may state.
     func checkSize(_ size: Int, of key: Key) throws(CacheError) {
         let limit = min(settings.limits.size ?? .max, Fields.largestSize)
         if size <= limit { return }
@@ -142,7 +142,7 @@ extension Store {
         } catch let failure {
             error = failure
         }
-        // Not a `remove`: it would outlive the old value's record, and take that away as well.
+        // Not a `remove`: it would cover the old value too, and outlive its record.
         let obsolete = Record.obsolete(file: new.file, of: key)
         let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
         info.takeBack(lines, count: old == nil ? 1 : 2) {

@@ -10,7 +10,7 @@ import LarderFiles
 /// 2. a stripe of `disk`, by key: held from taking a sequence number to publishing.
 /// 3. `info`, serial: appends a change's record to the journal, and publishes the change.
 /// 4. the lock of a shard of the index, for the length of a table operation; inside it those of the sums, of the order
-///    of use and of the memory tiers; or, apart from it, that of the observer.
+///    of use, of the reconciliation and of the memory tiers; or, apart from it, that of the observer.
 ///
 /// Saves run on `frozen`, other slow work in slices on `maintenance`; both enter `disk` like any caller.
 final class Store: Sendable {
@@ -41,12 +41,12 @@ final class Store: Sendable {
     let pool = AttachmentsPool()
 
     let unretainedIndex: UnretainedReference<Index>
-    /// Large files that are being copied in outside of the disk queue.
+    /// Large files that are being copied in, outside of the disk queue.
     let copies = DispatchGroup()
-    /// Lets the next opener of the directory in when the store goes. Read in a block of the disk queue, replaced in a
-    /// barrier.
+    /// Releases the directory to its next opener when the store is deallocated. Read in a block of the disk queue,
+    /// replaced in a barrier.
     @exclusivity(unchecked) nonisolated(unsafe) var lease: DirectoryRegistry<Store>.Lease?
-    /// The session ends. Like `lease`.
+    /// True once the session is ending. Accessed like `lease`.
     @exclusivity(unchecked) nonisolated(unsafe) var isClosing = false
 
     init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings) {

@@ -280,6 +280,40 @@ struct CrashTests {
         #expect(cache.keys().allSatisfy { ["k5", "k6", "k7", "k8", "k9", "k10"].contains($0) }, "seed \(seed)")
     }
 
+    @Test("with the power, after the removal of the clean-shutdown marker could not be synced")
+    func powerCutAfterFailedSync() throws {
+        for seed in 1...60 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed)
+            var world = World { $0.sweepInterval = nil }
+            var cache = try world.open()
+            for number in 0..<5 { try cache.setString("kept", forKey: "k\(number)", ttl: .forever) }
+            try cache.close()
+            world.restart()
+            world.files.syncAll()
+            cache = try world.open()
+            let hasFailed = Lock(false)
+            world.files.inject { _, operation in
+                guard operation == .sync else { return nil }
+                return hasFailed.withLock { hasFailed in
+                    defer { hasFailed = true }
+                    return hasFailed ? nil : .fail(.io)
+                }
+            }
+            #expect(code { try cache.setString("refused", forKey: "k0", ttl: .forever) } == .io)
+            #expect(hasFailed.withLock { $0 })
+            try cache.setString("new", forKey: "k0", ttl: .forever)
+            try cache.removeValue(forKey: "k1")
+            world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+            cache = try world.open()
+            let value = cache.string(forKey: "k0")
+            #expect(value == nil || value == "kept" || value == "new", "seed \(seed)")
+            try cache.flush()
+            let report = try cache.verify()
+            #expect(report.orphans == 0, "seed \(seed): a file that nobody knows stays for ever")
+            cache.checkInvariants(world, settled: true)
+        }
+    }
+
     @Test("with the power, in the first seconds of a cache: the directory is still ours, and nothing is left for ever")
     func powerCutAtBirth() throws {
         for seed in 1...150 as ClosedRange<UInt64> {

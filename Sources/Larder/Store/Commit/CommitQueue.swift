@@ -61,7 +61,7 @@ extension CommitQueue {
         return number
     }
 
-    /// The last number taken. A header records it, so that no number comes twice.
+    /// The last number taken. A header records it, so that no number is taken twice.
     var lastTaken: UInt64 { lastNumber.withLock { $0 } }
 
     func raiseNumbers(to number: UInt64) {
@@ -211,8 +211,8 @@ extension CommitQueue {
         queue.run { journal.debouncer.due() }
     }
 
-    /// Begins a save and its journal, when rewriting a manifest of so many entries is worth it or `always`; otherwise
-    /// returns nil.
+    /// Begins a save and its journal, if rewriting a manifest of so many entries is worth it, or `always` if there are
+    /// changes; otherwise returns nil.
     func beginSave(entries: Int, always: Bool) throws(CacheError) -> Save? {
         try queue.run { () throws(CacheError) in
             let isWorthIt = SaveDebouncer.isWorthSaving(records: journal.records, entries: entries)
@@ -234,7 +234,7 @@ extension CommitQueue {
             journal.saved(save.generation, recordsSaved: save.records, demandsMet: save.demands)
             let journals = journal.generations.filter { $0 < save.generation }
             let manifests = journal.wrote(format)
-            // The first journal proves that the directory is ours: the next one must be on disk before it goes.
+            // The first journal proves that the directory is ours: the next one must be on disk before it is deleted.
             if journals.contains(1), !isPowerSafe { try journal.syncBegun() }
             return (journals, manifests)
         }

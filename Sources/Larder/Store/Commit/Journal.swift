@@ -1,10 +1,10 @@
 import LarderFiles
 
-/// The open journal and what is known of all journals on disk. Used on the info queue alone.
+/// The open journal, and the state of all journals on disk. Used on the info queue only.
 final class Journal {
     private let fileSystem: any FileSystem
     private let isPowerSafe: Bool
-    /// The directory of the journals; nil once released. They stay with it when the store moves on.
+    /// The directory of the journals; nil once released. They stay in it when the store moves to another.
     private var directory: SharedDescriptor?
     var root: SharedDescriptor {
         get throws(Errno) {
@@ -20,24 +20,26 @@ final class Journal {
     private(set) var generation: UInt64
     /// All generations on disk.
     private(set) var generations: [UInt64]
-    /// The last good byte of the current journal.
+    /// The length of the good part of the current journal. Bytes.
     private var length: Int
     /// True when the current journal cannot be continued: the next record begins a new one.
     private var isBroken: Bool
 
     /// The generation of the saved manifest; 0: none.
     private(set) var savedGeneration: UInt64
-    /// True when the current journal was begun for a save that has not come about.
+    /// True when the current journal was begun for a save that is not finished.
     private var isBegunForSave = false
     /// Records since the saved manifest.
     private(set) var records: Int
-    /// True when the last record says that the session ended in order.
+    /// True when the last record is the clean-shutdown marker.
     private(set) var endsClosed: Bool
-    /// Bytes of the record that says so.
+    /// True when the clean-shutdown marker was removed, but the removal could not be synced.
+    private var isMarkerUnsynced = false
+    /// Bytes of that record.
     private let closedLength: Int
-    /// How often it was found that the journal does not tell what the index knows: the manifest has to be rewritten.
+    /// How often the journal was found to lack something that the index has: the manifest must be rewritten.
     private(set) var demands: Int
-    /// The formats in which there is a manifest on disk.
+    /// The formats of the manifests on disk.
     private(set) var manifests: [ManifestFormat]
     var debouncer = SaveDebouncer()
 
@@ -46,7 +48,7 @@ final class Journal {
         directory = place.root
         self.isPowerSafe = isPowerSafe
         generations = loaded.generations
-        // Above the manifest's too: a lower one would not be read.
+        // Not below the manifest's: an older one would not be read.
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
         closedLength = loaded.closedLength
@@ -58,42 +60,45 @@ final class Journal {
         demands = loaded.isDamaged || loaded.isIncomplete ? 1 : 0
     }
 
-    /// True when the manifest has to be rewritten however little changed.
+    /// True when the manifest must be rewritten, however little changed.
     var mustSave: Bool { demands > 0 }
-    /// True when the manifest on disk is missing something.
+    /// True when the manifest on disk lacks something.
     var isDirty: Bool { records > 0 || mustSave }
 
     func demandSave() {
         demands += 1
     }
 
-    /// Takes the record of the last session's end away, or begins the first journal, before anything else is done to
-    /// the directory: were the process killed between a file and its record, the next opening would believe it.
-    /// Truncating needs no room on the disk.
+    /// Truncates the clean-shutdown marker, or begins the first journal, before anything else is done to the directory:
+    /// if the process were killed between a file and its record, the next opening would trust the index. Truncating
+    /// needs no space on the disk.
     func removeShutdownMarker(last: UInt64) throws(Errno) {
         if generation == 0 {
-            // The first journal before the first file: it is the proof that the directory is ours. On a full disk the
-            // change itself decides.
+            // The first journal before the first file: it proves that the directory is ours. On a full disk the change
+            // itself decides.
             return (try? begin(last: last)) ?? ()
         }
-        guard endsClosed else { return }
-        if try resume(), let file {
+        guard endsClosed || isMarkerUnsynced else { return }
+        var isResumed = false
+        if endsClosed { isResumed = try resume() }
+        if isResumed, let file {
             try fileSystem.truncate(file.file, to: length - closedLength)
             length -= closedLength
             endsClosed = false
-            // However durable the changes are to be: were one of them kept by a power cut and this not, the next
-            // opening would believe an index that does not know of it. Once in a session.
-            do {
-                try fileSystem.sync(file.file)
-            } catch {
-                isBroken = true
-                throw error
-            }
         } else {
             try begin(last: last)
-            try syncBegun()
         }
-        endsClosed = false
+        isMarkerUnsynced = true
+        // Whatever the durability: if a power cut kept a change and undid this, the next opening would trust an index
+        // without that change. Once in a session.
+        do {
+            if isResumed, let file { try fileSystem.sync(file.file) } else { try syncBegun() }
+        } catch {
+            // The next change tries again, with another journal.
+            isBroken = true
+            throw error
+        }
+        isMarkerUnsynced = false
     }
 
     /// Syncs the journal that was begun last, and its name.
@@ -120,7 +125,7 @@ final class Journal {
         try lines.withBytes { bytes throws(Errno) in try append(bytes, count: count, last: last) }
     }
 
-    /// Appends the record that makes the next opening a quick one.
+    /// Appends the clean-shutdown marker, which makes the next opening quick.
     func close(last: UInt64) throws(Errno) {
         if endsClosed { return }
         try append(JournalFormat.lines(.closed(number: last)), count: 0, last: last)
@@ -128,7 +133,7 @@ final class Journal {
         endsClosed = true
     }
 
-    /// Begins the journal that goes with the next manifest, unless the last attempt has done so; returns its
+    /// Begins the journal that belongs to the next manifest, unless the last attempt has done so; returns its
     /// generation.
     func beginSave(last: UInt64) throws(Errno) -> UInt64 {
         if endsClosed { try removeShutdownMarker(last: last) }
@@ -137,7 +142,7 @@ final class Journal {
         return generation
     }
 
-    /// Notes that the manifest of `generation` is on disk, which tells `recordsSaved` records and answers `demandsMet`
+    /// Notes that the manifest of `generation` is on disk. It covers `recordsSaved` records and meets `demandsMet`
     /// demands.
     func saved(_ generation: UInt64, recordsSaved: Int, demandsMet: Int) {
         savedGeneration = generation
@@ -157,14 +162,14 @@ final class Journal {
         generations.removeAll { $0 == old }
     }
 
-    /// Closes what is open: the session has ended.
+    /// Closes everything that is open: the session has ended.
     func release() {
         directory = nil
         file = nil
         sync = nil
     }
 
-    /// Gives the current journal up after a failed sync: what it holds on disk is no longer known.
+    /// Abandons the current journal after a failed sync: its content on disk is unknown.
     func abandon() {
         isBroken = true
     }
@@ -196,8 +201,7 @@ final class Journal {
         let header = JournalFormat.header(generation: generation + 1, last: last)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
-            // The first journal is the proof that the directory is ours. A power cut must not take it and leave torn
-            // entries.
+            // The first journal proves that the directory is ours. A power cut must not undo it and leave torn entries.
             if isPowerSafe || generation == 0 {
                 try fileSystem.sync(file.file)
                 try fileSystem.sync(try root.file)
@@ -214,8 +218,7 @@ final class Journal {
         use(file)
     }
 
-    /// Creates the next journal. Where something foreign has its name, or what a failed attempt could not remove: above
-    /// that.
+    /// Creates the next journal, above any name that belongs to a foreign file or the rest of a failed attempt.
     private func createAbove() throws(Errno) -> (file: SharedDescriptor, name: FileName) {
         while true {
             let name = DirectoryLayout.journal(generation + 1).name
@@ -232,8 +235,7 @@ final class Journal {
         sync = GroupSync(file, of: fileSystem)
     }
 
-    /// Takes back what a failed append may have left: a shorter line over a longer torn one would be spoilt by its
-    /// tail.
+    /// Truncates the rest of a failed append: a shorter line over a longer torn one would be damaged by its tail.
     private func undo(_ file: SharedDescriptor, last: UInt64) {
         do {
             try fileSystem.truncate(file.file, to: length)
@@ -245,7 +247,7 @@ final class Journal {
     }
 }
 
-/// When the manifest is saved: a delay after the *first* change, so that a stream of changes cannot put it off for ever.
+/// Decides when the manifest is saved: a delay after the *first* change, so that changes cannot defer it for ever.
 struct SaveDebouncer {
     /// Manifests with at most this many entries are rewritten whatever changed.
     static let cheapCount = 1_000
@@ -258,12 +260,12 @@ struct SaveDebouncer {
         return !isScheduled
     }
 
-    /// Notes that the scheduled time has come: the next change schedules anew.
+    /// Notes that the scheduled time has come: the next change schedules another.
     mutating func due() {
         isScheduled = false
     }
 
-    /// True when rewriting the manifest is cheap beside what changed: it keeps the cost per change constant.
+    /// True when rewriting the manifest is cheap beside the changes: that keeps the cost per change constant.
     static func isWorthSaving(records: Int, entries: Int) -> Bool {
         records > 0 && (entries <= cheapCount || records >= entries / 4)
     }

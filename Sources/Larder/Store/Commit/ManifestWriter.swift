@@ -8,8 +8,9 @@ import LarderFiles
 /// 2. The shards are copied slice by slice and written to a temporary file. Writers go on.
 /// 3. The file is renamed into place, and the older journals are deleted.
 ///
-/// A process killed anywhere in between leaves the old manifest and all journals. Nothing is synced, unless `powerSafe`:
-/// the entry files are the truth, and an index lost with the power is built again from them.
+/// A process killed anywhere in between leaves the old manifest and all journals. Unless `powerSafe`, nothing is synced
+/// but the journal that replaces the first: the entry files are the truth, and an index lost with the power is rebuilt
+/// from them.
 final class ManifestWriter: Sendable {
     /// Slots that are copied while the writers of a shard wait.
     private static let slice = 256
@@ -36,7 +37,7 @@ final class ManifestWriter: Sendable {
         queue.async(execute: body)
     }
 
-    /// The same, and waits for it.
+    /// The same, waiting for it.
     func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try queue.run(body)
     }
@@ -116,7 +117,7 @@ final class ManifestWriter: Sendable {
         try flush()
     }
 
-    /// Returns the manifest as a property list; nil when there is too much for one.
+    /// Returns the manifest as a property list; nil when it would be too long.
     private func propertyList(_ generation: UInt64) throws(Errno) -> Data? {
         var manifest = PropertyListManifest(generation: generation, last: info.lastTaken)
         var hasRoom = true
@@ -132,7 +133,7 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    /// Calls `body` with each record of a manifest, until it answers false. The copy is fuzzy: concurrent changes are
+    /// Calls `body` with each record of a manifest, until it returns false. The copy is fuzzy: concurrent changes are
     /// also in the new journal, and replay is idempotent. Expirations are not journaled, so a shard's tombstones and
     /// obsolete files are copied after its entries.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {

@@ -41,7 +41,7 @@ final class Clearer: Sendable {
 
     /// The summary of a clear.
     struct Summary {
-        /// Entries that were removed; for a tag, those of its namespace that are looked through.
+        /// Entries that were removed; for a tag 0, as its entries are counted later.
         let count: Int
         /// Everything is done, but a power cut may undo it, and why.
         var failure: CacheError?
@@ -124,11 +124,12 @@ extension Clearer {
     /// Removes every entry of a namespace, or with a tag. O(1); `removeClearedInBackground` removes entries and files.
     ///
     /// A tombstone among the files outlives the last of them: killed at any moment, with the index lost or not, the
-    /// process leaves nothing that could bring one back. Like a removal's, the record only spares the next opening work.
+    /// process leaves nothing that could bring one back. Like a removal's, the record only spares the next opening
+    /// work.
     func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
-            // Afterwards: a fetch that begins before may still be given a value that goes.
+            // Afterwards: a fetch that begins earlier may still receive a removed value.
             defer { tellObserver(of: scope) }
             let namespace = scope.namespace ?? .none
             let there = namespace.isNone ? index.totals : index.totals(of: namespace)

@@ -87,7 +87,7 @@ extension FileReaper {
         (0..<Index.shardCount).reduce(0) { $0 + deleteObsolete(in: directory, shard: $1) }
     }
 
-    /// The same for one shard. A file that cannot be deleted goes on waiting.
+    /// The same for one shard. A file that cannot be deleted stays obsolete.
     ///
     /// Never while files and index are reconciled: an obsolete file may be the only proof that an older one of its key
     /// is dead.
@@ -105,7 +105,7 @@ extension FileReaper {
         var deleted: Set<Shard.ObsoleteFile> = []
         var failure: CacheError?
         var stuck: Set<UInt64> = []
-        // In order, and no newer file of a key before an older one: with the index lost, that one would be adopted.
+        // In order, and no newer file of a key before an older one: with the index lost, the older would be adopted.
         for file in waiting where !stuck.contains(file.hash) {
             do {
                 try directory.delete(file.file)
@@ -169,7 +169,7 @@ extension FileReaper {
     }
 
     /// Places a tombstone of a new number, and returns the number. On a full disk, one for a namespace or a tag makes
-    /// room by deleting the files that it is about; when none is left, it is not needed.
+    /// room by deleting the files that it covers; when none is left, it is not needed.
     func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
         var files: [UInt64]?
         while true {
@@ -212,12 +212,12 @@ extension FileReaper {
                 try directory.syncNames()
             }
         } catch {
-            // Without its footer a tombstone says nothing.
+            // Without its footer a tombstone covers nothing.
             try? fileSystem.truncate(file, to: 0)
             deleteTombstone(number, in: directory)
             throw error
         }
-        // The new tombstone says everything that an older one of the kind says.
+        // The new tombstone covers everything that an older one of the kind covers.
         if let replaced = tombstones.withLock({ $0.insert(number, of: removal) }) {
             tombstones.withLock { $0.remove(replaced: replaced) }
             deleteTombstone(replaced, in: directory)
@@ -234,7 +234,7 @@ extension FileReaper {
         deleteTombstone(number, in: directory)
     }
 
-    /// Deletes a tombstone that says nothing; one that cannot be deleted goes with the others.
+    /// Deletes a tombstone that covers nothing; if that fails, it is deleted with the others.
     private func deleteTombstone(_ number: UInt64, in directory: StoreDirectory) {
         do {
             try directory.delete(DirectoryLayout.tombstoneNumber(number))

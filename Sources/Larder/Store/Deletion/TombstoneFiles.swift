@@ -13,19 +13,19 @@ struct TombstoneFiles {
 
     func hasTombstone(of key: Key) -> Bool { newest[.key(key)] != nil }
 
-    /// Adds a tombstone; returns an older one of the same kind, which says nothing more.
+    /// Adds a tombstone; returns an older one of the same kind, which the new one covers.
     mutating func insert(_ number: UInt64, of removal: EntryFile.Removal) -> UInt64? {
         numbers.insert(number)
         defer { newest[removal] = number }
         return newest[removal]
     }
 
-    /// Adds a tombstone that could not be read, and need not be.
+    /// Adds an unread tombstone that need not be read.
     mutating func insert(unread number: UInt64) {
         numbers.insert(number)
     }
 
-    /// Removes one that a newer one has replaced.
+    /// Removes a tombstone that a newer one has replaced.
     mutating func remove(replaced number: UInt64) {
         numbers.remove(number)
     }
@@ -40,8 +40,8 @@ struct TombstoneFiles {
 /// The tombstones that an opening found by their names.
 struct FoundTombstones {
     var valid: [(number: UInt64, removal: EntryFile.Removal)] = []
-    /// The names of those that were not finished, so their call has not returned, or that the disk has damaged.
+    /// The names of the unfinished ones, whose call has not returned, and of those that the disk has damaged.
     var torn: [UInt64] = []
-    /// The numbers of those that cannot be read, or are of a newer format.
+    /// The numbers of those that cannot be read, or have a newer format.
     var unread: [UInt64] = []
 }

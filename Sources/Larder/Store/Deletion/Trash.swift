@@ -26,8 +26,8 @@ final class Trash: Sendable {
         holdsEntries.set(false)
     }
 
-    /// Deletes the content of the trash, a slice at a time. In blocks of the disk queue: nothing looks in while a clear
-    /// moves directories about.
+    /// Deletes the content of the trash, slice by slice. In blocks of the disk queue: a clear moves directories in a
+    /// barrier.
     func emptyInBackground(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) {
         let sweep = Lock(TrashSweep())
         // A run that reports to somebody is never merged with another.
@@ -51,26 +51,26 @@ final class Trash: Sendable {
 
 /// One pass over the trash, a slice at a time. Foreign files and directories stay.
 ///
-/// One directory of the trash is open at a time, and a slice of its names is in memory, however much there is.
+/// One directory of the trash is open at a time, and a batch of its names is in memory, however much there is.
 struct TrashSweep: Sendable {
     private static let slice = 256
-    /// Names that are listed at a time: after each, a directory is read from its beginning.
+    /// Names that are listed at a time; for each batch, a directory is read from its beginning.
     private static let batch = 4096
 
     /// The directories still to be emptied; nil before the first slice.
     private var directories: [UInt64]?
-    /// Names of the last directory that are still to be deleted.
+    /// Names in the last directory that are still to be deleted.
     private var names: [UInt64] = []
-    /// Names of it that could not be deleted.
+    /// Names in it that could not be deleted.
     private var stuck: Set<UInt64> = []
     private var failure: Errno?
-    /// Files that are gone; and those that were there at first.
+    /// Deleted files, and those that were there at first.
     private(set) var removed = 0
     private(set) var total = 0
     private var remaining = 0
 
-    /// Deletes one slice; false when nothing is left to do. An error is told at the end: one file that stays must not
-    /// keep the others.
+    /// Deletes one slice; false when nothing is left to do. An error is thrown at the end, so that one file that stays
+    /// does not keep the others.
     mutating func deleteSome(of directory: StoreDirectory) throws(Errno) -> Bool {
         let fileSystem = directory.fileSystem
         let trash: FileDescriptor
@@ -97,13 +97,13 @@ struct TrashSweep: Sendable {
             if !names.isEmpty { return true }
             try fileSystem.remove(.number(last), in: trash, directory: true)
         } catch .noEntry, .directoryNotEmpty {
-            // It is gone, or what is not ours stays in it.
+            // It is deleted already, or keeps foreign files.
         } catch {
             failure = error
         }
         directories?.removeLast()
         remaining += stuck.count
-        // Some may have been deleted by another chore.
+        // Another run may have deleted some.
         if directories?.isEmpty == true { removed = max(removed, total - remaining) }
         names = []
         stuck = []

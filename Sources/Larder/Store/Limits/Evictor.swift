@@ -70,7 +70,7 @@ extension Evictor {
         if limits.areNone { return }
         let crossed = Lock<StoreSettings.Limits.Crossed?>(nil)
         maintenance.begin(.evict) { [weak self] in
-            // Entries whose files have not been looked at may be wrong; the recovery asks again when it is done.
+            // Entries whose files have not been looked at may be wrong; the reconciler asks again when it is done.
             guard let self, !provisional.isReconciling else { return false }
             willEvict()
             if clearer.removeSomeCleared() { return true }
@@ -90,7 +90,7 @@ extension Evictor {
         return limits.crossed(by: index.totals)
     }
 
-    /// Evicts a slice for each limit; false when no more has to go.
+    /// Evicts a slice for each limit; false when nothing more has to be evicted.
     private func evictSome(_ crossed: StoreSettings.Limits.Crossed) -> Bool {
         var evicted = evictToLowWaterMarks(crossed)
         if let age = limits.age {
@@ -140,7 +140,7 @@ extension Evictor {
         while !evict(limit, need).isEmpty {}
     }
 
-    /// Evicts until `target` bytes are free, as far as deleting entries goes.
+    /// Evicts until `target` bytes are free, as far as deleting entries can free them.
     func trim(toFreeSpace target: Int) {
         beginTrimming()
         guard let free = measureFreeSpace() else { return }
@@ -159,7 +159,7 @@ extension Evictor {
 
 /// Eviction.
 extension Evictor {
-    /// Evicts a slice of what needs to go, and deletes its files. Returns the entries: none when none needs to go.
+    /// Evicts a slice of the entries in excess, and deletes its files. Returns the entries: none without an excess.
     private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [IndexEntry] {
         if provisional.isReconciling { return [] }
         let evicted = evicting.withLock { _ -> [IndexEntry] in
@@ -178,7 +178,7 @@ extension Evictor {
         return evicted
     }
 
-    /// Returns nil when nothing would have to go.
+    /// Returns nil when there is nothing to evict.
     private func evict(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [IndexEntry]? {
         index.keepOrder(at: clock.now)
         var offers: [[EvictionPlan.Offer]] = []

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Removes expired entries, and writes down the uses that the disk does not know.
+/// Removes expired entries, and records the uses that are not on disk yet.
 final class Sweeper: Sendable {
     private static let slice = 256
 
@@ -51,7 +51,7 @@ final class Sweeper: Sendable {
         return expired ?? []
     }
 
-    /// Writes down the last uses, and the lives that slid with them, as far as they are due.
+    /// Records the last uses, and the lives that slid with them, as far as they are due.
     func saveUses(isClosing: Bool) {
         let due = UseNotes(isSliding: settings.slidingExpiry, isClosing: isClosing)
         for shard in 0..<Index.shardCount { saveUses(of: shard, due) }
@@ -77,7 +77,7 @@ final class Sweeper: Sendable {
             }
         } catch {
             reporter.report(error)
-            // The manifest will have the uses all the same.
+            // The manifest will record the uses all the same.
             info.demandSave()
         }
     }

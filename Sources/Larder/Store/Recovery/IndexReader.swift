@@ -3,19 +3,18 @@ import LarderFiles
 
 /// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.
 ///
-/// Memory is bounded by what is in the directory: an index that tells of many more entries than there are files is a
-/// fake, and counts as lost.
+/// The directory bounds the memory: an index of many more entries than there are files is a fake, and counts as lost.
 struct IndexReader {
     let fileSystem: any FileSystem
     let root: SharedDescriptor
     let entries: SharedDescriptor?
     let path: String
 
-    /// Bytes of memory that records may ask for before anybody counts the files.
+    /// Bytes of memory that records may take before the files are counted.
     var freely = 512 << 20
-    /// Entries that may be missing their files, as after a power cut; and what may be kept in mind besides.
+    /// Entries whose files may be missing, as after a power cut; and the bound of other things in memory.
     var missing = 1 << 16
-    /// Bytes of damage in one file, after which the rest is not read: a file with holes may claim any length.
+    /// Bytes of damage in one file after which the rest is not read: a file with holes may claim any length.
     private static let mostDamage = 64 << 20
 
     private enum Refusal: Error {
@@ -23,7 +22,7 @@ struct IndexReader {
         case error(CacheError)
     }
 
-    /// Returns the index that the records make, with what has been found out about the journals.
+    /// Returns the index of the records, with the findings about the journals.
     func read(_ listing: RootListing, at now: Timestamp) throws(CacheError) -> Replay {
         var replay = Replay(at: now)
         do {
@@ -54,9 +53,9 @@ struct IndexReader {
         replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete(journals, manifest)
     }
 
-    private enum EntryTable {
+    private enum ManifestState {
         case absent
-        /// The generation is 0 when not even that can be read.
+        /// The generation is 0 when not even it can be read.
         case damaged(generation: UInt64)
         case intact(generation: UInt64)
 
@@ -68,10 +67,10 @@ struct IndexReader {
         }
     }
 
-    /// Reads the manifest. Where there are two, the format has been changed: the higher generation wins.
+    /// Reads the manifest. If there are two, the format was changed: the higher generation wins.
     private func readManifests(
         _ listing: RootListing, into replay: inout Replay
-    ) throws(Refusal) -> EntryTable {
+    ) throws(Refusal) -> ManifestState {
         replay.journals.manifests = listing.manifests
         guard listing.manifests.contains(.propertyList) else {
             return listing.manifests.isEmpty ? .absent : try readManifest(into: &replay)
@@ -110,8 +109,8 @@ struct IndexReader {
         return content
     }
 
-    /// True when the journals that go with the manifest are there without a gap.
-    private func isComplete(_ journals: [UInt64], _ manifest: EntryTable) -> Bool {
+    /// True when the journals that belong to the manifest are there without a gap.
+    private func isComplete(_ journals: [UInt64], _ manifest: ManifestState) -> Bool {
         let first: UInt64 =
             switch manifest {
             case .absent: 1
@@ -121,7 +120,7 @@ struct IndexReader {
         return first > 0 && journals == Array(first..<first + UInt64(journals.count)) && !journals.isEmpty
     }
 
-    private func readManifest(into replay: inout Replay) throws(Refusal) -> EntryTable {
+    private func readManifest(into replay: inout Replay) throws(Refusal) -> ManifestState {
         var generation: UInt64?
         var hasEnd = false
         let damagedBefore = replay.damagedLines
@@ -164,8 +163,8 @@ struct IndexReader {
         replay.journals.isBroken = !outcome.isWhole
     }
 
-    /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, as a lost one does;
-    /// one that may be readable the next time (no descriptors left, no permission) is an error.
+    /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, like a lost one; a
+    /// failure that may pass (no descriptors left, no permission) is an error.
     private func readLines(
         of name: FileName, isManifest: Bool = false, into replay: inout Replay,
         _ look: (Line, _ length: Int) -> Void
@@ -213,7 +212,7 @@ struct IndexReader {
         }
     }
 
-    /// True when there are about as many files as an index says that there are entries. O(files).
+    /// True when there are about as many files as entries in the index. O(files).
     private func isPlausible(_ kept: (entries: Int, others: Int)) throws(Refusal) -> Bool {
         var files = 0
         do throws(Errno) {

@@ -9,7 +9,7 @@ struct Opener {
     let now: Timestamp
     let isPowerSafe: Bool
 
-    /// Reads the cache in the directory; makes one where the directory is empty. Writes nothing else.
+    /// Reads the cache in the directory; creates a missing `entries`. Writes nothing else.
     func load() throws(CacheError) -> LoadedStore {
         let listing = try RootListing(of: root, in: fileSystem, path: path)
         let entries = try openEntries(listing)
@@ -38,7 +38,7 @@ struct Opener {
             expired = replay.finishPurging(at: now)
         } else {
             let names = try numbers(in: directory)
-            // Before anybody reads: what they cover is dead, whatever entries and files say.
+            // Before any read: entries and files that they cover are dead.
             let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: directory)
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
@@ -54,7 +54,7 @@ struct Opener {
             lastNumber: scan?.lastNumber ?? replay.lastNumber, journals: replay.journals,
             reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
             tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
-        // No line tells of an entry that was found by its file.
+        // No line mentions an adopted entry.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
         return loaded
     }
@@ -81,7 +81,7 @@ struct Opener {
         return tombstones
     }
 
-    /// What a save that was killed has left: temporary manifests, and journals that the manifest has made superfluous.
+    /// The rest of a killed save: temporary manifests, and journals that the manifest has replaced.
     private func leftovers(_ listing: RootListing, savedGeneration: UInt64) -> [DirectoryLayout] {
         listing.temporaries.map(DirectoryLayout.temporaryManifest)
             + listing.journals.filter { $0 < savedGeneration }.map(DirectoryLayout.journal)
@@ -94,7 +94,7 @@ struct Opener {
         }
     }
 
-    /// Makes the directory of the entries. Where a kill has cut `removeAll` in two, brings the old one back.
+    /// Creates the directory of the entries, or restores the old one after a kill in the middle of `removeAll`.
     private func make(_ listing: RootListing) throws(CacheError) -> SharedDescriptor {
         try translating("make the entries directory", at: path) { () throws(Errno) in
             let name = DirectoryLayout.entries.name
@@ -130,11 +130,11 @@ struct LoadedStore {
     var journals: LoadedJournals
     var reconciliation: Reconciliation
     var damagedLines: Int
-    /// Those that may still cover files.
+    /// The tombstones that may still cover files.
     var tombstones: TombstoneFiles
     var found: Found
 
-    /// Findings that are reported, or dealt with in the background.
+    /// Findings that are reported, or handled in the background.
     struct Found {
         /// Entries that had expired before the directory was opened.
         var expired = 0
@@ -143,7 +143,7 @@ struct LoadedStore {
         /// Files that could not be read.
         var failures: [CacheError] = []
         var hasTrash = false
-        /// Files that a save that was killed has left.
+        /// Files that a killed save has left.
         var leftovers: [DirectoryLayout] = []
     }
 }

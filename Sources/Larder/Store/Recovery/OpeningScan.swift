@@ -1,22 +1,21 @@
 import LarderFiles
 
-/// The first look at a directory whose index cannot be trusted, before anybody is given an answer.
+/// The first look at a directory with an untrusted index, before any answer is given.
 ///
-/// It sorts the names of the directory by what the index says of them, and reads the newest suspects: after a kill that
-/// is all of them, and mostly none; after the loss of the index the rest is left to the reconciling.
+/// It sorts the files of the directory by the index, and reads the newest suspects: after a kill these are all, and
+/// usually there are none; after the loss of the index the rest is left to reconciliation.
 struct OpeningScan {
-    /// Suspects that are read before the first answer; they take some 5 us each.
+    /// Suspects that are read before the first answer; each takes some 5 us.
     static let mostAtOnce = 1_000
-    /// A number that nothing proves counts when it is this much above the proven ones at most. A cache may well have
-    /// changed so often since its second newest entry, but a stray file with a name like `0020000000000000` must not
-    /// use all numbers up.
+    /// An unproven number counts if it is at most this much above the proven ones. A cache may have changed that often
+    /// since its second newest entry, but a stray file with a name like `0020000000000000` must not use up all numbers.
     static let plausible: UInt64 = 1 << 36
     /// Threads take numbers and write lines in no order: a suspect this far below the last line is no change of the
-    /// session that was killed.
+    /// killed session.
     static let concurrency: UInt64 = 1 << 10
 
     private(set) var shards: [Shard]
-    /// The highest number that a line or a footer proves, and what is plausible above it.
+    /// The highest number that a line or a footer proves, or that is plausible above those.
     private(set) var lastNumber: UInt64
     /// The valid tombstones.
     private(set) var tombstones: TombstoneFiles
@@ -25,7 +24,7 @@ struct OpeningScan {
     private(set) var failures: [CacheError] = []
 
     private let cleared: ClearMarks
-    /// The files that are there, sorted.
+    /// The existing files, sorted.
     private let files: [UInt64]
     private var torn: [UInt64] = []
     private var findings = Reconciliation.Findings()
@@ -41,7 +40,7 @@ struct OpeningScan {
         findings.unrecorded = found.valid.compactMap { number, removal in
             if case .scope(let scope) = removal { (number, scope) } else { nil }
         }
-        // One that the journal tells of need not be read.
+        // A tombstone that the journal records need not be read.
         let known = Set(cleared.numbers.values).union(shards.lazy.flatMap(\.tombstones.values))
         for number in found.unread {
             if known.contains(number) {
@@ -55,7 +54,7 @@ struct OpeningScan {
         sortFiles(obsolete: replay.obsolete)
     }
 
-    /// Sorts the files: an index may tell of all of them, of none, or of others.
+    /// Sorts the files: an index may mention all of them, none, or others.
     private mutating func sortFiles(obsolete: [UInt64]) {
         var live: [UInt64] = []
         var dead = obsolete
@@ -69,11 +68,10 @@ struct OpeningScan {
         findings.dead += unmentioned.without(findings.suspects).map { ($0, nil) }
     }
 
-    /// Reads the newest suspects, and returns what is left to do.
+    /// Reads the newest suspects, and returns the work that is left.
     mutating func look(in directory: StoreDirectory, at now: Timestamp) throws(CacheError) -> Reconciliation {
         var read = 0
-        // On until a valid one is found, or the index is known to reach further: what is left must be below the next
-        // number.
+        // Until a valid one is found, or the index is known to reach further: the rest must be below the next number.
         while let file = findings.suspects.last, file > lastNumber || (read < Self.mostAtOnce && file > findings.floor)
         {
             findings.suspects.removeLast()
@@ -131,7 +129,7 @@ struct OpeningScan {
         }
     }
 
-    /// Notes the entries whose file is missing, and those whose file has to be asked for their life.
+    /// Notes the entries whose file is missing, and those whose file must be checked for their life.
     private mutating func sortEntries(at now: Timestamp) {
         for shard in shards {
             for entry in shard.table.entries where entry.file != 0 {

@@ -1,11 +1,11 @@
 import LarderFiles
 
-/// The one repair there is. After an unclean close, or without an index, it makes entries and files agree in the
-/// background: it *adopts* a file that no line of the index mentions, *removes* an entry without a file, and *deletes*
-/// a file that is superseded or no entry.
+/// The only repair. After an unclean close, or without an index, it makes entries and files agree in the background: it
+/// *adopts* a file that no line of the index mentions, *removes* an entry without a file, and *deletes* a file that is
+/// superseded or no entry.
 final class Reconciler: Sendable {
     private static let slice = 64
-    /// Tombstones that are kept for the sake of files that cannot be read.
+    /// The bound of the tombstones that are kept because of unreadable files.
     static let mostTombstones = 10_000
 
     private let fileSystem: any FileSystem
@@ -53,7 +53,7 @@ final class Reconciler: Sendable {
         }
     }
 
-    /// Has another try at what could not be read; false when there is nothing to try.
+    /// Retries everything that could not be read; false when there is nothing.
     @discardableResult
     func retry() -> Bool {
         guard provisional.isSet, provisional.update({ $0.retry() }) else { return false }
@@ -139,10 +139,10 @@ extension Reconciler {
             case .dead:
                 return false
             case .over:
-                // The entry that it once replaced is dead with it.
+                // The entry that it replaced is dead too.
                 _ = info.commitBestEffort(.remove(key: key, number: found.file + 1)) {
                     index.change(key, cleared > found.file ? .cleared : .expired) { shard in
-                        // An orphan rather than obsolete: of the files of a key the older go first.
+                        // An orphan rather than obsolete: of the files of a key the older are deleted first.
                         if let old = shard.remove(key, below: found.file + 1) {
                             provisional.update { $0.addOrphan(old.file, of: key) }
                         }
@@ -162,7 +162,7 @@ extension Reconciler {
         if !isWanted { provisional.update { $0.addOrphan(found.file, of: key) } }
     }
 
-    /// Takes the life of an entry from its file. Where the footer is damaged the payload may be whole, and the index
+    /// Takes over the life of an entry from its file. If the footer is damaged the payload may be whole, and the index
     /// knows enough.
     private func verify(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
         let (key, file) = entry
@@ -190,7 +190,7 @@ extension Reconciler {
             try directory.delete(file)
             reporter.count { $0.orphansDeleted += 1 }
         } catch {
-            // No newer file of the key may go before this one: with the index lost, it would be adopted.
+            // No newer file of the key may be deleted before this one: with the index lost, it would be adopted.
             if let key = key ?? knownKey(of: file, in: directory) {
                 index.withShard(of: key) { $0.markObsolete(file, of: key) }
             } else {
@@ -211,7 +211,7 @@ extension Reconciler {
         } catch .noEntry {
             removeLost(entry)
         } catch {
-            // It stays; the next read finds out.
+            // The entry stays; the next read finds out.
             let path = directory.path(of: entry.file)
             reporter.report(CacheError(error, doing: "look for an entry", path: path), of: entry.key)
         }
@@ -232,7 +232,7 @@ extension Reconciler {
 
 /// Files and tombstones that could not be read.
 extension Reconciler {
-    /// Reads a tombstone that could not be read before, and does what it says.
+    /// Reads a tombstone that could not be read before, and applies it.
     private func readTombstone(_ number: UInt64, in directory: StoreDirectory) {
         let name = DirectoryLayout.tombstoneNumber(number)
         let found: EntryFile.Tombstone?
@@ -274,7 +274,7 @@ extension Reconciler {
         }
     }
 
-    /// Looks again at a file that was set aside: if it can be read by now, the older files of its key are dead, and so
+    /// Looks again at a file that was set aside: if it is readable by now, the older files of its key are dead, and so
     /// is it.
     private func resolve(aside file: UInt64, in directory: StoreDirectory) {
         let name = DirectoryLayout.asideNumber(file)
@@ -304,8 +304,8 @@ extension Reconciler {
         }
     }
 
-    /// Bounds the tombstones that are kept for the sake of files that cannot be read: beyond the bound such a file is
-    /// set aside. It is never adopted, and entries below its number are not answered. Call it on the maintenance queue.
+    /// Bounds the tombstones that are kept because of unreadable files: beyond the bound such a file is set aside. It
+    /// is never adopted, and entries below its number are not answered. Call it on the maintenance queue.
     func boundTombstones() {
         guard provisional.isSet, !provisional.isReconciling, hasTooManyTombstones else { return }
         _ = reporter.attempt { () throws(CacheError) in
@@ -332,7 +332,7 @@ extension Reconciler {
                 try directory.rename(file, to: name)
                 reporter.report(failure)
             } catch {
-                // For this session it is aside all the same.
+                // In this session it is aside all the same.
                 reporter.report(CacheError(error, doing: "set a file aside", path: directory.path(of: file)))
             }
         }

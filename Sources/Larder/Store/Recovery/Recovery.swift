@@ -25,7 +25,7 @@ final class Recovery: Sendable {
     /// Returns when every file has been looked at. O(files), once after an unclean close. Never call it from the
     /// maintenance queue, or in a block of the disk queue.
     func awaitScan() {
-        // More than once: a scan by somebody else may have begun meanwhile.
+        // More than once: another scan may have begun meanwhile.
         for _ in 0..<3 where provisional.isReconciling { maintenance.wait(for: .reconcile) }
     }
 }
@@ -50,7 +50,7 @@ extension Recovery {
         return provisional.update { $0.mustLook(at: entry.file, hasExpired: hasExpired) } ? nil : entry
     }
 
-    /// Makes the entry of a key, if any, agree with its file; false where the entry cannot be believed yet.
+    /// Makes the entry of a key agree with its file; false where there is none, or it cannot be trusted yet.
     func settle(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> Bool {
         let isSettled = try? disk.run { directory in
             settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: false)
@@ -84,7 +84,7 @@ extension Recovery {
             provisional.update { $0.looked(at: entry.file) }
             return true
         } catch .noEntry {
-            // The file was replaced meanwhile: it says nothing of the entry of now.
+            // The file was replaced meanwhile: it says nothing about the present entry.
             return !index.isCurrent(entry, key)
                 && settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: holdsStripe)
         } catch {
@@ -134,12 +134,12 @@ extension Recovery {
 }
 
 extension IndexEntry {
-    /// True when an entry that was found by its file is the one that an entry of `key` is about.
+    /// True when this entry, found by its file, is the entry of `key` in the index.
     func isEntry(_ entry: IndexEntry, of key: Key) -> Bool {
         isSameValue(as: entry) && isNamed(key)
     }
 
-    /// True when the life was renewed, or slid, after the change that the other knows.
+    /// True when its life was renewed, or slid, after the change that the other knows.
     func knowsMore(than other: IndexEntry) -> Bool {
         if hasDamagedSlot { return false }
         return (change, life.expires) > (other.change, other.life.expires)

@@ -1,7 +1,7 @@
 import Foundation
 import LarderFiles
 
-/// The names in a cache's directory, sorted by what they are.
+/// The names in a cache's directory, sorted by their meaning.
 struct RootListing {
     private(set) var isEmpty = true
     private(set) var hasForeign = false
@@ -42,9 +42,9 @@ struct RootListing {
 
     /// True when the directory is ours. The proof is a record in a journal or manifest, or the footer of an entry file.
     ///
-    /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is ours too when it
-    /// holds nothing but our own names, the index files are blank, and so are the entries, unless a file has the name
-    /// of a journal, which nobody else gives.
+    /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is also ours when it
+    /// holds only our own names, the index files are blank, and so are the entries, unless a file has the name of a
+    /// journal, which nothing else has.
     func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
         try translating("look at the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
@@ -57,7 +57,7 @@ struct RootListing {
                     case .foreign: isBare = false
                     }
                 } catch {
-                    // It proves nothing; something else may.
+                    // It proves nothing; another file may.
                     if error != .io { throw error }
                     failure = error
                     isBare = false
@@ -65,7 +65,7 @@ struct RootListing {
             }
             if let entries, try isProof(entries, &isBare, fileSystem) { return true }
             if hasTrash {
-                // One after the other: there may be more of them than descriptors.
+                // One after another: there may be more of them than descriptors.
                 let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
                 for number in try fileSystem.numbers(.directory, in: trash) {
                     let directory = SharedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
@@ -82,7 +82,7 @@ struct RootListing {
     private func isProof(
         _ directory: SharedDescriptor, _ isBare: inout Bool, _ fileSystem: any FileSystem
     ) throws(Errno) -> Bool {
-        // Mostly one of the first will do, whatever their number.
+        // Usually one of the first is proof, whatever their number.
         for name in try files(in: directory, fileSystem, most: 16)
         where try isEntry(name, in: directory, fileSystem) { return true }
         for name in try files(in: directory, fileSystem) {
@@ -98,7 +98,7 @@ struct RootListing {
 
     private enum Evidence {
         case proof
-        /// Empty, cut within the first words, or all zeros: a kill or a power cut leaves that of a new file.
+        /// Empty, cut within the first words, or all zeros: the remains of a new file after a kill or a power cut.
         case blank
         case foreign
     }
@@ -117,10 +117,10 @@ struct RootListing {
         {
             return .proof
         }
-        // A file may have got its length before its bytes.
+        // The length of a file may be on disk before its bytes.
         while bytes.last == 0 { bytes.removeLast() }
         for header in [#"[{"larder":"#, #"{"larder":"#].map({ Array($0.utf8) }) {
-            // The check of the header is damaged; its beginning is that of nothing else.
+            // The check of the header is damaged; nothing else begins like it.
             if bytes.starts(with: header) { return .proof }
             if header.starts(with: bytes) { return .blank }
         }
@@ -136,7 +136,7 @@ struct RootListing {
         return bytes.allSatisfy { $0 == 0 }
     }
 
-    /// The names of all but directories, or of some of them.
+    /// The names of all but directories, at most `most`.
     private func files(
         in directory: SharedDescriptor, _ fileSystem: any FileSystem, most: Int = .max
     ) throws(Errno) -> [FileName] {
@@ -160,7 +160,7 @@ struct RootListing {
             _ = try fileSystem.read(file.file, at: size - trailer.count, into: &trailer)
             return trailer.withBytes { EntryFile.recordCheck(inTrailer: $0) } != nil
         } catch {
-            // One that cannot be read proves nothing; another may.
+            // An unreadable file proves nothing; another may.
             if [.io, .accessDenied, .notPermitted, .noEntry].contains(error) { return false }
             throw error
         }

@@ -10,7 +10,7 @@ struct Verifier {
     let context: StoreContext
     let recovery: Recovery
 
-    /// Changes go on meanwhile. O(entries and bytes).
+    /// Changes continue meanwhile. O(entries and bytes).
     func verify(progress: Progress?) throws(CacheError) -> VerificationReport {
         recovery.awaitScan()
         var report = VerificationReport()
@@ -47,7 +47,7 @@ struct Verifier {
         }
     }
 
-    /// Reads the whole of an open file; outside of the disk queue, where nobody has to wait for it.
+    /// Reads the whole of an open file; outside of the disk queue, where nobody waits for it.
     private func check(
         _ opened: StoreDirectory.Reading<SharedDescriptor>, _ entry: IndexEntry, path: String
     ) -> StoreDirectory.Reading<Void> {
@@ -61,7 +61,7 @@ struct Verifier {
         }
     }
 
-    /// Counts the files that nothing mentions. Those of writes under way are waited for.
+    /// Counts the files that nothing mentions, after waiting for the writes under way.
     private func countOrphans() throws(CacheError) -> Int {
         let names = try context.disk.run { directory throws(CacheError) in
             try translating("list the entries", at: context.path) { () throws(Errno) in
@@ -78,7 +78,7 @@ struct Verifier {
             }
         }
         return try context.disk.run { directory in
-            // A file that was listed may be deleted since, and its entry with it.
+            // A listed file may have been deleted since, and its entry with it.
             unknown.count { (try? context.fileSystem.status(of: .number($0), in: directory.entries.file)) != nil }
         }
     }

@@ -7,7 +7,7 @@ protocol WritePermit: Sendable {
     func isValid(for key: Key) -> Bool
 }
 
-/// Told of every change to the keys of a store, before the writer returns.
+/// Notified of every set, removal and clear by a caller, before that returns.
 protocol ChangeObserver: AnyObject, Sendable {
     /// A key was set or removed, with `permit` or, if nil, by a direct call. The key's stripe is held.
     func didChange(_ key: Key, with permit: (any WritePermit)?)
@@ -17,7 +17,7 @@ protocol ChangeObserver: AnyObject, Sendable {
     func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool)
 }
 
-/// The one observer of a store. A store that nobody observes pays for reading a flag.
+/// The one observer of a store. A store without one only reads a flag.
 final class ChangeObserverSlot: Sendable {
     private let isSet = Flag()
     private let observer = Lock<(any ChangeObserver)?>(nil)

@@ -4,14 +4,14 @@ import LarderFiles
 ///
 /// Blocks run side by side; a barrier runs alone, and only a barrier replaces the directory. Callers block, so these
 /// are reader-writer locks. Changes of one key exclude each other by the key's stripe, one of 64, taken inside a block.
-/// It is held from taking a sequence number to publishing, so number order is commit order.
+/// It is held from taking a sequence number to publishing, so for each key number order is commit order.
 final class DiskQueue: Sendable {
     let path: String
     private let queue = ConcurrentQueue()
     private let stripes = (0..<Index.shardCount).map { _ in Lock(()) }
     /// Nil once closed.
     @exclusivity(unchecked) nonisolated(unsafe) private var current: StoreDirectory?
-    /// The same: a block keeps barriers out, so the object outlives the block without counting a reference.
+    /// The same: a block keeps barriers out, so the object outlives the block without reference counting.
     @exclusivity(unchecked) nonisolated(unsafe) private var unretained: UnretainedReference<StoreDirectory>?
 
     init(_ directory: StoreDirectory, path: String) {
@@ -61,7 +61,7 @@ final class DiskQueue: Sendable {
         return try body()
     }
 
-    /// Runs `body` when all blocks that have begun are done, while no other runs.
+    /// Runs `body` after all blocks that have begun, while no other block runs.
     func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try queue.runAlone(body)
     }

@@ -10,7 +10,7 @@ final class EventCenter: Sendable {
 
     private struct State {
         var handlers: [Int: Handler] = [:]
-        /// What ends with the center.
+        /// Called when the center is deallocated.
         var endings: [Int: @Sendable () -> Void] = [:]
         var next = 0
         var pending = 0
@@ -22,7 +22,7 @@ final class EventCenter: Sendable {
 
     var dropped: Int { state.withLock { $0.dropped } }
 
-    /// True when somebody listens: what an event costs to make is spent only then.
+    /// True when somebody listens: an event is only created then.
     var isListening: Bool { state.withLock { !$0.handlers.isEmpty } }
 
     func add(_ handler: @escaping Handler) -> Int {
@@ -33,7 +33,7 @@ final class EventCenter: Sendable {
         }
     }
 
-    /// What is posted from now on, until the reader has had enough or the center goes.
+    /// The events from now on, until the reader stops or the center is deallocated.
     var stream: AsyncStream<CacheEvent> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: CacheEvent.self, bufferingPolicy: .bufferingNewest(Self.bound))

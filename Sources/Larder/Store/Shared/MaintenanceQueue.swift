@@ -1,9 +1,9 @@
 import Dispatch
 import LarderFiles
 
-/// The slow work: unlinking, sweeping, saving, reconciling, emptying the trash; on one utility queue, in slices.
+/// The slow work: unlinking, sweeping, reconciling, evicting, emptying the trash; on one utility queue, in slices.
 ///
-/// A chore that is asked for again before it has begun is not queued twice.
+/// Work that is requested again before it has begun is not queued twice.
 final class MaintenanceQueue: Sendable {
     enum Kind: UInt16 {
         case delete, sweep, reconcile, emptyTrash, tidy, evict, clear, bound
@@ -21,8 +21,8 @@ final class MaintenanceQueue: Sendable {
     private let queue = DispatchQueue(label: "larder.maintenance", qos: .utility)
     private let state = Lock(State())
 
-    /// Runs `slice` on the queue until it answers false. Other maintenance may come in between two slices.
-    /// Without a kind it is like no other.
+    /// Runs `slice` on the queue until it returns false. Other work may run between two slices. Work without a kind is
+    /// never merged.
     func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
         let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
             if let kind {
@@ -51,17 +51,17 @@ final class MaintenanceQueue: Sendable {
         group.leave()
     }
 
-    /// True when a chore has been asked for that has not begun.
+    /// True when work of a kind has been requested and has not begun.
     func isWaiting(_ kind: Kind) -> Bool {
         state.withLock { $0.waiting & kind.bit != 0 }
     }
 
-    /// Returns when every chore begun before this call is done. Never call it from a chore.
+    /// Returns when all work requested before this call is done. Never call it on the queue.
     func wait() {
         for (_, group) in state.withLock({ $0.running.values.map { $0 } }) { group.wait() }
     }
 
-    /// The same for maintenance of one kind.
+    /// The same for work of one kind.
     func wait(for kind: Kind) {
         for (_, group) in state.withLock({ $0.running.values.filter { $0.kind == kind } }) { group.wait() }
     }

@@ -5,7 +5,7 @@ final class Reporter: Sendable {
     let events = EventCenter()
     private let counts = Lock(CacheStatistics())
 
-    /// The counts so far, but for those that the index keeps.
+    /// The counts so far, without those that the index keeps.
     var statistics: CacheStatistics {
         var statistics = counts.withLock { $0 }
         statistics.eventsDropped = events.dropped

@@ -26,7 +26,7 @@ final class StoreContext: Sendable {
     }
 }
 
-/// What all handles on one directory share; the first opener's count.
+/// The settings that all handles on one directory share.
 struct StoreSettings: Hashable, Sendable {
     var slidingExpiry: Bool
     var saveDelay: Duration
@@ -37,7 +37,7 @@ struct StoreSettings: Hashable, Sendable {
 
     var isPowerSafe: Bool { durability == .powerSafe }
 
-    /// What the cache may take; nil: as much as there is.
+    /// The bounds of a cache; nil: unlimited.
     struct Limits: Hashable, Sendable {
         var count: Int?
         /// Payload bytes.
@@ -49,10 +49,10 @@ struct StoreSettings: Hashable, Sendable {
 
         var areNone: Bool { self == Limits() }
 
-        /// What a cache that has crossed a limit shrinks to, so that not every write evicts: 5 % below.
+        /// The size to which a cache over a limit shrinks, so that not every write evicts: 5 % below.
         static func lowWaterMark(_ limit: Int) -> Int { limit - limit / 20 }
 
-        /// Which of the limits on the whole are exceeded.
+        /// The limits on the totals that are exceeded.
         struct Crossed: Equatable, Sendable {
             var count = false
             var size = false
@@ -64,7 +64,7 @@ struct StoreSettings: Hashable, Sendable {
             Crossed(count: totals.count > count ?? .max, size: totals.size > size ?? .max)
         }
 
-        /// True when a limit is exceeded by more than a part of it and some entries.
+        /// True when a limit is exceeded by more than a fraction of it and some entries.
         func areOverrun(by totals: EntryTable.Totals, slack: Int, entries: Int) -> Bool {
             let isOverCount = count.map { totals.count - $0 > $0 / slack + entries } ?? false
             let isOverSize = size.map { totals.size - $0 > $0 / slack } ?? false

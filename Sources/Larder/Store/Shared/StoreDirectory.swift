@@ -27,23 +27,23 @@ final class StoreDirectory: Sendable {
         StoreDirectory(fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
     }
 
-    /// The path of an entry file, for messages alone.
+    /// The path of an entry file, for messages only.
     func path(of file: UInt64) -> String {
         "\(path)/\(DirectoryLayout.entries.name)/\(FileName.number(file))"
     }
 }
 
 extension StoreDirectory {
-    /// What came of reading an entry.
+    /// The outcome of reading an entry.
     enum Reading<Value> {
         case value(Value)
         /// The file does not exist.
         case gone
-        /// All bytes were read, and they are not those that were stored.
+        /// The file is too short, or its bytes are not those that were stored.
         case damaged
         case failed(CacheError)
 
-        /// Goes on with what was read, if it was.
+        /// Continues with the value, if there is one.
         func then<Other>(_ next: (Value) -> Reading<Other>) -> Reading<Other> {
             switch self {
             case .value(let value): next(value)
@@ -54,7 +54,7 @@ extension StoreDirectory {
         }
     }
 
-    /// Opens the file of a entry.
+    /// Opens the file of an entry.
     func open(_ entry: IndexEntry) -> Reading<SharedDescriptor> {
         do {
             guard let (file, size) = try fileSystem.openRegular(.number(entry.file), in: entries.file) else {
@@ -66,10 +66,9 @@ extension StoreDirectory {
         }
     }
 
-    /// Reads the payload of a entry and verifies it against the entry. The length of the file is asked for large payloads
-    /// alone.
+    /// Reads the payload of an entry and verifies it. The length of the file is read only for large and empty payloads.
     func payload(of entry: IndexEntry) -> Reading<Data> {
-        // Nothing can be read from anything; and a record may claim a tebibyte, for which there is no memory.
+        // Zero bytes can be read from anything; and a record may claim a tebibyte, for which there is no memory.
         if entry.size == 0 || entry.size > Self.large { return open(entry).then { readPayload(of: entry, in: $0) } }
         return readPayload(of: entry, in: nil)
     }
@@ -85,7 +84,7 @@ extension StoreDirectory {
         }
         do {
             if try read(entry, in: opened, into: UnsafeMutableRawBufferPointer(start: start, count: entry.size)) {
-                // Made last: `Data` copies few bytes into itself and frees the memory at once.
+                // Created last: `Data` copies a few bytes into itself and frees the memory at once.
                 return .value(Data(bytesNoCopy: start, count: entry.size, deallocator: .free))
             }
         } catch {
@@ -110,7 +109,7 @@ extension StoreDirectory {
         return count == entry.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == entry.checksum
     }
 
-    /// Reads a footer; nil when the name is no regular file. `name` where the file has another than its number.
+    /// Reads a footer; nil when the name is not a regular file's. `name` if it is not the number.
     /// O(length of the record).
     func footer(of number: UInt64, in name: UInt64? = nil) throws(Errno) -> EntryFile.Footer? {
         guard let (file, size) = try fileSystem.openRegular(.number(name ?? number), in: entries.file) else {
@@ -140,11 +139,12 @@ extension StoreDirectory {
 
     func notOurs(_ file: UInt64) -> CacheError {
         CacheError(
-            code: .io, message: "What has the name of an entry is no regular file; it is left alone.",
+            code: .io,
+            message: "The name of an entry belongs to something that is not a regular file; it is left alone.",
             path: path(of: file))
     }
 
-    /// Reads a tombstone; nil when the name is no regular file.
+    /// Reads a tombstone; nil when the name is not a regular file's.
     func tombstone(_ number: UInt64) throws(Errno) -> EntryFile.Tombstone? {
         let name = FileName.number(DirectoryLayout.tombstoneNumber(number))
         guard let (file, size) = try fileSystem.openRegular(name, in: entries.file) else { return nil }
@@ -189,7 +189,7 @@ extension StoreDirectory {
         return true
     }
 
-    /// True when the directory still has its entries where they belong, under whatever path it is found by now.
+    /// True while the directory still contains the open `entries`, whatever path leads to it by now.
     var isWhole: Bool {
         guard let inside = try? fileSystem.status(of: DirectoryLayout.entries.name, in: root.file),
             let open = try? fileSystem.status(of: entries.file)
@@ -200,9 +200,9 @@ extension StoreDirectory {
 
 /// Syncs one descriptor for many callers: those who wait while a sync runs share the next one.
 ///
-/// A failed sync is never retried for what it was to make durable: after an error the system may count lost pages as written.
+/// A failed sync is never retried for the same changes: after an error the system may count lost pages as written.
 ///
-/// `@unchecked Sendable`: `done` and `failed` are touched on `queue` alone.
+/// `@unchecked Sendable`: `done` and `failed` are accessed only on `queue`.
 final class GroupSync: @unchecked Sendable {
     private let descriptor: SharedDescriptor
     private let fileSystem: any FileSystem
