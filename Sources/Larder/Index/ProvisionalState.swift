@@ -22,6 +22,11 @@ final class ProvisionalState: Sendable {
     /// True while there may be unread files of any key.
     var mayHaveUnread: Bool { isSet && reconciliation.withLock { !$0.hasScanned || $0.hasUnread } }
 
+    /// True while a tombstone may cover files that are neither read nor obsolete.
+    var mayNeedTombstones: Bool {
+        isSet && reconciliation.withLock { !$0.hasScanned || $0.isScanning || $0.hasUnread }
+    }
+
     /// True while a damaged index is reconciled: an entry may be wrong, and its file right.
     var isRepairing: Bool { isSet && reconciliation.withLock { !$0.hasScanned && $0.isDamaged } }
 
@@ -111,6 +116,8 @@ struct Reconciliation: Sendable {
 
     /// Every file has been looked at once.
     private(set) var hasScanned = true
+    /// The scan, or another try at what could not be read, is under way: files may be dead that no shard mentions.
+    private(set) var isScanning = false
 
     /// Entries and files agree.
     var isConsistent: Bool { hasScanned && !hasResidue }
@@ -154,6 +161,7 @@ struct Reconciliation: Sendable {
         isDamaged = findings.isDamaged
         self.cleared = cleared
         hasScanned = false
+        isScanning = true
     }
 
     /// Entries up to this number are not answered: an unread file may have replaced or removed them.
@@ -252,6 +260,7 @@ struct Reconciliation: Sendable {
         suspects = unreadable.sorted()
         unreadable = []
         unverified = unverifiable.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
+        isScanning = true
         return true
     }
 
@@ -272,6 +281,7 @@ struct Reconciliation: Sendable {
 
     mutating func finish() {
         hasScanned = true
+        isScanning = false
         asked = []
         if !hasResidue { cleared.keepOnly(.everything) }
     }

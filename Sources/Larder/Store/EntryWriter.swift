@@ -41,7 +41,6 @@ extension EntryWriter {
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
             let new = NewEntry(entry, number: try info.takeNumber())
-            // The entry may grow in the manifest, by the number of a renewal and the time of a use.
             try Self.checkRecord(new.lineLength)
             do {
                 try write(content, new, key, in: directory)
@@ -59,6 +58,8 @@ extension EntryWriter {
         }
     }
 
+    /// Refuses a record that may become too long in the manifest, where the number of a renewal and the time of a use
+    /// are added.
     static func checkRecord(_ length: Int) throws(CacheError) {
         guard length <= LineReader.longestRecord - 128 else {
             throw CacheError(code: .tooLarge, message: "Key, metadata and tags make a record of more than 1 MiB.")

@@ -5,6 +5,7 @@ final class Housekeeper: Sendable {
     private let clock: any Clock
     private let sweepInterval: Duration?
     private let disk: DiskQueue
+    private let provisional: ProvisionalState
     private let reporter: Reporter
     private let maintenance: MaintenanceQueue
     private let info: CommitQueue
@@ -15,16 +16,17 @@ final class Housekeeper: Sendable {
     private let reconciler: Reconciler
 
     init(
-        _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ sweeper: Sweeper, _ evictor: Evictor,
-        _ reconciler: Reconciler
+        _ context: StoreContext, _ info: CommitQueue, _ frozen: ManifestWriter, _ reaper: FileReaper,
+        _ sweeper: Sweeper, _ evictor: Evictor, _ reconciler: Reconciler
     ) {
         clock = context.clock
         sweepInterval = context.settings.sweepInterval
         disk = context.disk
         reporter = context.reporter
         maintenance = context.maintenance
-        frozen = ManifestWriter(context, info: info)
+        provisional = context.provisional
         self.info = info
+        self.frozen = frozen
         self.reaper = reaper
         self.sweeper = sweeper
         self.evictor = evictor
@@ -65,16 +67,18 @@ final class Housekeeper: Sendable {
         }
     }
 
-    /// Saves the manifest when that is cheap beside the changes, or `always` when there are any; and deletes the
-    /// tombstones that only it lacked.
+    /// Saves the manifest when that is cheap beside the changes, or `always` when there are any; and has the
+    /// tombstones deleted that only it lacked.
     func save(always: Bool) throws(CacheError) {
         try frozen.run { () throws(CacheError) in try saveOnQueue(always: always) }
     }
 
     private func saveOnQueue(always: Bool) throws(CacheError) {
-        if disk.isClosed { return }
+        // The next opening would believe a manifest written amid the scan, and not look for the files that are still
+        // unknown. The reconciler requests a save when it has finished.
+        if disk.isClosed || provisional.isReconciling { return }
         try frozen.save(always: always)
-        reaper.deleteNeedlessTombstones()
+        reaper.deleteAllInBackground()
     }
 
     /// Returns when the manifest is saved and all background work begun before is done.
@@ -96,6 +100,7 @@ final class Housekeeper: Sendable {
         sweeper.saveUses(isClosing: true)
         do {
             try save(always: false)
+            maintenance.wait()
             return nil
         } catch {
             return error

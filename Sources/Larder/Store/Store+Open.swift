@@ -99,7 +99,7 @@ extension Store {
         for failure in found.failures { reporter.report(failure) }
         reaper.deleteAllInBackground()
         if found.hasTrash { trash.emptyInBackground() }
-        reaper.deleteInBackground(found.leftovers)
+        if let root = disk.runAnyway({ $0 })?.root { frozen.deleteInBackground(found.leftovers, in: root) }
         evictor.enforceInBackground()
     }
 

@@ -22,7 +22,7 @@ extension Store {
         }
         let reading = try? disk.run { directory in body(directory, entry) }
         if case .value(let value)? = reading { return value }
-        return isMiss(reading, entry, key) ? nil : readAgain(key, at: now, orStale, body)
+        return handleFailure(of: reading, entry, key) ? readAgain(key, at: now, orStale, body) : nil
     }
 
     /// The same when the file must be looked at first, or a writer came in between. Separate, so that the common case
@@ -46,20 +46,21 @@ extension Store {
             }
             let reading = try? disk.run { directory in body(directory, entry) }
             if case .value(let value)? = reading { return value }
-            if isMiss(reading, entry, key) { return nil }
+            if !handleFailure(of: reading, entry, key) { return nil }
         }
         return readHoldingStripe(key, at: now, orStale, body)
     }
 
-    /// Handles an entry that could not be read; false when the file was replaced, and the read should be tried again.
+    /// Handles an entry that could not be read: removes one that is lost or damaged, reports a failure and corrects the
+    /// counters. True when a writer has replaced the file, and the read is worth another try.
     @inline(never)
-    private func isMiss<Value>(
-        _ reading: StoreDirectory.Reading<Value>?, _ entry: IndexEntry, _ key: Key
+    private func handleFailure<Value>(
+        of reading: StoreDirectory.Reading<Value>?, _ entry: IndexEntry, _ key: Key
     ) -> Bool {
         switch reading {
         case .gone? where !index.isCurrent(entry, key):
             takeBackHit(key, asMiss: false)
-            return false
+            return true
         case .gone?:
             recovery.removeUnreadable(entry, key, as: .lost)
         case .damaged?:
@@ -70,7 +71,7 @@ extension Store {
             break
         }
         takeBackHit(key, asMiss: true)
-        return true
+        return false
     }
 
     /// The same with writers of the key kept out: for a key that is overwritten again and again.

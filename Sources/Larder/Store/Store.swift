@@ -6,13 +6,16 @@ import LarderFiles
 ///
 /// Locks and queues are taken in this order, and none is held while user code runs, but for the configured clock:
 ///
-/// 1. `disk`, concurrent: a whole set, remove or read is one block of it. Barriers replace the directory.
+/// 0. the gate of the directory in the registry, never by background work; then the lock of the evictor.
+/// 1. `disk`, concurrent: a whole set or remove and the file access of a read are one block of it. Barriers replace the
+///    directory.
 /// 2. a stripe of `disk`, by key: held from taking a sequence number to publishing.
 /// 3. `info`, serial: appends a change's record to the journal, and publishes the change.
 /// 4. the lock of a shard of the index, for the length of a table operation; inside it those of the sums, of the order
 ///    of use, of the reconciliation and of the memory tiers; or, apart from it, that of the observer.
 ///
-/// Saves run on `frozen`, other slow work in slices on `maintenance`; both enter `disk` like any caller.
+/// Saves run on `frozen`, other slow work in slices on `maintenance`; jobs of both take these locks like any caller, and
+/// neither queue waits for the other, except at the end of a session (`Housekeeper.alone`).
 final class Store: Sendable {
     static let registry = DirectoryRegistry<Store>()
 
@@ -26,6 +29,7 @@ final class Store: Sendable {
     let provisional: ProvisionalState
     let reporter: Reporter
     let info: CommitQueue
+    let frozen: ManifestWriter
     let reaper: FileReaper
     let trash: Trash
     let clearer: Clearer
@@ -60,6 +64,7 @@ final class Store: Sendable {
         provisional = context.provisional
         reporter = context.reporter
         info = CommitQueue(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, context)
+        frozen = ManifestWriter(context, info: info)
         reaper = FileReaper(loaded.tombstones, context, info: info)
         trash = Trash(context)
         clearer = Clearer(context, info: info, reaper: reaper, trash: trash, observer: observer)
@@ -67,8 +72,9 @@ final class Store: Sendable {
         evictor = Evictor(context, info: info, reaper: reaper, clearer: clearer, sweeper: sweeper)
         recovery = Recovery(context, info: info, reaper: reaper)
         reconciler = Reconciler(context, info, reaper, evictor, sweeper, recovery)
-        housekeeper = Housekeeper(context, info, reaper, sweeper, evictor, reconciler)
+        housekeeper = Housekeeper(context, info, frozen, reaper, sweeper, evictor, reconciler)
         writer = EntryWriter(context, info: info, reaper: reaper)
+        context.lifetime.begin(self)
         reporter.count { $0.damagedLines = loaded.damagedLines }
         reporter.count { $0.adoptions = loaded.found.adopted.count }
     }

@@ -22,6 +22,8 @@ final class ManifestWriter: Sendable {
     private let index: Index
     private let provisional: ProvisionalState
     private let info: CommitQueue
+    private let reporter: Reporter
+    private let lifetime: StoreLifetime
 
     init(_ context: StoreContext, info: CommitQueue) {
         fileSystem = context.fileSystem
@@ -30,11 +32,13 @@ final class ManifestWriter: Sendable {
         index = context.index
         provisional = context.provisional
         self.info = info
+        reporter = context.reporter
+        lifetime = context.lifetime
     }
 
-    /// Runs `body`, which saves, on the queue.
+    /// Runs `body` on the queue, unless the store is gone by then.
     func async(_ body: @escaping @Sendable () -> Void) {
-        queue.async(execute: body)
+        queue.async { [lifetime] in lifetime.whileAlive(body) }
     }
 
     /// The same, waiting for it.
@@ -150,6 +154,22 @@ final class ManifestWriter: Sendable {
             let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
             for (key, number) in tombstones { guard try body(.remove(key: key, number: number)) else { return } }
             for file in obsolete { guard try body(.obsolete(file: file.file, of: nil)) else { return } }
+        }
+    }
+
+    /// Deletes in the background the files that a killed save has left; before the first save, which may want their names.
+    func deleteInBackground(_ leftovers: [DirectoryLayout], in root: SharedDescriptor) {
+        if leftovers.isEmpty { return }
+        async { [weak self] in
+            guard let self else { return }
+            for leftover in leftovers {
+                do throws(Errno) {
+                    try fileSystem.remove(leftover.name, in: root.file, directory: false)
+                } catch {
+                    if error == .noEntry { continue }
+                    reporter.report(CacheError(error, doing: "delete \(leftover.name)", path: path))
+                }
+            }
         }
     }
 

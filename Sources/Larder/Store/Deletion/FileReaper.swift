@@ -131,23 +131,6 @@ extension FileReaper {
             index.withShard(of: key) { $0.markObsolete(file, of: key) }
         }
     }
-
-    /// Deletes in the background the files that a killed save has left.
-    func deleteInBackground(_ leftovers: [DirectoryLayout]) {
-        if leftovers.isEmpty { return }
-        maintenance.begin(.tidy) { [weak self] in
-            guard let self, let root = disk.runAnyway({ $0 })?.root else { return false }
-            for leftover in leftovers {
-                do throws(Errno) {
-                    try fileSystem.remove(leftover.name, in: root.file, directory: false)
-                } catch {
-                    if error == .noEntry { continue }
-                    reporter.report(CacheError(error, doing: "delete \(leftover.name)", path: path))
-                }
-            }
-            return false
-        }
-    }
 }
 
 /// Tombstones.
@@ -251,7 +234,7 @@ extension FileReaper {
         if !hasTombstones { return }
         _ = reporter.attempt { () throws(CacheError) in
             try disk.run { directory throws(CacheError) in
-                guard !provisional.mayHaveUnread, !info.mustSave else { return }
+                guard !provisional.mayNeedTombstones, !info.mustSave else { return }
                 var oldest = UInt64.max
                 index.forEachShard { shard in
                     if shard.table.hasCleared { oldest = 0 }

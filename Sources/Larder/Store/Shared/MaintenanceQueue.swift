@@ -6,7 +6,7 @@ import LarderFiles
 /// Work that is requested again before it has begun is not queued twice.
 final class MaintenanceQueue: Sendable {
     enum Kind: UInt16 {
-        case delete, sweep, reconcile, emptyTrash, tidy, evict, clear, bound
+        case delete, sweep, reconcile, emptyTrash, evict, clear, bound
 
         fileprivate var bit: UInt16 { 1 << rawValue }
     }
@@ -20,8 +20,13 @@ final class MaintenanceQueue: Sendable {
 
     private let queue = DispatchQueue(label: "larder.maintenance", qos: .utility)
     private let state = Lock(State())
+    private let lifetime: StoreLifetime
 
-    /// Runs `slice` on the queue until it returns false. Other work may run between two slices. Work without a kind is
+    init(_ lifetime: StoreLifetime) {
+        self.lifetime = lifetime
+    }
+
+    /// Runs `slice` on the queue until it returns false, or the store is gone. Other work may run between two slices. Work without a kind is
     /// never merged.
     func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
         let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
@@ -43,7 +48,7 @@ final class MaintenanceQueue: Sendable {
     }
 
     private func run(_ slice: @escaping @Sendable () -> Bool, _ id: Int, _ group: DispatchGroup) {
-        if slice() {
+        if lifetime.whileAlive(slice) ?? false {
             queue.async { self.run(slice, id, group) }
             return
         }
@@ -69,6 +74,22 @@ final class MaintenanceQueue: Sendable {
     /// Runs `body` between two slices, and waits for it.
     func alone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try queue.run(body)
+    }
+}
+
+/// Keeps the store, and with it the lock of its directory, for as long as a piece of background work runs.
+final class StoreLifetime: Sendable {
+    /// Set once, before any work begins.
+    nonisolated(unsafe) private weak var store: (any AnyObject & Sendable)?
+
+    func begin(_ store: any AnyObject & Sendable) {
+        self.store = store
+    }
+
+    /// Returns nil when the store is gone.
+    func whileAlive<Result>(_ body: () -> Result) -> Result? {
+        guard let store else { return nil }
+        return withExtendedLifetime(store, body)
     }
 }
 

@@ -10,7 +10,8 @@ final class StoreContext: Sendable {
     let disk: DiskQueue
     let provisional: ProvisionalState
     let reporter = Reporter()
-    let maintenance = MaintenanceQueue()
+    let lifetime = StoreLifetime()
+    let maintenance: MaintenanceQueue
 
     init(
         _ directory: StoreDirectory, _ index: Index, _ reconciliation: Reconciliation, clock: any Clock,
@@ -23,6 +24,7 @@ final class StoreContext: Sendable {
         self.index = index
         disk = DiskQueue(directory, path: directory.path)
         provisional = ProvisionalState(reconciliation)
+        maintenance = MaintenanceQueue(lifetime)
     }
 }
 

@@ -79,7 +79,7 @@ struct OpeningTests {
             }
             #expect(cache.string(forKey: kind) == nil)
             #expect(cache.statistics.failures == number + 1)
-            #expect(log.events(of: cache).last?.error?.message.contains("no regular file") == true, "\(kind)")
+            #expect(log.events(of: cache).last?.error?.message.contains("not a regular file") == true, "\(kind)")
             #expect(
                 try FileManager.default.attributesOfItem(atPath: file.path)[.type] as? FileAttributeType != .typeRegular
             )

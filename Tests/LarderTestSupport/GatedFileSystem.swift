@@ -1,0 +1,103 @@
+package import Dispatch
+package import LarderFiles
+
+/// A file system that stops chosen calls before they are made, while other threads go on.
+package final class GatedFileSystem: FileSystem {
+    package typealias Operation = MemoryFileSystem.Operation
+    /// A call that is stopped.
+    package struct Hold: Sendable {
+        fileprivate let matches: @Sendable (Operation, String, Int) -> Bool
+        /// Signalled when the call is there.
+        package let reached = DispatchSemaphore(value: 0)
+        /// Lets the call go on.
+        package let free = DispatchSemaphore(value: 0)
+    }
+
+    private let base: MemoryFileSystem
+    private let holds = Lock<[Hold]>([])
+    private let stuck = Lock<Set<String>>([])
+
+    package init(_ base: MemoryFileSystem) { self.base = base }
+
+    /// Stops the first matching call, given the operation, the name or new name, and the bytes written.
+    package func hold(_ matches: @escaping @Sendable (Operation, String, Int) -> Bool) -> Hold {
+        let hold = Hold(matches: matches)
+        holds.withLock { $0.append(hold) }
+        return hold
+    }
+
+    /// Fails each removal of these names with EIO.
+    package func failRemoving(_ names: Set<String>) {
+        stuck.withLock { $0 = names }
+    }
+
+    private func pass(_ operation: Operation, _ name: String, _ size: Int = 0) {
+        let hold = holds.withLock { holds -> Hold? in
+            guard let index = holds.firstIndex(where: { $0.matches(operation, name, size) }) else { return nil }
+            return holds.remove(at: index)
+        }
+        hold?.reached.signal()
+        hold?.free.wait()
+    }
+
+    package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
+        try base.openDirectory(path: path, creation: creation)
+    }
+    package func openFile(path: String) throws(Errno) -> FileDescriptor { try base.openFile(path: path) }
+    package func copy(
+        _ source: borrowing FileDescriptor, size: Int, as name: FileName, in directory: borrowing FileDescriptor,
+        access: FileAccess
+    ) throws(Errno) -> FileDescriptor {
+        try base.copy(source, size: size, as: name, in: directory, access: access)
+    }
+    package func open(
+        _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
+    ) throws(Errno) -> FileDescriptor {
+        if case .creating = use { pass(.create, name.description) } else { pass(.open, name.description) }
+        return try base.open(name, in: directory, for: use)
+    }
+    package func close(_ raw: Int32) { base.close(raw) }
+    package func status(of file: borrowing FileDescriptor) throws(Errno) -> FileStatus { try base.status(of: file) }
+    package func status(of name: FileName, in directory: borrowing FileDescriptor) throws(Errno) -> FileStatus {
+        try base.status(of: name, in: directory)
+    }
+    package func read(
+        _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(Errno) -> Int { try base.read(file, at: offset, into: buffer) }
+    package func write(
+        _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
+        at offset: Int
+    ) throws(Errno) {
+        pass(.write, "", head.count + tail.count)
+        try base.write(head, tail, to: file, at: offset)
+    }
+    package func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno) {
+        try base.truncate(file, to: size)
+    }
+    package func sync(_ file: borrowing FileDescriptor) throws(Errno) { try base.sync(file) }
+    package func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {
+        try base.makeDirectory(name, in: directory)
+    }
+    package func rename(
+        _ name: FileName, in directory: borrowing FileDescriptor, to newName: FileName,
+        in newDirectory: borrowing FileDescriptor
+    ) throws(Errno) {
+        pass(.rename, newName.description)
+        try base.rename(name, in: directory, to: newName, in: newDirectory)
+    }
+    package func remove(_ name: FileName, in directory: borrowing FileDescriptor, directory isDirectory: Bool)
+        throws(Errno)
+    {
+        pass(.remove, name.description)
+        if stuck.withLock({ $0.contains(name.description) }) { throw .io }
+        try base.remove(name, in: directory, directory: isDirectory)
+    }
+    package func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno) {
+        try base.list(directory, body)
+    }
+    package func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int {
+        try base.freeSpace(of: directory)
+    }
+    package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool { try base.lock(directory) }
+    package func unlock(_ directory: borrowing FileDescriptor) { base.unlock(directory) }
+}
