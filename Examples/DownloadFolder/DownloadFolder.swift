@@ -68,6 +68,7 @@ struct DownloadFolder {
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         let sources = package.appendingPathComponent("Sources/Larder/Store", isDirectory: true)
         return try FileManager.default.contentsOfDirectory(at: sources, includingPropertiesForKeys: nil)
+            .filter { $0.pathExtension == "swift" }
             .sorted { $0.path < $1.path }
     }
 

@@ -54,7 +54,7 @@ extension Cache {
 
     /// The counters of the cache, tier by tier. O(1).
     public var statistics: TierStatistics {
-        let counts = backend.counts.withLock { $0 }
+        let counts = backend.counts.values
         let memory = memory?.statistics
         return TierStatistics(
             memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, fetches: counts.fetches,

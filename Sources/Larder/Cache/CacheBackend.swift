@@ -7,7 +7,7 @@ protocol CacheBackend<Value>: Sendable {
     var flights: Flights { get }
     var clock: any Clock { get }
     var defaultTTL: TimeToLive { get }
-    var counts: Lock<BackendCounts> { get }
+    var counts: BackendCounters { get }
 
     func key(_ text: String) -> Key
 
@@ -109,8 +109,18 @@ struct StoreOptions: Sendable {
 }
 
 /// The counters of a cache, whatever its backend.
-struct BackendCounts: Sendable {
-    var hits = 0
-    var misses = 0
-    var fetches = FetchStatistics()
+final class BackendCounters: Sendable {
+    struct Values: Sendable {
+        var hits = 0
+        var misses = 0
+        var fetches = FetchStatistics()
+    }
+
+    private let state = Lock(Values())
+
+    var values: Values { state.withLock { $0 } }
+
+    func update(_ change: (inout Values) -> Void) {
+        state.withLock(change)
+    }
 }

@@ -16,7 +16,7 @@ struct FetchRequest<Value: Sendable>: Sendable {
         self.options = options
         self.fetch = { missing in
             let values = try await fetch(missing.map(\.key.text))
-            return missing.map { values[$0.key.text].map { .modified($0) } }
+            return missing.map { values.value(forExactly: $0.key.text).map { .modified($0) } }
         }
     }
 
@@ -28,6 +28,14 @@ struct FetchRequest<Value: Sendable>: Sendable {
         keys = [key]
         self.options = options
         fetch = { missing in [try await revalidate(missing.first?.stored?.cached)] }
+    }
+}
+
+extension Dictionary where Key == String {
+    /// Returns the value of a key that has the same UTF-8 bytes; a dictionary also finds another spelling of it. O(1).
+    fileprivate func value(forExactly key: String) -> Value? {
+        guard let index = index(forKey: key), self[index].key.hasSameBytes(as: key) else { return nil }
+        return self[index].value
     }
 }
 

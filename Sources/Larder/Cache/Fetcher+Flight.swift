@@ -47,7 +47,7 @@ extension Fetcher {
                 prepared.missing.append(MissingKey(key: key, index: index, stored: stored))
             }
         }
-        if !prepared.missing.isEmpty { backend.counts.withLock { $0.fetches.begun += 1 } }
+        if !prepared.missing.isEmpty { backend.counts.update { $0.fetches.begun += 1 } }
         return prepared
     }
 
@@ -112,7 +112,7 @@ extension Fetcher {
             if let end { backend.flights.noteFailure(of: key, until: end, at: now) }
         }
         guard let failure else { return }
-        backend.counts.withLock { $0.fetches.failed += 1 }
+        backend.counts.update { $0.fetches.failed += 1 }
         backend.report(CacheError(code: .fetchFailed, message: "The fetch has failed: \(failure)."), of: failed)
     }
 

@@ -133,7 +133,7 @@ struct Fetcher<Value: Sendable>: Sendable {
             guard stored.isAnswerable,
                 options.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: backend.defaultTTL)
             else { return nil }
-            backend.counts.withLock { $0.fetches.staleAnswers += 1 }
+            backend.counts.update { $0.fetches.staleAnswers += 1 }
         }
         return Lookup(stored.value, from: stored.source, life: stored.life, at: now)
     }
@@ -192,7 +192,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         }
         if let new { begin(new, request) }
         let joined = waiters.filter { $0.flight !== new }
-        if !joined.isEmpty { backend.counts.withLock { $0.fetches.joined += 1 } }
+        if !joined.isEmpty { backend.counts.update { $0.fetches.joined += 1 } }
         for waiter in joined { waiter.flight.raise(to: Task.currentPriority) }
         for waiter in waiters { setTimeouts(of: waiter, isOwn: waiter.flight === new, options, deadlines) }
         return waiters

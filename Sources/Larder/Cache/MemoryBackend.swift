@@ -5,7 +5,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     let memory: MemoryCache<String, Value>
     let events: EventCenter
     let flights = Flights()
-    let counts = Lock(BackendCounts())
+    let counts = BackendCounters()
     /// Keys that have no value, according to fetches.
     private let absences: MemoryCache<String, Bool>
 
@@ -30,17 +30,17 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     }
 
     func lookupOnDisk(_ text: String) async -> Lookup<Value>? {
-        counts.withLock { $0.misses += 1 }
+        counts.update { $0.misses += 1 }
         return nil
     }
 
     func lookupsOnDisk(_ texts: [String]) async -> [Lookup<Value>?] {
-        counts.withLock { $0.misses += texts.count }
+        counts.update { $0.misses += texts.count }
         return texts.map { _ in nil }
     }
 
     func countMiss() {
-        counts.withLock { $0.misses += 1 }
+        counts.update { $0.misses += 1 }
         memory.countMiss()
     }
 

@@ -21,7 +21,7 @@ extension TieredBackend {
     }
 
     func countMiss() {
-        counts.withLock { $0.misses += 1 }
+        counts.update { $0.misses += 1 }
         tier?.memory.countMiss()
     }
 

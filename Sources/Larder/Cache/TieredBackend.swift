@@ -12,7 +12,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     let defaultTTL: TimeToLive
     /// Shared by all caches on the directory.
     let flights: Flights
-    let counts = Lock(BackendCounts())
+    let counts = BackendCounters()
 
     /// The number of values that one I/O job reads.
     private static var slice: Int { 32 }
@@ -70,7 +70,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
 
     private func count(_ found: [Lookup<Value>?]) {
         let hits = found.count { $0 != nil }
-        counts.withLock { counts in
+        counts.update { counts in
             counts.hits += hits
             counts.misses += found.count - hits
         }

@@ -3,57 +3,78 @@ import Foundation
 import LarderFiles
 
 /// Runs the disk work of async callers on dispatch queues, at most two jobs per core at a time. The others wait without
-/// a thread.
+/// a thread; those of higher priority run first.
 final class IOLimiter: Sendable {
     private struct Job: Sendable {
         let work: @Sendable () -> Void
-        let queue: DispatchQueue
+        let rank: Int
     }
 
     private struct State {
         var running = 0
+        /// By rank.
+        var waiting = Array(repeating: FIFO(), count: TaskPriority.ranks)
+
+        /// Returns the oldest waiting job of the highest priority.
+        mutating func take() -> Job? {
+            for rank in waiting.indices.reversed() {
+                if let job = waiting[rank].take() { return job }
+            }
+            return nil
+        }
+    }
+
+    private struct FIFO {
         /// Those before `next` have been taken.
-        var waiting: [Job?] = []
-        var next = 0
+        private var jobs: [Job?] = []
+        private var next = 0
+
+        mutating func append(_ job: Job) {
+            jobs.append(job)
+        }
 
         mutating func take() -> Job? {
-            guard next < waiting.count else { return nil }
-            let job = waiting[next]
-            waiting[next] = nil
+            guard next < jobs.count else { return nil }
+            let job = jobs[next]
+            jobs[next] = nil
             next += 1
-            if next == waiting.count || next >= 64 && next * 2 >= waiting.count {
-                waiting.removeFirst(next)
+            if next == jobs.count || next >= 64 && next * 2 >= jobs.count {
+                jobs.removeFirst(next)
                 next = 0
             }
             return job
         }
     }
 
-    private let limit = 2 * ProcessInfo.processInfo.activeProcessorCount
+    private let limit: Int
     // One for each quality of service: a block with its own costs one more object.
     private let queues = [DispatchQoS.background, .utility, .default, .userInitiated].map {
         DispatchQueue(label: "larder.io", qos: $0, attributes: .concurrent)
     }
     private let state = Lock(State())
 
+    init(limit: Int = 2 * ProcessInfo.processInfo.activeProcessorCount) {
+        self.limit = limit
+    }
+
     /// Runs `body` on a queue, with no lock held, and suspends the caller until it has finished.
     func run<Result: Sendable, Failure: Error>(
         _ body: @escaping @Sendable () throws(Failure) -> Result
     ) async throws(Failure) -> Result {
-        let queue = queues[Task.currentPriority.rank]
+        let priority = Task.currentPriority
         let result = await withCheckedContinuation { continuation in
-            let work: @Sendable () -> Void = {
+            enqueue(priority) {
                 continuation.resume(returning: Swift.Result { () throws(Failure) -> Result in try body() })
             }
-            submit(Job(work: work, queue: queue))
         }
         return try result.get()
     }
 
-    private func submit(_ job: Job) {
+    func enqueue(_ priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
+        let job = Job(work: work, rank: priority.rank)
         let mayRun = state.withLock { state in
             if state.running == limit {
-                state.waiting.append(job)
+                state.waiting[job.rank].append(job)
                 return false
             }
             state.running += 1
@@ -64,7 +85,7 @@ final class IOLimiter: Sendable {
 
     /// Each job has a block of its own, so that everything it holds is released when it is done.
     private func begin(_ job: Job) {
-        job.queue.async {
+        queues[job.rank].async {
             job.work()
             let next = self.state.withLock { state in
                 let next = state.take()
@@ -77,6 +98,8 @@ final class IOLimiter: Sendable {
 }
 
 extension TaskPriority {
+    fileprivate static let ranks = 4
+
     /// The position of the priority's queue.
     fileprivate var rank: Int { self >= .high ? 3 : self >= .medium ? 2 : self >= .utility ? 1 : 0 }
 }

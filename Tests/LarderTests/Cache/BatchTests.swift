@@ -37,6 +37,20 @@ struct BatchTests {
         #expect(cache.backend.flights.count == 0)
     }
 
+    @Test("a value for another spelling of a key is not an answer", arguments: Tiers.allCases)
+    func spellings(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
+        let (composed, decomposed) = ("\u{E9}", "e\u{301}")
+        #expect(composed == decomposed, "to Swift they are one")
+        let found = try await cache.values(forKeys: [decomposed]) { _ in [composed: "another's"] }
+        #expect(found == [:])
+        #expect(await cache.value(forKey: decomposed) == nil)
+        #expect(await cache.value(forKey: composed) == nil)
+        let own = try await cache.values(forKeys: [decomposed]) { _ in [decomposed: "own"] }
+        #expect(own.values.first == "own")
+        #expect(await cache.value(forKey: composed) == nil)
+    }
+
     @Test("what is in the air is waited for, alone or with others, and not fetched again")
     func inTheAir() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
