@@ -2,7 +2,7 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// What a program does that has no cache library: Foundation's files and `NSCache`.
+/// A program without a cache library: Foundation's files and `NSCache`.
 extension Scenario {
     static var byHand: [Scenario] {
         sizes.map { write($0) } + sizes.map { read($0) } + [nsCacheGet, nsCacheSet]

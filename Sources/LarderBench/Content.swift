@@ -1,6 +1,6 @@
 import Foundation
 
-/// What is stored: keys as long as a URL's path, and bytes that nothing can compress.
+/// The stored content: keys as long as the path of a URL, and incompressible bytes.
 enum Content {
     static func key(_ number: Int) -> String { "https://example.org/a/path/to/item/\(100_000 + number)" }
 

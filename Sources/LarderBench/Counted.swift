@@ -39,7 +39,7 @@ enum Counted: String, CaseIterable {
     }
 }
 
-/// What is done once for each process is done before.
+/// Warms up first: work that is done once per process is not counted.
 private func warmed(_ operations: Int, _ body: (Int) throws -> Void) rethrows {
     for number in 0..<Counted.warmUp { try body(number) }
     try counted(operations, body)

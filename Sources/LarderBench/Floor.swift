@@ -1,8 +1,8 @@
 import Foundation
 import Larder
 
-/// The bare system calls that a cache with a file for each entry and a journal cannot avoid; and for large values, the one pass over
-/// them that a checksum takes. For one thread.
+/// The bare system calls that a cache with a file for each entry and a journal cannot avoid; and for large values, the
+/// one pass over them that a checksum takes. For one thread.
 final class Floor {
     /// Bytes from which on the checksum is counted.
     private static let large = 64 << 10
@@ -15,7 +15,7 @@ final class Floor {
     private var checksum: UInt64 = 0
     private let hashes: Bool
 
-    /// What it does, for the reports.
+    /// A description for the reports.
     static func setting(_ size: Int, hashing: Bool = true) -> String {
         "create, write, close, append 250 bytes" + (hashing && size >= large ? ", one XXH64 pass" : "")
     }

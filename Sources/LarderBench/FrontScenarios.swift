@@ -69,7 +69,8 @@ extension Scenario {
                         var samples = (own: Samples(), floor: Samples())
                         for part in 0..<10 {
                             let keys = keys[part * 100..<(part + 1) * 100]
-                            // Whoever comes second finds other threads awake: each is so half of the time, and warms up first.
+                            // Whoever comes second finds other threads awake: each is so half of the time, and warms up
+                            // first.
                             for isOwn in (part + round).isMultiple(of: 2) ? [true, false] : [false, true] {
                                 for key in keys.prefix(20) { isOwn ? await own(key) : await floor(key) }
                                 for key in keys {

@@ -2,7 +2,7 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// What must not grow with the number of entries, and what cannot help it.
+/// Costs that must not grow with the number of entries, and some that must.
 extension Scenario {
     static let counts = [1_000, 10_000, 100_000, 1_000_000]
 

@@ -51,7 +51,8 @@ extension Scenario {
             target: target
         ) { _ in
             let keys = (0..<memoryEntries).map(Content.key).shuffled()
-            // One for each: threads would otherwise be held up by the count of references to a value that all keys have.
+            // One for each: threads would otherwise be held up by the count of references to a value that all keys
+            // have.
             let values = keys.map { _ in Data(count: 100) }
             let (cache, dictionary) = (store(), Table([:]))
             for (key, value) in zip(keys, values) {

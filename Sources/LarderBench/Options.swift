@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options {
     static let help = """
         usage: larder-bench [--scenario NAME] [--directory PATH] [--rounds N] [--json] [--plot FILE] [--guard] [--help]

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a scenario's rounds have come to.
+/// The result of a scenario's rounds.
 struct Outcome {
     private struct Round {
         let median: Double
@@ -53,7 +53,7 @@ struct Outcome {
         return measured(best, longest: best).map { $0.value > 2 * $0.target } ?? false
     }
 
-    /// What the target is about, as the rounds tell it together.
+    /// The figure that the target is about, over all rounds.
     private func measured(
         _ together: ([Double]) -> Double, longest: ([Double]) -> Double
     ) -> (value: Double, target: Double)? {

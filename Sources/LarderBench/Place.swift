@@ -3,7 +3,8 @@ import Foundation
 /// Where is measured.
 struct Place {
     let url: URL
-    /// In memory; on a disk making files is slow for minutes after many were deleted, so nothing goes there before the end.
+    /// In memory; on a disk making files is slow for minutes after many were deleted, so nothing goes there before the
+    /// end.
     let isInMemory: Bool
 
     init(_ url: URL) throws {

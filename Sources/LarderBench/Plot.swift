@@ -1,6 +1,7 @@
 import Foundation
 
-/// Two charts as one SVG: the cost of a set against the number of entries, and microseconds for each size against the floor.
+/// Two charts as one SVG: the cost of a set against the number of entries, and microseconds for each size against the
+/// floor.
 struct Plot {
     private let outcomes: [Outcome]
 

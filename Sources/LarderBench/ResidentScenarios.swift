@@ -2,7 +2,8 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// Bytes for each entry, from the resident size of a process of its own; where the system tells that, which is on Linux.
+/// Bytes for each entry, from the resident size of a process of its own; where the system tells that, which is on
+/// Linux.
 extension Scenario {
     static var resident: [Scenario] {
         if Resident.size == nil { return [] }
@@ -24,7 +25,7 @@ extension Scenario {
     }
 }
 
-/// What a process holds, and prints the size of.
+/// The content of a process that prints its size.
 enum Resident: String {
     case index, memory, dictionary
 

@@ -46,7 +46,7 @@
         private var handle: OpaquePointer?
         private var insert: OpaquePointer?
         private var select: OpaquePointer?
-        /// What SQLite is told about memory that stays until the statement is reset.
+        /// Tells SQLite that the memory stays valid until the statement is reset.
         private let isStatic: sqlite3_destructor_type? = nil
 
         init(_ folder: Folder) throws {

@@ -10,7 +10,7 @@ struct Samples {
         values += others.values
     }
 
-    /// What a part of all stay below.
+    /// The value that a part of all samples stay below.
     func percentile(_ part: Double) -> Double {
         let sorted = values.sorted()
         if sorted.isEmpty { return 0 }

@@ -1,6 +1,6 @@
 /// Something that is measured, beside what it is compared with.
 struct Scenario: Sendable {
-    /// What has been made ready.
+    /// The prepared state.
     struct Run {
         /// Runs one round of both, in turns.
         let round: (_ number: Int) async throws -> (own: Samples, floor: Samples)
@@ -13,7 +13,7 @@ struct Scenario: Sendable {
     /// Entries, where it is their number that matters.
     var entries: Int?
     let unit: Unit
-    /// What it is compared with; "" for nothing.
+    /// The name of the comparison; "" for none.
     let floor: String
     var target = Target.none
     /// The target is meant for a directory in memory: elsewhere the disk decides.
@@ -23,7 +23,7 @@ struct Scenario: Sendable {
     /// Makes everything ready.
     let prepare: @Sendable (Folder) async throws -> Run
 
-    /// What deletes many files comes late: on some file systems files are made slowly for minutes after that.
+    /// Scenarios that delete many files come late: on some file systems creating files is slow for minutes after that.
     static var all: [Scenario] {
         disk + threads + growth + byHand + sqlite + replacing + memory + front + resident
     }

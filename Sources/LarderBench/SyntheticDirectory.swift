@@ -2,8 +2,8 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// Writes the directory of a cache that was closed with so many entries, by its documented format. Only the first few have a
-/// file: enough to be read, and nobody looks for the others.
+/// Writes the directory of a cache that was closed with so many entries, by its documented format. Only the first few
+/// have a file: enough to be read, and nobody looks for the others.
 struct SyntheticDirectory {
     static let filed = 16
 

@@ -14,8 +14,8 @@ import LarderFiles
 /// 4. the lock of a shard of the index, for the length of a table operation; inside it those of the sums, of the order
 ///    of use, of the reconciliation and of the memory tiers; or, apart from it, that of the observer.
 ///
-/// Saves run on `frozen`, other slow work in slices on `maintenance`; jobs of both take these locks like any caller, and
-/// neither queue waits for the other, except at the end of a session (`Housekeeper.alone`).
+/// Saves run on `frozen`, other slow work in slices on `maintenance`; jobs of both take these locks like any caller,
+/// and neither queue waits for the other, except at the end of a session (`Housekeeper.alone`).
 final class Store: Sendable {
     static let registry = DirectoryRegistry<Store>()
 

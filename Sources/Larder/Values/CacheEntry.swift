@@ -1,10 +1,10 @@
 public import Foundation
 
-/// What the cache knows about an entry without reading its payload.
+/// An entry as the index knows it, without its payload.
 public struct CacheEntry: Sendable {
     /// The key, as it was given.
     public let key: String
-    /// The namespace that it belongs to; nil: none.
+    /// Its namespace; nil: none.
     public let namespace: String?
     /// Payload bytes.
     public let size: Int
@@ -12,14 +12,14 @@ public struct CacheEntry: Sendable {
     public let storedAt: Date
     /// When the entry expires; nil: never.
     public let expiresAt: Date?
-    /// Until when the entry is kept, for a fetch that may answer or revalidate what has expired; nil: for ever. Its expiry, unless a
-    /// fetch has stored it.
+    /// The end of the time that the entry is kept, its expiry unless a fetch has stored it: a fetch may answer with or
+    /// revalidate an expired value. Nil: for ever.
     public let keptUntil: Date?
-    /// The tags that it was stored with.
+    /// Its tags.
     public let tags: [String]
-    /// When the value was last read, or else stored. Written down when it is a minute newer than the disk knows, by the
-    /// sweep and the closing: the next opening may know one that much older.
+    /// When the value was last read, or else stored. Sweeps and `close()` write it down once it is a minute newer than
+    /// on disk, so the next opening may know a use that much older.
     public let lastUsedAt: Date
-    /// What was stored beside the value.
+    /// The metadata stored with the value.
     public let metadata: [String: String]
 }

@@ -1,16 +1,16 @@
 public import Foundation
 
-/// Why the cache could not do what it was asked: what, where and why.
+/// A failure of the cache: its kind, its place and its cause.
 ///
-/// Reads do not throw; a write that throws has left the old value in place.
+/// Reads do not throw. A write that throws leaves the old value in place.
 public struct CacheError: Error, Sendable {
-    /// What kind of failure it is.
+    /// The kind of failure.
     public var code: Code
-    /// A sentence for a person.
+    /// A sentence for people.
     public var message: String
-    /// The directory or file concerned; nil where there is none.
+    /// The directory or file concerned, if any.
     public var path: String?
-    /// The error number of the operating system; nil where none is the cause.
+    /// The error number of the operating system, if that is the cause.
     public var errno: Int32?
 
     /// Creates an error.
@@ -32,7 +32,7 @@ public struct CacheError: Error, Sendable {
 
         /// Another process has the directory open.
         public static let directoryInUse = Code("directoryInUse")
-        /// The directory holds something else than a cache, or is no directory. It was not touched.
+        /// The directory holds something other than a cache, or is not a directory. It was not touched.
         public static let notACache = Code("notACache")
         /// The directory was written by a newer version of Larder. It was not touched.
         public static let newerFormat = Code("newerFormat")
@@ -52,11 +52,11 @@ public struct CacheError: Error, Sendable {
         public static let notFound = Code("notFound")
         /// A fetch took longer than its policy allows.
         public static let timedOut = Code("timedOut")
-        /// A fetch has failed; in events alone, as its callers get its own error.
+        /// A fetch failed. Only in events: its callers get its own error.
         public static let fetchFailed = Code("fetchFailed")
         /// The directory is already open in this process with other settings.
         public static let differentConfiguration = Code("differentConfiguration")
-        /// What is stored for the key is not what was asked for; it is kept, because it may be another type's.
+        /// The stored bytes are not a value of the requested type. They are kept: they may be another type's.
         public static let undecodable = Code("undecodable")
     }
 }

@@ -3,20 +3,20 @@
 /// Events are delivered on a queue of their own, in order. A handler may call the cache. One that falls more than 1,000
 /// events behind misses some, and `CacheStatistics.eventsDropped` counts them.
 public struct CacheEvent: Sendable {
-    /// What happened.
+    /// The kind of event.
     public let kind: Kind
-    /// The keys concerned; empty for `cleared`, and where a failure concerns none.
+    /// The keys concerned; empty for `cleared`, and for a failure that concerns none.
     public let keys: [String]
-    /// The namespace that the keys belong to; nil: none. Of `cleared`: the one that was; nil: everything, or the tag's entries
-    /// without a namespace.
+    /// The namespace of the keys; nil: none. Of `cleared`: the namespace that was cleared; nil: everything, or the
+    /// tag's entries without a namespace.
     public let namespace: String?
-    /// Of `cleared`: the tag whose entries went; nil: all.
+    /// Of `cleared`: the tag whose entries were removed; nil: all entries.
     public let tag: String?
-    /// The number of entries concerned. Of a tag that was cleared: 0, it is not known yet.
+    /// The number of entries concerned; 0 for a cleared tag, as it is not known yet.
     public let count: Int
-    /// Of `evicted`: the limit that was obeyed.
+    /// Of `evicted`: the limit that was exceeded.
     public let limit: CacheLimit?
-    /// Of a failure: what, where and why.
+    /// Of a failure: the error.
     public let error: CacheError?
 
     init(
@@ -41,17 +41,17 @@ public struct CacheEvent: Sendable {
             self.description = description
         }
 
-        /// Entries were dropped because their life was over; many in one event.
+        /// Entries were removed because they had expired; many in one event.
         public static let expired = Kind("expired")
         /// A caller removed the entry.
         public static let removed = Kind("removed")
-        /// A new value took the place of the entry's.
+        /// A new value replaced the entry's.
         public static let replaced = Kind("replaced")
-        /// The cache dropped the entry to obey a limit.
+        /// The cache removed the entry to obey a limit.
         public static let evicted = Kind("evicted")
-        /// The entry was dropped because what was on disk was proven damaged.
+        /// The entry was removed because its file was proven damaged.
         public static let corrupt = Kind("corrupt")
-        /// The entry was dropped because its file was gone.
+        /// The entry was removed because its file was missing.
         public static let lost = Kind("lost")
         /// A caller removed everything, or all of one namespace or tag.
         public static let cleared = Kind("cleared")
@@ -59,9 +59,9 @@ public struct CacheEvent: Sendable {
         public static let adopted = Kind("adopted")
         /// The directory was deleted or replaced while open, and opened again.
         public static let reopened = Kind("reopened")
-        /// A fetch has failed; its callers got its error, or a stale value.
+        /// A fetch failed; its callers got its error or a stale value.
         public static let fetchFailed = Kind("fetchFailed")
-        /// Something could not be done; the caller's work went on, or got the same error thrown.
+        /// An operation failed; the caller went on without it, or was thrown the same error.
         public static let failed = Kind("failed")
     }
 }

@@ -1,11 +1,11 @@
 import LarderFiles
 
-/// When an entry ends: its expiry, and the duration that was asked for.
+/// The expiry of an entry, and the duration that it was given.
 ///
 /// In memory "never" and "no duration" are `Int64.max`; on disk the field is absent.
 @usableFromInline
 struct Life: Hashable, Sendable {
-    /// The clocks of two boots may differ by this much before an entry counts as coming from the future. Milliseconds.
+    /// Milliseconds by which the clocks of two boots may differ before an entry is considered to be from the future.
     @inlinable static var clockTolerance: Int64 { 60_000 }
     static let unlimited = Int64.max
     static let forever = Life(expires: Timestamp(milliseconds: unlimited), ttl: unlimited)
@@ -24,7 +24,7 @@ struct Life: Hashable, Sendable {
         now >= expires
     }
 
-    /// True for a life that began more than a minute from now: the clock was set back, and may be set right again.
+    /// True for a life that began more than a minute from now: the clock was set back, and may be set forward again.
     func isFromFuture(stored: Timestamp, at now: Timestamp) -> Bool {
         let latest = now.advanced(byMilliseconds: Self.clockTolerance)
         if stored > latest { return true }

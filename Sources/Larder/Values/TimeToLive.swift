@@ -3,8 +3,8 @@ import LarderFiles
 
 /// How long a value is kept.
 ///
-/// Lives are kept in whole milliseconds, rounded up, and saturate: a life too long to be counted is for ever. Zero, negative
-/// and not-a-number lives mean "do not keep": storing with one removes the key.
+/// In whole milliseconds, rounded up; a life too long to be counted is for ever. Zero, negative and not-a-number lives
+/// mean "do not keep": storing with one removes the key.
 public struct TimeToLive: Hashable, Sendable {
     private enum Kind: Hashable {
         case standard
@@ -45,7 +45,7 @@ public struct TimeToLive: Hashable, Sendable {
     /// A number of days of 24 hours.
     public static func days(_ days: Double) -> TimeToLive { seconds(days * 86_400) }
 
-    /// Until a date; a date that has come means "do not keep". Such a life does not slide.
+    /// Until a date; a past date means "do not keep". Such a life does not slide.
     public static func until(_ date: Date) -> TimeToLive {
         TimeToLive(.until(Timestamp(date)))
     }
@@ -77,7 +77,7 @@ public struct TimeToLive: Hashable, Sendable {
 }
 
 extension Duration {
-    /// Whole milliseconds, rounded up; too many saturate, too few are none.
+    /// Whole milliseconds, rounded up and saturating.
     var milliseconds: Int64 {
         let (seconds, attoseconds) = components
         let part = (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
@@ -88,7 +88,7 @@ extension Duration {
 }
 
 extension Timestamp {
-    /// Converts a date, rounded up to the millisecond; dates out of range saturate, and one that is no number is long past.
+    /// Converts a date, rounded up to the millisecond. Dates out of range saturate; not-a-number is long past.
     init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.up)
         if milliseconds.isNaN {

@@ -157,7 +157,8 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    /// Deletes in the background the files that a killed save has left; before the first save, which may want their names.
+    /// Deletes in the background the files that a killed save has left; before the first save, which may want their
+    /// names.
     func deleteInBackground(_ leftovers: [DirectoryLayout], in root: SharedDescriptor) {
         if leftovers.isEmpty { return }
         async { [weak self] in

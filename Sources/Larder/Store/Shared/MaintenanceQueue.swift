@@ -26,8 +26,8 @@ final class MaintenanceQueue: Sendable {
         self.lifetime = lifetime
     }
 
-    /// Runs `slice` on the queue until it returns false, or the store is gone. Other work may run between two slices. Work without a kind is
-    /// never merged.
+    /// Runs `slice` on the queue until it returns false, or the store is gone. Other work may run between two slices.
+    /// Work without a kind is never merged.
     func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
         let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
             if let kind {
