@@ -15,7 +15,6 @@ package final class GatedFileSystem: FileSystem {
 
     private let base: MemoryFileSystem
     private let holds = Lock<[Hold]>([])
-    private let stuck = Lock<Set<String>>([])
 
     package init(_ base: MemoryFileSystem) { self.base = base }
 
@@ -24,11 +23,6 @@ package final class GatedFileSystem: FileSystem {
         let hold = Hold(matches: matches)
         holds.withLock { $0.append(hold) }
         return hold
-    }
-
-    /// Fails each removal of these names with EIO.
-    package func failRemoving(_ names: Set<String>) {
-        stuck.withLock { $0 = names }
     }
 
     private func pass(_ operation: Operation, _ name: String, _ size: Int = 0) {
@@ -89,7 +83,6 @@ package final class GatedFileSystem: FileSystem {
         throws(Errno)
     {
         pass(.remove, name.description)
-        if stuck.withLock({ $0.contains(name.description) }) { throw .io }
         try base.remove(name, in: directory, directory: isDirectory)
     }
     package func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno) {

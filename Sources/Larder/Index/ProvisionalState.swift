@@ -24,7 +24,7 @@ final class ProvisionalState: Sendable {
 
     /// True while a tombstone may cover files that are neither read nor obsolete.
     var mayNeedTombstones: Bool {
-        isSet && reconciliation.withLock { !$0.hasScanned || $0.isScanning || $0.hasUnread }
+        isSet && reconciliation.withLock { $0.isScanning || $0.hasUnread }
     }
 
     /// True while a damaged index is reconciled: an entry may be wrong, and its file right.

@@ -1,13 +1,8 @@
 import LarderFiles
 
 /// Sweeps periodically, and saves a delay after the first change.
-final class Housekeeper: Sendable {
-    private let clock: any Clock
-    private let sweepInterval: Duration?
-    private let disk: DiskQueue
-    private let provisional: ProvisionalState
-    private let reporter: Reporter
-    private let maintenance: MaintenanceQueue
+final class Housekeeper: StoreOwner {
+    let context: StoreContext
     private let info: CommitQueue
     private let frozen: ManifestWriter
     private let reaper: FileReaper
@@ -19,12 +14,7 @@ final class Housekeeper: Sendable {
         _ context: StoreContext, _ info: CommitQueue, _ frozen: ManifestWriter, _ reaper: FileReaper,
         _ sweeper: Sweeper, _ evictor: Evictor, _ reconciler: Reconciler
     ) {
-        clock = context.clock
-        sweepInterval = context.settings.sweepInterval
-        disk = context.disk
-        reporter = context.reporter
-        maintenance = context.maintenance
-        provisional = context.provisional
+        self.context = context
         self.info = info
         self.frozen = frozen
         self.reaper = reaper
@@ -37,7 +27,7 @@ final class Housekeeper: Sendable {
 
     /// Sweeps after each interval, for as long as the store lives.
     func scheduleSweep() {
-        guard let sweepInterval else { return }
+        guard let sweepInterval = settings.sweepInterval else { return }
         clock.schedule(after: max(sweepInterval, .milliseconds(1))) { [weak self] in
             guard let self else { return }
             maintenance.begin(.sweep) { [weak self] in

@@ -14,12 +14,11 @@ extension DirectoryRegistry<Store> {
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
         }
-        let place = Location(
-            identity: identity, root: root, fileSystem: fileSystem, path: path)
+        let location = Location(identity: identity, root: root, fileSystem: fileSystem, path: path)
         let now = clock.now
         var handle: Store.Handle?
         var found: LoadedStore.Found?
-        let store = try occupant(of: place) { store throws(CacheError) in
+        let store = try occupant(of: location) { store throws(CacheError) in
             guard store.settings == settings else {
                 throw CacheError(
                     code: .differentConfiguration, message: "The directory is already open here with other settings.",

@@ -44,9 +44,9 @@ extension Store {
         do throws(CacheError) {
             if disk.runAlone({ directory.isDeleted }) {
                 guard let (root, identity) = try successor(of: directory, only: wanted) else { return false }
-                let place = DirectoryRegistry<Store>.Location(
+                let location = DirectoryRegistry<Store>.Location(
                     identity: identity, root: root, fileSystem: fileSystem, path: path)
-                try lease.move(to: place, of: self) { next throws(CacheError) in
+                try lease.move(to: location, of: self) { next throws(CacheError) in
                     found = try reopen(root, identity, next, replacing: lease, at: now)
                     return found != nil
                 }

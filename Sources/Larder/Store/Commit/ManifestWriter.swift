@@ -157,8 +157,8 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    /// Deletes in the background the files that a killed save has left; before the first save, which may want their
-    /// names.
+    /// Deletes in the background the files that a killed save has left. On this queue, so never while a save uses one of
+    /// their names.
     func deleteInBackground(_ leftovers: [DirectoryLayout], in root: SharedDescriptor) {
         if leftovers.isEmpty { return }
         async { [weak self] in

@@ -2,37 +2,21 @@ import Dispatch
 import LarderFiles
 
 /// Removes many entries at once: all of them, or those of a namespace or a tag.
-final class Clearer: Sendable {
+final class Clearer: StoreOwner {
     typealias Progress = @Sendable (_ removed: Int, _ total: Int) -> Void
 
     private static let slice = 256
 
-    private let fileSystem: any FileSystem
-    private let clock: any Clock
-    private let path: String
-    private let isPowerSafe: Bool
-    private let index: Index
-    private let disk: DiskQueue
+    let context: StoreContext
     private let info: CommitQueue
-    private let provisional: ProvisionalState
     private let reaper: FileReaper
     private let trash: Trash
-    private let reporter: Reporter
-    private let maintenance: MaintenanceQueue
     private let observer: ChangeObserverSlot
 
     init(
         _ context: StoreContext, info: CommitQueue, reaper: FileReaper, trash: Trash, observer: ChangeObserverSlot
     ) {
-        fileSystem = context.fileSystem
-        clock = context.clock
-        path = context.path
-        isPowerSafe = context.settings.isPowerSafe
-        index = context.index
-        disk = context.disk
-        provisional = context.provisional
-        reporter = context.reporter
-        maintenance = context.maintenance
+        self.context = context
         self.info = info
         self.reaper = reaper
         self.trash = trash
@@ -76,7 +60,7 @@ extension Clearer {
                 index.removeAll(at: clock.now)
             }
             do throws(CacheError) {
-                if isPowerSafe { try syncDirectories(of: fresh) }
+                if settings.isPowerSafe { try syncDirectories(of: fresh) }
                 try info.wait(for: ticket)
             } catch {
                 return Summary(count: count, failure: error)

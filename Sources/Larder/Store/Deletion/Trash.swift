@@ -1,19 +1,13 @@
 import LarderFiles
 
 /// Empties the trash, into which clearing renames whole directories.
-final class Trash: Sendable {
+final class Trash: StoreOwner {
     /// Set while the trash holds the entries that are in use, because they could not be renamed back.
+    let context: StoreContext
     private let holdsEntries = Flag()
-    private let path: String
-    private let disk: DiskQueue
-    private let reporter: Reporter
-    private let maintenance: MaintenanceQueue
 
     init(_ context: StoreContext) {
-        path = context.path
-        disk = context.disk
-        reporter = context.reporter
-        maintenance = context.maintenance
+        self.context = context
     }
 
     /// Deletes nothing until `replaceDirectory`: the trash holds the entries that are in use.

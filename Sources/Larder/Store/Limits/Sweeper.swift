@@ -1,25 +1,15 @@
 import LarderFiles
 
 /// Removes expired entries, and records the uses that are not on disk yet.
-final class Sweeper: Sendable {
+final class Sweeper: StoreOwner {
     private static let slice = 256
 
-    private let fileSystem: any FileSystem
-    private let settings: StoreSettings
-    private let index: Index
-    private let disk: DiskQueue
+    let context: StoreContext
     private let info: CommitQueue
-    private let provisional: ProvisionalState
     private let reaper: FileReaper
-    private let reporter: Reporter
 
     init(_ context: StoreContext, info: CommitQueue, reaper: FileReaper) {
-        fileSystem = context.fileSystem
-        settings = context.settings
-        index = context.index
-        disk = context.disk
-        provisional = context.provisional
-        reporter = context.reporter
+        self.context = context
         self.info = info
         self.reaper = reaper
     }

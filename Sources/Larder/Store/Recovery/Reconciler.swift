@@ -3,35 +3,23 @@ import LarderFiles
 /// The only repair. After an unclean close, or without an index, it makes entries and files agree in the background: it
 /// *adopts* a file that no line of the index mentions, *removes* an entry without a file, and *deletes* a file that is
 /// superseded or no entry.
-final class Reconciler: Sendable {
+final class Reconciler: StoreOwner {
     private static let slice = 64
     /// The bound of the tombstones that are kept because of unreadable files.
     static let mostTombstones = 10_000
 
-    private let fileSystem: any FileSystem
-    private let clock: any Clock
-    private let index: Index
-    private let disk: DiskQueue
+    let context: StoreContext
     private let info: CommitQueue
-    private let provisional: ProvisionalState
     private let reaper: FileReaper
     private let evictor: Evictor
     private let sweeper: Sweeper
     private let recovery: Recovery
-    private let reporter: Reporter
-    private let maintenance: MaintenanceQueue
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ evictor: Evictor, _ sweeper: Sweeper,
         _ recovery: Recovery
     ) {
-        fileSystem = context.fileSystem
-        clock = context.clock
-        index = context.index
-        disk = context.disk
-        provisional = context.provisional
-        reporter = context.reporter
-        maintenance = context.maintenance
+        self.context = context
         self.info = info
         self.reaper = reaper
         self.evictor = evictor

@@ -1,23 +1,13 @@
 import LarderFiles
 
 /// Answers for the index while it is provisional, and corrects it where files prove it wrong.
-final class Recovery: Sendable {
-    private let clock: any Clock
-    private let index: Index
-    private let disk: DiskQueue
+final class Recovery: StoreOwner {
+    let context: StoreContext
     private let info: CommitQueue
-    private let provisional: ProvisionalState
     private let reaper: FileReaper
-    private let reporter: Reporter
-    private let maintenance: MaintenanceQueue
 
     init(_ context: StoreContext, info: CommitQueue, reaper: FileReaper) {
-        clock = context.clock
-        index = context.index
-        disk = context.disk
-        provisional = context.provisional
-        reporter = context.reporter
-        maintenance = context.maintenance
+        self.context = context
         self.info = info
         self.reaper = reaper
     }

@@ -1,7 +1,7 @@
 import Dispatch
 import LarderFiles
 
-/// The slow work: unlinking, sweeping, reconciling, evicting, emptying the trash; on one utility queue, in slices.
+/// Runs slow work in slices on one utility queue: deleting, sweeping, reconciling, evicting, emptying the trash.
 ///
 /// Work that is requested again before it has begun is not queued twice.
 final class MaintenanceQueue: Sendable {

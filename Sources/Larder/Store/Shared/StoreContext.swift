@@ -28,6 +28,24 @@ final class StoreContext: Sendable {
     }
 }
 
+/// An owner of a part of a store. It reaches the shared parts by their names; an owner on the path of every call keeps
+/// its own references instead, which is quicker.
+protocol StoreOwner: AnyObject, Sendable {
+    var context: StoreContext { get }
+}
+
+extension StoreOwner {
+    var fileSystem: any FileSystem { context.fileSystem }
+    var clock: any Clock { context.clock }
+    var settings: StoreSettings { context.settings }
+    var path: String { context.path }
+    var index: Index { context.index }
+    var disk: DiskQueue { context.disk }
+    var provisional: ProvisionalState { context.provisional }
+    var reporter: Reporter { context.reporter }
+    var maintenance: MaintenanceQueue { context.maintenance }
+}
+
 /// The settings that all handles on one directory share.
 struct StoreSettings: Hashable, Sendable {
     var slidingExpiry: Bool

@@ -2,8 +2,8 @@ import Dispatch
 import Foundation
 import LarderFiles
 
-/// The open directory of a cache: its root, and the directory of the entry files. The
-/// registry holds its lock, by a descriptor of its own.
+/// The open directory of a cache: its root, and the directory of the entry files. The registry holds its lock, by a
+/// descriptor of its own.
 final class StoreDirectory: Sendable {
     let fileSystem: any FileSystem
     let path: String
