@@ -1,5 +1,3 @@
-import Dispatch
-
 /// A source of the wall-clock time that also runs work later.
 ///
 /// Debounced saves and the sweep use it, so tests drive them by hand and never sleep.
@@ -7,16 +5,21 @@ package protocol Clock: Sendable {
     /// The wall-clock time.
     var now: Timestamp { get }
 
-    /// Runs `work` once, after `delay` or later, on a thread of the clock's choice.
-    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void)
+    /// Runs `work` once, after `delay` or later, on a thread of the clock's choice, unless it is cancelled before.
+    @discardableResult
+    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork
+}
+
+/// Work that a clock will run.
+package protocol ScheduledWork: Sendable {
+    /// Releases the work unrun, unless it has begun.
+    func cancel()
 }
 
 extension Clock {
-    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-        let nanoseconds = delay.components.attoseconds / 1_000_000_000
-        let wait = DispatchTimeInterval.seconds(Int(clamping: delay.components.seconds))
-        let deadline = DispatchTime.now() + wait + .nanoseconds(Int(nanoseconds))
-        DispatchQueue.global(qos: .utility).asyncAfter(deadline: deadline, execute: work)
+    @discardableResult
+    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork {
+        TimerQueue.shared.schedule(after: delay, work)
     }
 }
 

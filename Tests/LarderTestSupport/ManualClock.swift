@@ -52,10 +52,27 @@ public final class ManualClock: Sendable {
 extension ManualClock: LarderFiles.Clock {
     package var now: Timestamp { Timestamp(milliseconds: milliseconds) }
 
-    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-        state.withLock { state in
+    @discardableResult
+    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork {
+        let order = state.withLock { state in
             state.order += 1
             state.scheduled.append((state.now + Int64(delay / .milliseconds(1)), state.order, work))
+            return state.order
+        }
+        return Scheduled(clock: self, order: order)
+    }
+
+    private struct Scheduled: ScheduledWork {
+        let clock: ManualClock
+        let order: Int
+
+        func cancel() {
+            // Released outside the lock.
+            let work = clock.state.withLock { state in
+                let index = state.scheduled.firstIndex { $0.order == order }
+                return index.map { state.scheduled.remove(at: $0).work }
+            }
+            _ = consume work
         }
     }
 }

@@ -2,8 +2,12 @@ import Dispatch
 import Foundation
 import LarderFiles
 
-/// Runs the disk work of async callers on dispatch queues, at most two jobs per core at a time. The others wait without
-/// a thread; those of higher priority run first.
+/// Runs the disk work of async callers, at most two jobs per core at a time. The others wait without a thread; those of
+/// higher priority run first.
+///
+/// Each running job has a serial dispatch queue to itself. On Linux, concurrent queues take their threads from the pool
+/// that runs Swift's tasks, as many as there are cores: two jobs that wait for a disk would stop every task of the
+/// process. Serial queues have threads of their own.
 final class IOLimiter: Sendable {
     private struct Job: Sendable {
         let work: @Sendable () -> Void
@@ -12,6 +16,8 @@ final class IOLimiter: Sendable {
 
     private struct State {
         var running = 0
+        /// Queues without a job, by rank.
+        var idle: [[DispatchQueue]] = Array(repeating: [], count: TaskPriority.ranks)
         /// By rank.
         var waiting = Array(repeating: FIFO(), count: TaskPriority.ranks)
 
@@ -21,6 +27,10 @@ final class IOLimiter: Sendable {
                 if let job = waiting[rank].take() { return job }
             }
             return nil
+        }
+
+        mutating func queue(_ rank: Int) -> DispatchQueue {
+            idle[rank].popLast() ?? DispatchQueue(label: "larder.io", qos: IOLimiter.qualities[rank])
         }
     }
 
@@ -46,11 +56,10 @@ final class IOLimiter: Sendable {
         }
     }
 
-    private let limit: Int
-    // One for each quality of service: a block with its own costs one more object.
-    private let queues = [DispatchQoS.background, .utility, .default, .userInitiated].map {
-        DispatchQueue(label: "larder.io", qos: $0, attributes: .concurrent)
-    }
+    /// By rank. A queue has one quality of service: a block with its own would cost one more object.
+    private static let qualities: [DispatchQoS] = [.background, .utility, .default, .userInitiated]
+
+    let limit: Int
     private let state = Lock(State())
 
     init(limit: Int = 2 * ProcessInfo.processInfo.activeProcessorCount) {
@@ -72,27 +81,28 @@ final class IOLimiter: Sendable {
 
     func enqueue(_ priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
         let job = Job(work: work, rank: priority.rank)
-        let mayRun = state.withLock { state in
+        let queue = state.withLock { state -> DispatchQueue? in
             if state.running == limit {
                 state.waiting[job.rank].append(job)
-                return false
+                return nil
             }
             state.running += 1
-            return true
+            return state.queue(job.rank)
         }
-        if mayRun { begin(job) }
+        if let queue { begin(job, on: queue) }
     }
 
     /// Each job has a block of its own, so that everything it holds is released when it is done.
-    private func begin(_ job: Job) {
-        queues[job.rank].async {
+    private func begin(_ job: Job, on queue: DispatchQueue) {
+        queue.async {
             job.work()
-            let next = self.state.withLock { state in
-                let next = state.take()
-                if next == nil { state.running -= 1 }
-                return next
+            let next = self.state.withLock { state -> (Job, DispatchQueue)? in
+                state.idle[job.rank].append(queue)
+                if let next = state.take() { return (next, state.queue(next.rank)) }
+                state.running -= 1
+                return nil
             }
-            if let next { self.begin(next) }
+            if let (job, queue) = next { self.begin(job, on: queue) }
         }
     }
 }

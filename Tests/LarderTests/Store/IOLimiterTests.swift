@@ -1,4 +1,5 @@
 import Dispatch
+import Foundation
 import LarderFiles
 import Testing
 
@@ -30,5 +31,35 @@ struct IOLimiterTests {
         mayEnd.signal()
         for _ in jobs { isDone.wait() }
         #expect(order.withLock { $0 } == ["high", "middle", "low 1", "low 2"])
+    }
+
+    @Test("jobs that block take no thread from Swift's tasks", .timeLimit(.minutes(1)))
+    func starvation() async {
+        let limiter = IOLimiter()
+        let (isRunning, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let jobs = limiter.limit
+        let blocked = (0..<jobs).map { number in
+            // One at least of each priority; begun outside of Swift's tasks.
+            let priorities: [TaskPriority] = [.background, .utility, .medium, .high]
+            return Thread {
+                limiter.enqueue(priorities[number % 4]) {
+                    isRunning.signal(); mayEnd.wait()
+                }
+            }
+        }
+        for thread in blocked { thread.start() }
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                for _ in 0..<jobs { isRunning.wait() }
+                continuation.resume()
+            }
+        }
+        // Every job waits for this test, which needs tasks to get on.
+        let sum = await withTaskGroup(of: Int.self) { group in
+            for number in 0..<100 { group.addTask { number } }
+            return await group.reduce(0, +)
+        }
+        #expect(sum == 4950)
+        for _ in 0..<jobs { mayEnd.signal() }
     }
 }

@@ -1,0 +1,72 @@
+import LarderTestSupport
+import Testing
+
+@testable import LarderFiles
+
+@Suite("Timers that can be cancelled")
+struct TimerQueueTests {
+    @Test("work runs once its delay is over; cancelled work does not run", .timeLimit(.minutes(1)))
+    func runs() async {
+        let queue = TimerQueue()
+        let log = Lock<[Int]>([])
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            func schedule(after delay: Int) -> ScheduledTimer {
+                queue.schedule(after: .milliseconds(delay)) {
+                    let count = log.withLock { log in
+                        log.append(delay)
+                        return log.count
+                    }
+                    if count == 3 { continuation.resume() }
+                }
+            }
+            let timers = [5, 20, 0, -1000].map { schedule(after: $0) }
+            timers[0].cancel()
+        }
+        #expect(log.withLock { $0 }.sorted() == [-1000, 0, 20])
+        #expect(queue.count == 0)
+    }
+
+    @Test("a cancelled timer releases its work at once, and takes no place any more")
+    func releases() {
+        final class Witness: Sendable {}
+        let queue = TimerQueue()
+        weak var released: Witness?
+        var timers: [ScheduledTimer] = []
+        for number in 0..<1000 {
+            let witness = Witness()
+            released = witness
+            timers.append(queue.schedule(after: .seconds(300 + number % 7)) { _ = witness })
+        }
+        #expect(queue.count == 1000)
+        for timer in timers { timer.cancel() }
+        timers[0].cancel()
+        #expect(queue.count == 0)
+        #expect(released == nil)
+        _ = queue.schedule(after: .seconds(Int64.max)) {}
+        #expect(queue.count == 1)
+    }
+
+    @Test("whatever is inserted and removed, the earliest is first", arguments: [1, 2, 3] as [UInt64])
+    func heap(_ seed: UInt64) {
+        print("timer heap: seed \(seed)")
+        var generator = SeededGenerator(seed: seed)
+        let queue = TimerQueue()
+        var heap = TimerHeap()
+        var model: [ScheduledTimer] = []
+        for _ in 0..<5000 {
+            if model.isEmpty || Int.random(in: 0..<5, using: &generator) < 3 {
+                let timer = ScheduledTimer(.random(in: 0..<100, using: &generator), {}, in: queue)
+                heap.insert(timer)
+                model.append(timer)
+            } else {
+                let timer =
+                    Bool.random(using: &generator) ? heap.first! : model.randomElement(using: &generator)!
+                model.removeAll { $0 === timer }
+                #expect(heap.remove(timer) != nil)
+                #expect(heap.remove(timer) == nil)
+            }
+            #expect(heap.first?.deadline == model.map(\.deadline).min())
+            #expect(heap.count == model.count)
+        }
+    }
+}
