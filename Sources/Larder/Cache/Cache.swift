@@ -143,6 +143,13 @@ extension Cache {
     }
 }
 
+extension Cache.Configuration: CustomStringConvertible {
+    /// The settings of each tier.
+    public var description: String {
+        "defaultTTL: \(defaultTTL); memory (\(memory.map { "\($0)" } ?? "none")); disk (\(disk))"
+    }
+}
+
 extension Cache where Value: Codable {
     /// Opens a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See
     /// ``init(directory:coder:configuration:)``.

@@ -155,3 +155,22 @@ extension FetchPolicy {
         return Life(expires: expires, ttl: life.ttl == Life.unlimited ? life.ttl : life.ttl - cut)
     }
 }
+
+extension FetchPolicy: CustomStringConvertible {
+    /// The source that is asked first, and whatever differs from the defaults.
+    public var description: String {
+        var parts = [source == .cacheFirst ? "whenMissingOrExpired" : "\(source)"]
+        let windows = [
+            ("staleWhileRevalidate", staleWhileRevalidate), ("staleIfError", staleIfError), ("keepStale", keepStale),
+        ]
+        for case (let name, let window?) in windows { parts.append("\(name): \(window)") }
+        let timeouts = [
+            ("softTimeout", softTimeout), ("hardTimeout", hardTimeout), ("retryThrottle", retryThrottle),
+        ]
+        for case (let name, let time?) in timeouts { parts.append("\(name): \(Wording.duration(time))") }
+        if let earlyRefresh { parts.append("earlyRefresh: \(earlyRefresh)") }
+        if jitter > 0 { parts.append("jitter: \(jitter)") }
+        if outlivesCallers { parts.append("continuesWithoutCallers") }
+        return parts.joined(separator: ", ")
+    }
+}

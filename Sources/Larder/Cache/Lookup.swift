@@ -24,3 +24,11 @@ public struct Lookup<Value: Sendable>: Sendable {
         self.life = life
     }
 }
+
+extension Lookup: CustomStringConvertible {
+    /// The value, its source, its age and its expiry.
+    public var description: String {
+        let text = "\(Wording.value(value)) from \(source), \(Wording.duration(age)) old, \(Wording.expiry(expiresAt))"
+        return isStale ? "\(text), stale" : text
+    }
+}

@@ -69,3 +69,27 @@ public struct CachedValue<Value: Sendable>: Sendable {
     /// When it expires or has expired; nil: never.
     public let expiresAt: Date?
 }
+
+extension Revalidation: CustomStringConvertible {
+    /// The answer, and the terms that come with it.
+    public var description: String {
+        var text =
+            switch outcome {
+            case .modified(let value): "modified: \(Wording.value(value))"
+            case .notModified: "not modified"
+            case .absent: "absent"
+            }
+        if let ttl { text += ", ttl \(ttl)" }
+        if let metadata, !metadata.isEmpty { text += ", \(Wording.metadata(metadata))" }
+        if mustRevalidate == true { text += ", must revalidate" }
+        return text
+    }
+}
+
+extension CachedValue: CustomStringConvertible {
+    /// The value, when it was stored, its expiry and its metadata.
+    public var description: String {
+        let text = "\(Wording.value(value)), stored \(Wording.date(storedAt)), \(Wording.expiry(expiresAt))"
+        return metadata.isEmpty ? text : "\(text), \(Wording.metadata(metadata))"
+    }
+}

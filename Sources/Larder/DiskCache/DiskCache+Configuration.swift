@@ -69,3 +69,20 @@ extension DiskCache {
         }
     }
 }
+
+extension DiskCache.Configuration: CustomStringConvertible {
+    /// The settings by name, without limits and closures that are nil.
+    public var description: String {
+        var parts = [
+            "defaultTTL: \(defaultTTL)", "saveDelay: \(Wording.duration(saveDelay))",
+            "sweepInterval: \(sweepInterval.map(Wording.duration) ?? "none")", "durability: \(durability)",
+            "manifestFormat: \(manifestFormat)",
+        ]
+        if slidingExpiry { parts.append("slidingExpiry") }
+        if let countLimit { parts.append("countLimit: \(countLimit)") }
+        if let sizeLimit { parts.append("sizeLimit: \(sizeLimit)") }
+        if let ageLimit { parts.append("ageLimit: \(Wording.duration(ageLimit))") }
+        if let minimumFreeSpace { parts.append("minimumFreeSpace: \(minimumFreeSpace)") }
+        return parts.joined(separator: ", ")
+    }
+}

@@ -50,3 +50,19 @@ extension MemoryCache {
         }
     }
 }
+
+extension MemoryCache.Configuration: CustomStringConvertible {
+    /// The settings by name, without limits and closures that are nil.
+    public var description: String {
+        var parts = [
+            "defaultTTL: \(defaultTTL)", "sweepInterval: \(sweepInterval.map(Wording.duration) ?? "none")",
+            "release: \(release)",
+        ]
+        if let countLimit { parts.append("countLimit: \(countLimit)") }
+        if let costLimit { parts.append("costLimit: \(costLimit)") }
+        if let ageLimit { parts.append("ageLimit: \(Wording.duration(ageLimit))") }
+        if !removesAllOnMemoryPressure { parts.append("keeps values on memory pressure") }
+        if !removesAllInBackground { parts.append("keeps values in background") }
+        return parts.joined(separator: ", ")
+    }
+}

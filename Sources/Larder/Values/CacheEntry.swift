@@ -23,3 +23,17 @@ public struct CacheEntry: Sendable {
     /// The metadata stored with the value.
     public let metadata: [String: String]
 }
+
+extension CacheEntry: CustomStringConvertible {
+    /// The key, the size and the dates, and whatever else the entry has.
+    public var description: String {
+        var text = Wording.quoted(key)
+        if let namespace { text += " in namespace \(Wording.quoted(namespace))" }
+        text += ", \(Wording.number(size, "byte", "bytes")), stored \(Wording.date(storedAt))"
+        text += ", \(Wording.expiry(expiresAt))"
+        if keptUntil != expiresAt { text += ", kept " + (keptUntil.map { "until \(Wording.date($0))" } ?? "for ever") }
+        if !tags.isEmpty { text += ", tagged \(Wording.list(tags))" }
+        if !metadata.isEmpty { text += ", \(Wording.metadata(metadata))" }
+        return text
+    }
+}

@@ -65,3 +65,20 @@ public struct CacheEvent: Sendable {
         public static let failed = Kind("failed")
     }
 }
+
+extension CacheEvent: CustomStringConvertible {
+    /// The kind, the first of the keys or their number, where they are, and the limit or the error.
+    public var description: String {
+        var text = kind.description
+        if !keys.isEmpty {
+            text += " \(Wording.list(keys))"
+        } else if count > 0 {
+            text += " \(Wording.number(count, "entry", "entries"))"
+        }
+        if let tag { text += " tagged \(Wording.quoted(tag))" }
+        if let namespace { text += " in namespace \(Wording.quoted(namespace))" }
+        if let limit { text += " for \(limit)" }
+        if let error { text += ": \(error)" }
+        return text
+    }
+}

@@ -8,7 +8,7 @@ public struct ImportReport: Sendable {
     public internal(set) var skipped: [Skipped] = []
 
     /// A key that was not imported.
-    public struct Skipped: Sendable {
+    public struct Skipped: Sendable, CustomStringConvertible {
         /// The key.
         public let key: String
         /// The reason.
@@ -21,6 +21,9 @@ public struct ImportReport: Sendable {
             self.reason = reason
             self.detail = detail
         }
+
+        /// The key and the reason.
+        public var description: String { "\(key.debugDescription): \(reason)\(detail.map { " (\($0))" } ?? "")" }
     }
 
     /// The reason why a key was not imported. More may be added.
@@ -55,9 +58,7 @@ extension ImportReport: CustomStringConvertible {
     /// A summary line, and a line for each skipped key.
     public var description: String {
         var lines = ["imported \(imported.count) entries, \(importedBytes) bytes; skipped \(skipped.count)"]
-        for entry in skipped {
-            lines.append("  \(entry.key.debugDescription): \(entry.reason)\(entry.detail.map { " (\($0))" } ?? "")")
-        }
+        lines += skipped.map { "  \($0)" }
         return lines.joined(separator: "\n")
     }
 }

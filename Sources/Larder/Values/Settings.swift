@@ -1,8 +1,11 @@
 /// The failures that a stored value survives, once the call that stored it has returned.
-public struct Durability: Hashable, Sendable {
+public struct Durability: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: Hashable { case killSafe, powerSafe }
 
     private let kind: Kind
+
+    /// The name of the setting.
+    public var description: String { "\(kind)" }
 
     /// Survives the end of the process, however it ends. A power cut may lose changes since the system last wrote its
     /// page cache (on Linux up to about 30 seconds). This is the default, because it needs no sync.
@@ -13,10 +16,13 @@ public struct Durability: Hashable, Sendable {
 }
 
 /// The format in which the index is saved. It may change from one opening to the next.
-public struct ManifestFormat: Hashable, Sendable {
+public struct ManifestFormat: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: Hashable { case json, propertyList }
 
     private let kind: Kind
+
+    /// The name of the format.
+    public var description: String { "\(kind)" }
 
     /// `manifest.json`, with an entry per line, written and read in pieces. The default.
     public static let json = ManifestFormat(kind: .json)
@@ -27,10 +33,13 @@ public struct ManifestFormat: Hashable, Sendable {
 }
 
 /// Where the values removed from a memory cache are released, and so where their `deinit` runs; never with a lock held.
-public struct ValueRelease: Hashable, Sendable {
+public struct ValueRelease: Hashable, Sendable, CustomStringConvertible {
     enum Kind: Hashable { case inline, background, main }
 
     let kind: Kind
+
+    /// The name of the setting.
+    public var description: String { "\(kind)" }
 
     /// In the call that removes them; in the background if that is a call to the disk tier.
     public static let inline = ValueRelease(kind: .inline)

@@ -127,3 +127,68 @@ public struct TierStatistics: Hashable, Sendable {
     /// The statistics of the directory, by any handle; nil without one.
     public var disk: CacheStatistics?
 }
+
+extension CacheStatistics: CustomStringConvertible {
+    /// Hits and misses, and every other count that is not 0.
+    public var description: String {
+        let counts = Wording.counts([
+            "stored": stores, "removed": removals, "expired": expirations, "corrupt": corruptions, "lost": losses,
+            "adopted": adoptions, orphansDeleted == 1 ? "orphan deleted" : "orphans deleted": orphansDeleted,
+            damagedLines == 1 ? "damaged line" : "damaged lines": damagedLines, "failed": failures,
+            eventsDropped == 1 ? "event dropped" : "events dropped": eventsDropped,
+        ])
+        let text = ([reads(hits: hits, misses: misses)] + counts).joined(separator: ", ")
+        return evictions.total == 0 ? text : "\(text); evicted: \(evictions)"
+    }
+}
+
+extension CacheStatistics.Evictions: CustomStringConvertible {
+    /// The number of entries evicted for each limit, without those that are 0.
+    public var description: String {
+        evicted(["for count": count, "for size": size, "for age": age, "for free space": freeSpace])
+    }
+}
+
+extension MemoryStatistics: CustomStringConvertible {
+    /// Hits and misses, and every other count that is not 0.
+    public var description: String {
+        let counts = Wording.counts(["stored": stores, "removed": removals, "expired": expirations])
+        let text = ([reads(hits: hits, misses: misses)] + counts).joined(separator: ", ")
+        return evictions.total == 0 ? text : "\(text); evicted: \(evictions)"
+    }
+}
+
+extension MemoryStatistics.Evictions: CustomStringConvertible {
+    /// The number of entries evicted for each limit, without those that are 0.
+    public var description: String {
+        evicted(["for count": count, "for cost": cost, "for age": age])
+    }
+}
+
+extension FetchStatistics: CustomStringConvertible {
+    /// The number of fetches begun, and every other count that is not 0.
+    public var description: String {
+        let counts = Wording.counts(["failed": failed, "joined": joined, "answered stale": staleAnswers])
+        return (["\(begun) begun"] + counts).joined(separator: ", ")
+    }
+}
+
+extension TierStatistics: CustomStringConvertible {
+    /// Hits of both tiers and misses, then fetches and what each tier counts.
+    public var description: String {
+        var parts = ["\(memoryHits) from memory, \(diskHits) from disk, \(Wording.number(misses, "miss", "misses"))"]
+        if fetches != FetchStatistics() { parts.append("fetches (\(fetches))") }
+        if let memory { parts.append("memory (\(memory))") }
+        if let disk { parts.append("disk (\(disk))") }
+        return parts.joined(separator: "; ")
+    }
+}
+
+private func reads(hits: Int, misses: Int) -> String {
+    "\(Wording.number(hits, "hit", "hits")), \(Wording.number(misses, "miss", "misses"))"
+}
+
+private func evicted(_ counts: KeyValuePairs<String, Int>) -> String {
+    let counts = Wording.counts(counts)
+    return counts.isEmpty ? "none" : counts.joined(separator: ", ")
+}

@@ -76,6 +76,18 @@ public struct TimeToLive: Hashable, Sendable {
     }
 }
 
+extension TimeToLive: CustomStringConvertible {
+    /// The life in words: "5 min", "until" a date, "forever", "default" or "do not keep".
+    public var description: String {
+        switch kind {
+        case .standard: "default"
+        case .span(Life.unlimited): "forever"
+        case .span(let ttl): ttl > 0 ? Wording.duration(milliseconds: ttl) : "do not keep"
+        case .until(let date): "until \(Wording.date(date.date))"
+        }
+    }
+}
+
 extension Duration {
     /// Whole milliseconds, rounded up and saturating.
     var milliseconds: Int64 {

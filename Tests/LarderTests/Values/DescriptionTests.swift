@@ -1,0 +1,231 @@
+import Foundation
+import LarderFiles
+import Testing
+
+@testable import Larder
+
+@Suite("Public values describe themselves")
+struct DescriptionTests {
+    private static let noon = Date(timeIntervalSince1970: 1_763_640_000)  // 2025-11-20 12:00:00 UTC
+    private static let later = noon.addingTimeInterval(3600)
+
+    private static func lookup<Value>(_ value: Value, lasting milliseconds: Int64, isStale: Bool = false)
+        -> Lookup<Value>
+    {
+        let begun = Timestamp(noon)
+        let life = MemoryLife(begun: begun, expires: begun.advanced(byMilliseconds: milliseconds))
+        return Lookup(value, from: .memory, life: life, at: begun.advanced(byMilliseconds: 3200), isStale: isStale)
+    }
+
+    private static let forever: Lookup<String> = {
+        let life = MemoryLife(begun: Timestamp(noon), expires: Timestamp(milliseconds: Life.unlimited))
+        return Lookup("Ann", from: .disk, life: life, at: Timestamp(noon))
+    }()
+
+    private static let entry = CacheEntry(
+        key: "42", namespace: "users", size: 5, storedAt: noon, expiresAt: later, keptUntil: nil, tags: ["open"],
+        lastUsedAt: noon, metadata: ["etag": "x", "date": "y"])
+
+    private static let plainEntry = CacheEntry(
+        key: "a\nb", namespace: nil, size: 1, storedAt: noon, expiresAt: nil, keptUntil: nil, tags: [],
+        lastUsedAt: noon, metadata: [:])
+
+    private static let disk: CacheStatistics = {
+        var disk = CacheStatistics()
+        (disk.hits, disk.misses, disk.stores, disk.orphansDeleted) = (12, 1, 2, 1)
+        disk.evictions.add(4, for: .count)
+        disk.evictions.add(1, for: .freeSpace)
+        return disk
+    }()
+
+    private static let memory: MemoryStatistics = {
+        var memory = MemoryStatistics()
+        memory.hits = 1
+        memory.note(.removed, times: 2)
+        memory.note(.cost, times: 3)
+        return memory
+    }()
+
+    private static let fetches = FetchStatistics(begun: 4, failed: 1, joined: 0, staleAnswers: 1)
+
+    private static let policy = FetchPolicy.staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
+        .keepStale(for: .hours(1)).softTimeout(.milliseconds(300)).hardTimeout(.seconds(20)).retryThrottle(.seconds(10))
+        .earlyRefresh(after: 0.8).jitter(0.1).continuesWithoutCallers()
+
+    private static let diskConfiguration: DiskCache.Configuration = {
+        var configuration = DiskCache.Configuration()
+        (configuration.countLimit, configuration.sizeLimit, configuration.minimumFreeSpace) = (10, 1000, 2000)
+        (configuration.ageLimit, configuration.slidingExpiry, configuration.sweepInterval) = (.seconds(90), true, nil)
+        return configuration
+    }()
+
+    private static let memoryConfiguration: MemoryCache<String, Int>.Configuration = {
+        var configuration = MemoryCache<String, Int>.Configuration()
+        (configuration.countLimit, configuration.costLimit, configuration.ageLimit) = (10, 1000, .seconds(3600))
+        (configuration.removesAllOnMemoryPressure, configuration.removesAllInBackground) = (false, false)
+        return configuration
+    }()
+
+    private static let cacheConfiguration: Cache<Int>.Configuration = {
+        var configuration = Cache<Int>.Configuration()
+        configuration.memory = nil
+        return configuration
+    }()
+
+    private static let verification: VerificationReport = {
+        var report = VerificationReport()
+        (report.checked, report.bytes, report.missing) = (2, 10, ["k"])
+        return report
+    }()
+
+    private static let error = CacheError(code: .io, message: "Could not read.", path: "/cache", errno: 5)
+
+    /// Each public value, and the text that it prints.
+    private static let texts: [(value: any CustomStringConvertible & Sendable, text: String)] = [
+        (lookup("Ann", lasting: 3_600_000), "Ann from memory, 3.2 s old, expires 2025-11-20T13:00:00Z"),
+        (lookup(1, lasting: 1000, isStale: true), "1 from memory, 3.2 s old, expires 2025-11-20T12:00:01Z, stale"),
+        (forever, "Ann from disk, 0 ms old, never expires"),
+        (
+            CachedValue(value: "Ann", metadata: ["etag": "x"], storedAt: noon, expiresAt: nil),
+            #"Ann, stored 2025-11-20T12:00:00Z, never expires, metadata ["etag": "x"]"#
+        ),
+        (
+            CachedValue<Int?>(value: 1, metadata: [:], storedAt: noon, expiresAt: later),
+            "1, stored 2025-11-20T12:00:00Z, expires 2025-11-20T13:00:00Z"
+        ),
+        (Revalidation<Int>.notModified, "not modified"),
+        (Revalidation<Int>.absent(ttl: .minutes(1)), "absent, ttl 1 min"),
+        (
+            Revalidation.modified("Ann", metadata: ["etag": "x"], ttl: .hours(1), mustRevalidate: true),
+            #"modified: Ann, ttl 1 h, metadata ["etag": "x"], must revalidate"#
+        ),
+        (CacheStatistics(), "0 hits, 0 misses"),
+        (disk, "12 hits, 1 miss, 2 stored, 1 orphan deleted; evicted: 4 for count, 1 for free space"),
+        (CacheStatistics.Evictions(), "none"),
+        (disk.evictions, "4 for count, 1 for free space"),
+        (MemoryStatistics(), "0 hits, 0 misses"),
+        (memory, "1 hit, 0 misses, 2 removed; evicted: 3 for cost"),
+        (memory.evictions, "3 for cost"),
+        (FetchStatistics(), "0 begun"),
+        (fetches, "4 begun, 1 failed, 1 answered stale"),
+        (TierStatistics(), "0 from memory, 0 from disk, 0 misses"),
+        (
+            TierStatistics(memoryHits: 1, diskHits: 12, misses: 1, fetches: fetches, memory: memory, disk: disk),
+            "1 from memory, 12 from disk, 1 miss; fetches (\(fetches)); memory (\(memory)); disk (\(disk))"
+        ),
+        (CacheEvent(.removed, keys: ["a", "b"], namespace: "users"), #"removed "a", "b" in namespace "users""#),
+        (CacheEvent(.expired, keys: ["a", "b", "c", "d", "e"]), #"expired "a", "b", "c" and 2 more"#),
+        (CacheEvent(.evicted, keys: ["a"], limit: .size), #"evicted "a" for size"#),
+        (CacheEvent(.cleared, namespace: "users", count: 1), #"cleared 1 entry in namespace "users""#),
+        (CacheEvent(.cleared, tag: "open"), #"cleared tagged "open""#),
+        (CacheEvent(.reopened), "reopened"),
+        (CacheEvent(.failed, keys: ["a"], error: error), #"failed "a": Could not read. [io, errno 5, /cache]"#),
+        (error, "Could not read. [io, errno 5, /cache]"),
+        (
+            entry,
+            #""42" in namespace "users", 5 bytes, stored 2025-11-20T12:00:00Z, expires 2025-11-20T13:00:00Z, "#
+                + #"kept for ever, tagged "open", metadata ["date": "y", "etag": "x"]"#
+        ),
+        (plainEntry, #""a b", 1 byte, stored 2025-11-20T12:00:00Z, never expires"#),
+        (TimeToLive.default, "default"),
+        (TimeToLive.forever, "forever"),
+        (TimeToLive.seconds(0), "do not keep"),
+        (TimeToLive.seconds(0.25), "250 ms"),
+        (TimeToLive.seconds(59.99), "59.9 s"),
+        (TimeToLive.seconds(90), "1 min 30 s"),
+        (TimeToLive.minutes(200), "3 h 20 min"),
+        (TimeToLive.days(1), "1 day"),
+        (TimeToLive.hours(50), "2 days 2 h"),
+        (TimeToLive.until(noon), "until 2025-11-20T12:00:00Z"),
+        (TimeToLive.until(.distantPast.addingTimeInterval(-1e12)), "until before the year 1"),
+        (TimeToLive.until(Date(timeIntervalSince1970: .infinity)), "until after the year 9999"),
+        (FetchPolicy.whenMissingOrExpired, "whenMissingOrExpired"),
+        (FetchPolicy.cacheOnly, "cacheOnly"),
+        (FetchPolicy.reload.hardTimeout(.seconds(1.5)), "reload, hardTimeout: 1.5 s"),
+        (
+            policy,
+            "whenMissingOrExpired, staleWhileRevalidate: 5 min, staleIfError: 1 day, keepStale: 1 h, "
+                + "softTimeout: 300 ms, hardTimeout: 20 s, retryThrottle: 10 s, earlyRefresh: 0.8, jitter: 0.1, "
+                + "continuesWithoutCallers"
+        ),
+        (CacheLimit.freeSpace, "freeSpace"),
+        (ValueSource.revalidated, "revalidated"),
+        (SystemCondition.memoryPressure, "memoryPressure"),
+        (ValueRelease.background, "background"),
+        (Durability.powerSafe, "powerSafe"),
+        (ManifestFormat.propertyList, "propertyList"),
+        (CacheEvent.Kind.evicted, "evicted"),
+        (CacheError.Code.noSpace, "noSpace"),
+        (ImportReport.Reason.missingFile, "its file is missing"),
+        (ImportReport.Skipped("a", .failed, detail: "EIO"), #""a": failed (EIO)"#),
+        (
+            ImportReport(imported: ["b"], importedBytes: 3, skipped: [.init("a", .expired)]),
+            "imported 1 entries, 3 bytes; skipped 1\n  \"a\": expired"
+        ),
+        (
+            verification,
+            "checked 2 entries, 10 bytes; damaged 0, missing 1, unreadable 0, orphans 0\n"
+                + "  \"k\": its file was gone, removed"
+        ),
+        (
+            DiskCache.Configuration(),
+            "defaultTTL: 1 day, saveDelay: 500 ms, sweepInterval: 1 min, durability: killSafe, manifestFormat: json"
+        ),
+        (
+            diskConfiguration,
+            "defaultTTL: 1 day, saveDelay: 500 ms, sweepInterval: none, durability: killSafe, manifestFormat: json, "
+                + "slidingExpiry, countLimit: 10, sizeLimit: 1000, ageLimit: 1 min 30 s, minimumFreeSpace: 2000"
+        ),
+        (
+            memoryConfiguration,
+            "defaultTTL: 1 day, sweepInterval: 1 min, release: background, countLimit: 10, costLimit: 1000, "
+                + "ageLimit: 1 h, keeps values on memory pressure, keeps values in background"
+        ),
+        (cacheConfiguration, "defaultTTL: default; memory (none); disk (\(DiskCache.Configuration()))"),
+    ]
+
+    @Test("each prints what is pinned here")
+    func pinned() {
+        for (value, text) in Self.texts { #expect("\(value)" == text) }
+    }
+
+    @Test("none shows how it is made: no Optional, no name of the module")
+    func plain() {
+        for (value, text) in Self.texts {
+            let name = "\(type(of: value))"
+            #expect(!"\(value)".contains("Optional("), "\(name)")
+            #expect(!"\(value)".contains("Larder."), "\(name)")
+            // The value and the text of an enclosing value that prints it.
+            #expect(String(describing: [value]).contains(text) && String(reflecting: value) == text, "\(name)")
+        }
+    }
+
+    @Test("a long value is cut, and stays on its line")
+    func long() {
+        let text = "\(Self.lookup("line\n" + String(repeating: "x", count: 1_000_000), lasting: 3_600_000))"
+        #expect(text.count < 200 && text.hasPrefix("line xxx") && text.contains("x… from memory"))
+        #expect(!text.contains("\n"))
+        let event = CacheEvent(.removed, keys: Array(repeating: String(repeating: "k", count: 1000), count: 1000))
+        #expect(event.description.count < 350 && event.description.hasSuffix(" and 997 more"))
+    }
+
+    /// Every public structure of the library is in the list above, so a new one without a description is noticed.
+    @Test("no public value is missing here")
+    func complete() throws {
+        let package = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let sources = package.appendingPathComponent("Sources/Larder")
+        let files = FileManager.default.enumerator(atPath: sources.path)?.compactMap { $0 as? String } ?? []
+        let described = Set(
+            Self.texts.map { "\(type(of: $0.value))".prefix { $0 != "<" }.description } + ["Coder"])  // Two closures.
+        var count = 0
+        for file in files where file.hasSuffix(".swift") {
+            let text = try String(contentsOf: sources.appendingPathComponent(file), encoding: .utf8)
+            for match in text.matches(of: /(?m)^ *public (?:struct|enum) (\w+)/) {
+                count += 1
+                #expect(described.contains("\(match.1)"), "\(match.1) in \(file)")
+            }
+        }
+        #expect(count >= 28)
+    }
+}
