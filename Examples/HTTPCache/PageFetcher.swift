@@ -6,13 +6,13 @@ import Larder
 #endif
 
 /// What is kept of a response.
-struct Page: Codable, Sendable {
+nonisolated struct Page: Codable, Sendable {
     var status: Int
     var body: Data
 }
 
 /// Gets pages from servers, with the validators of what is known.
-struct PageFetcher: Sendable {
+nonisolated struct PageFetcher: Sendable {
     /// What went wrong; what is stale may be answered instead.
     enum Failure: Error, CustomStringConvertible {
         case offline

@@ -1,7 +1,7 @@
 import Foundation
 
 /// What is worth keeping about a file.
-struct WordCount: Codable {
+nonisolated struct WordCount: Codable, Sendable {
     let lines: Int
     let words: Int
     /// The ten most frequent words, the most frequent first.

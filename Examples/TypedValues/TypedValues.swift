@@ -11,7 +11,7 @@ struct TypedValues {
         Run it twice, then with --forget, which removes the headings and leaves the lines.
         """
 
-    struct Longest: Codable {
+    nonisolated struct Longest: Codable, Sendable {
         var line: Int
         var length: Int
     }

@@ -8,13 +8,20 @@ import Testing
     import CryptoKit
 #endif
 
-/// Every Swift snippet of README and articles stands here too, where it is compiled and run.
+extension DocumentationTests.User: Equatable {
+    init(id: String = "42") {
+        self.init(id: id, name: "Ann")
+    }
+}
+
+/// Every Swift snippet of README and articles stands here too, where it is run; `.ci/snippets` compiles it as in a
+/// package and as in an app.
 // One after the other: there is one shared cache.
 @Suite("The documentation is true", .serialized, .ownCaches)
 struct DocumentationTests {
-    private struct User: Codable, Equatable {
-        var id = "42"
-        var name = "Ann"
+    nonisolated struct User: Codable, Sendable {
+        var id: String
+        var name: String
     }
 
     private struct Order: Codable, Equatable {

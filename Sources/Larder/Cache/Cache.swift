@@ -3,8 +3,16 @@ import LarderFiles
 
 /// A cache of typed values in two tiers: decoded in memory, and as files on disk.
 ///
+///     nonisolated struct User: Codable, Sendable {
+///         var id: String
+///         var name: String
+///     }
+///
 ///     let users = try Cache<User>(name: "users")
 ///     let user = try await users.value(forKey: id, ttl: .hours(1)) { try await api.user(id) }
+///
+/// The type is `nonisolated` because the cache decodes in the background; otherwise it belongs to the main actor where
+/// that is the default, as in a new Xcode app.
 ///
 /// Values are stored by ``setValue(_:forKey:ttl:metadata:tags:)``, or fetched through the cache: once, however many
 /// calls wait. A hit in memory decodes nothing, reads no file and does not suspend; a hit on disk is promoted to
