@@ -36,15 +36,18 @@ extension KillChange {
     func apply(to cache: DiskCache) throws {
         switch self {
         case .set(let key, let version, let size):
-            try cache.setData(
+            try cache.namespace(Self.namespace(of: key)).setData(
                 Self.payload(key: key, version: version, size: size), forKey: key, tags: [Self.tag(ofVersion: version)])
         case .copy(let key, let version, let size):
             let file = cache.directory.deletingLastPathComponent().appendingPathComponent("source")
             try Self.payload(key: key, version: version, size: size).write(to: file)
-            try cache.copyFile(at: file, forKey: key, tags: [Self.tag(ofVersion: version)])
-        case .remove(let key): try cache.removeValue(forKey: key)
-        case .renew(let key, let seconds): try cache.setTimeToLive(.seconds(Double(seconds)), forKey: key)
+            try cache.namespace(Self.namespace(of: key)).copyFile(
+                at: file, forKey: key, tags: [Self.tag(ofVersion: version)])
+        case .remove(let key): try cache.namespace(Self.namespace(of: key)).removeValue(forKey: key)
+        case .renew(let key, let seconds):
+            try cache.namespace(Self.namespace(of: key)).setTimeToLive(.seconds(Double(seconds)), forKey: key)
         case .clear: try cache.removeAll()
+        case .clearNamespaces: try cache.removeAllNamespaces()
         case .clearTag(let tag): try cache.removeAll(tagged: tag)
         case .flush: try cache.flush()
         }

@@ -7,8 +7,10 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     case copy(key: String, version: String, size: Int)
     case remove(key: String)
     case renew(key: String, seconds: Int)
+    /// Everything in no namespace; see `namespace(of:)`.
     case clear
-    /// Everything with a tag; see `tag(of:)`.
+    case clearNamespaces
+    /// Everything in no namespace with a tag; see `tag(of:)`.
     case clearTag(String)
     case flush
 
@@ -23,10 +25,16 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
             return .set(key: key, version: "\(seed).\(number)", size: size)
         case 700..<850: return .remove(key: key)
         case 850..<980: return .renew(key: key, seconds: Int.random(in: 10_000...1_000_000, using: &generator))
-        case 980..<985: return .clear
+        case 980..<983: return .clear
+        case 983..<985: return .clearNamespaces
         case 985..<990: return .clearTag("tag\(number % 4)")
         default: return .flush
         }
+    }
+
+    /// The namespace that a key is stored in: every fourth in one.
+    public static func namespace(of key: String) -> String {
+        (key.split(separator: " ").last.flatMap { Int($0) } ?? 0) % 4 == 0 ? "space" : ""
     }
 
     /// The bytes of a version of a key: the same in the child and in the test.
@@ -55,6 +63,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
         case .remove(let key): "remove|\(key)"
         case .renew(let key, let seconds): "renew|\(key)|\(seconds)"
         case .clear: "clear"
+        case .clearNamespaces: "clearNamespaces"
         case .clearTag(let tag): "clearTag|\(tag)"
         case .flush: "flush"
         }
@@ -74,6 +83,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
             guard let seconds = Int(parts[2]) else { return nil }
             self = .renew(key: parts[1], seconds: seconds)
         case ("clear", 1): self = .clear
+        case ("clearNamespaces", 1): self = .clearNamespaces
         case ("clearTag", 2): self = .clearTag(parts[1])
         case ("flush", 1): self = .flush
         default: return nil

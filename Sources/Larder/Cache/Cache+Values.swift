@@ -49,8 +49,10 @@ extension Cache {
         try await backend.remove(key)
     }
 
-    /// Removes every value of this cache (its namespace's, or all without one) from both tiers. O(1); the files are
+    /// Removes every value of this cache from both tiers: those of its namespace, or without one. O(1); the files are
     /// deleted in the background.
+    ///
+    /// Other caches of the directory keep theirs; ``DiskCache/removeAllNamespaces(progress:)`` removes everything.
     ///
     /// - Throws: The errors of ``DiskCache/removeAll(progress:)``. Everything is then still there.
     public func removeAll() async throws(CacheError) {

@@ -47,7 +47,7 @@ public final class Cache<Value: Sendable>: Sendable {
         directory: URL, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
         let disk = try DiskCache(directory: directory, configuration: configuration.disk)
-        self.init(disk: disk, keyNamespace: .none, coder: coder, configuration: configuration)
+        self.init(disk: disk, coder: coder, configuration: configuration)
     }
 
     /// Opens the cache `name` in the user's caches directory.
@@ -57,30 +57,29 @@ public final class Cache<Value: Sendable>: Sendable {
         name: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
         let disk = try DiskCache(name: name, configuration: configuration.disk)
-        self.init(disk: disk, keyNamespace: .none, coder: coder, configuration: configuration)
+        self.init(disk: disk, coder: coder, configuration: configuration)
     }
 
     /// Creates a cache over a part of a directory, so that several types of values can share one.
     ///
     /// - Parameters:
-    ///   - disk: The directory. Whoever opened it closes it.
-    ///   - namespace: As for ``DiskCache/namespace(_:)``.
+    ///   - disk: The directory, or a namespace in it. Whoever opened it closes it.
+    ///   - namespace: As for ``DiskCache/namespace(_:)``: inside that of `disk`; "" is that of `disk` itself.
     ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and data.
     ///   - configuration: The settings. Those of the disk tier are ignored.
     public convenience init(
         disk: DiskCache, namespace: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) {
-        self.init(disk: disk, keyNamespace: Namespace(namespace), coder: coder, configuration: configuration)
+        self.init(disk: disk.namespace(namespace), coder: coder, configuration: configuration)
     }
 
-    private init(disk: DiskCache, keyNamespace: Namespace, coder: Coder<Value>, configuration: Configuration) {
-        let disk = disk.namespace(keyNamespace.name)
+    private init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration) {
         self.disk = disk
         let memory = configuration.memory.map {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
         }
         self.memory = memory
-        let tier = memory.map { MemoryTierAdapter($0, of: keyNamespace) }
+        let tier = memory.map { MemoryTierAdapter($0, of: disk.keyNamespace) }
         let backend = TieredBackend(
             disk: disk, coder: coder, tier: tier, cost: configuration.costInMemory,
             defaultTTL: configuration.defaultTTL)

@@ -25,17 +25,16 @@ extension DiskCache {
         return readableStore?.freshEntries(of: keyNamespace, at: now) { CacheEntry($0, at: now) } ?? []
     }
 
-    /// The number of entries in the directory or in this namespace, including expired ones that the sweep has not
-    /// removed yet. O(1).
+    /// The number of entries of this namespace (or without one), including expired ones that the sweep has not removed
+    /// yet. O(1).
     public var count: Int { totals.count }
 
-    /// The payload bytes of all entries in the directory or in this namespace, including expired ones that the sweep
-    /// has not removed yet. O(1).
+    /// The payload bytes of all entries of this namespace (or without one), including expired ones that the sweep has
+    /// not removed yet. O(1).
     public var size: Int { totals.size }
 
     private var totals: EntryTable.Totals {
-        guard let store = readableStore else { return EntryTable.Totals() }
-        return keyNamespace == .none ? store.index.totals : store.index.totals(of: keyNamespace)
+        readableStore?.index.totals(of: keyNamespace) ?? EntryTable.Totals()
     }
 
     /// Gives a fresh entry a new life, starting now, without rewriting its value. O(1).

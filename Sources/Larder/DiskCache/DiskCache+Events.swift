@@ -21,8 +21,9 @@ extension DiskCache {
     ) -> @Sendable () -> Void {
         let (events, name) = (store.events, keyNamespace == .none ? nil : keyNamespace.name)
         let listener = events.add { event in
-            // An event that is not about keys of a namespace is about all of them.
-            let isAboutAll = event.namespace == nil && event.tag == nil && event.keys.isEmpty
+            // A failure or a reopening that concerns no key concerns all.
+            let isAboutAll =
+                event.isOfAllNamespaces || event.namespace == nil && event.keys.isEmpty && event.kind != .cleared
             if name == nil || isAboutAll { return handler(event) }
             if let namespace = event.namespace, let name, namespace.hasSameBytes(as: name) { handler(event) }
         }

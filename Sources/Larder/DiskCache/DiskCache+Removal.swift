@@ -12,16 +12,29 @@ extension DiskCache {
         try openStore.remove(self.key(key), at: now)
     }
 
-    /// Removes every entry in the directory or in this namespace. O(1); the files are deleted in the background.
+    /// Removes every entry of this namespace (or without one). O(1); the files are deleted in the background.
+    ///
+    /// Other namespaces keep theirs, also those inside this one. ``removeAllNamespaces(progress:)`` removes everything.
     ///
     /// - Parameter progress: Called from time to time, on a queue of its own, with the number of deleted files and
     ///   their total.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains, except files of a namespace that were deleted
-    ///   to make room on a full disk. With `.powerSafe` also when everything was removed but the removal could not be
-    ///   synced: a power cut may bring it back.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains, except files that were deleted to make room on a
+    ///   full disk. With `.powerSafe` also when everything was removed but the removal could not be synced: a power cut
+    ///   may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
-        if keyNamespace == .none { return try openStore.removeAll(progress: progress) }
         try openStore.removeAll(of: .namespace(keyNamespace), progress: progress)
+    }
+
+    /// Removes every entry in the directory: of all namespaces, and those without one, whatever the namespace of this
+    /// handle. O(1), two renames; the files are deleted in the background.
+    ///
+    /// - Parameter progress: As for ``removeAll(progress:)``.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains. With `.powerSafe` also when everything was removed
+    ///   but the removal could not be synced: a power cut may bring it back.
+    public func removeAllNamespaces(
+        progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
+    ) throws(CacheError) {
+        try openStore.removeAll(of: .everything, progress: progress)
     }
 
     /// Removes every entry of this namespace (or without one) that was stored with a tag. O(1), plus O(fetches in

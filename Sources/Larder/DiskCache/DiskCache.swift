@@ -76,14 +76,20 @@ public final class DiskCache: Sendable {
     /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two
     /// entries.
     ///
-    /// It reads, stores, lists and counts only its own entries, and `removeAll(progress:)` removes only those, at once
-    /// however many there are. Limits, trims, sweeps, statistics and everything else belong to the directory, and
-    /// closing one handle closes both. Namespaces do not nest. O(1).
+    /// Every handle reads, stores, lists, counts and removes only its own part; that of the handle which opened the
+    /// directory are the entries without a namespace. `removeAll(progress:)` removes a part at once, however many
+    /// entries it has, and ``removeAllNamespaces(progress:)`` everything. Limits, trims, sweeps, statistics and
+    /// everything else belong to the directory, and closing one handle closes all. O(1).
     ///
-    /// - Parameter name: Any string of at most 64 KiB, compared by its UTF-8 bytes; "" is the part without a namespace.
+    /// Namespaces nest: names are joined by U+001F, the unit separator, so `namespace("a").namespace("x")` is
+    /// `namespace("a\u{1F}x")`. It is a part of its own: not that of `namespace("x")`, nor in that of `namespace("a")`,
+    /// whose `removeAll(progress:)` leaves it alone.
+    ///
+    /// - Parameter name: Any string, compared by its UTF-8 bytes; "" is the part of this handle. Joined names may have
+    ///   64 KiB.
     /// - Returns: Another handle.
     public func namespace(_ name: String) -> DiskCache {
-        DiskCache(Namespace(name), of: self)
+        DiskCache(keyNamespace.appending(name), of: self)
     }
 
     /// Closes this handle; the last one on the directory saves the index and releases the directory lock.

@@ -2,7 +2,9 @@ import LarderFiles
 
 /// The part of the cache that a `clear` removes.
 enum ClearScope: Hashable, Sendable {
+    /// All namespaces, and the part without one.
     case everything
+    /// The entries of a namespace, or of none; not those of the namespaces inside it.
     case namespace(Namespace)
     /// The entries with a tag, in the tag's namespace.
     case tag(Key)
@@ -15,6 +17,9 @@ enum ClearScope: Hashable, Sendable {
         case .tag(let tag): tag.namespace
         }
     }
+
+    /// True when entries of a namespace may be in it.
+    func mayConcern(_ namespace: Namespace) -> Bool { self.namespace.map { $0 == namespace } ?? true }
 }
 
 /// The parts of the cache that were cleared, each with a number: entries in it with lower file numbers are gone.

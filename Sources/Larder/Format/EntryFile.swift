@@ -20,11 +20,14 @@ import LarderFiles
 ///
 /// A *tombstone* is such a file without a payload. Its record is the `clear` of a namespace or a tag, or the `remove`
 /// of a key whose older files had not all been found yet. It stays until the files that it covers are deleted, so that
-/// they stay dead when the index is lost.
+/// they stay dead when the index is lost. That of the part without a namespace ends with `larder entry 02`: version 1 knew
+/// no such `clear`. It leaves a file of a newer version alone and answers nothing older, so it brings nothing back.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32
     static let magic = Array("larder entry 01\n".utf8)
+    /// The magic of the tombstones that version 1 did not know.
+    private static let laterMagic = Array("larder entry 02\n".utf8)
     private static let versionlessMagic = magic.prefix(13)
 
     /// The outcome of reading the end of a file.
@@ -38,7 +41,9 @@ enum EntryFile {
     }
 
     /// Prints the footer of a new entry after its record, which `printer` holds.
-    static func appendTrailer(to printer: inout RecordPrinter, recordLength: Int, life: Life, change: UInt64) {
+    static func appendTrailer(
+        to printer: inout RecordPrinter, recordLength: Int, life: Life, change: UInt64, _ magic: [UInt8] = magic
+    ) {
         let check = printer.hashOfLast(recordLength, seed: UInt64(recordLength))
         appendSlot(to: &printer, life: life, change: change, recordCheck: check)
         printer.append(littleEndian: check)
@@ -50,7 +55,9 @@ enum EntryFile {
     static func tombstone(of removal: Removal, number: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
         printer.append(removal.record(number: number))
-        appendTrailer(to: &printer, recordLength: printer.count, life: .forever, change: number)
+        appendTrailer(
+            to: &printer, recordLength: printer.count, life: .forever, change: number,
+            removal.isOfRoot ? laterMagic : magic)
         return printer.bytes
     }
 
@@ -58,6 +65,9 @@ enum EntryFile {
     enum Removal: Hashable {
         case scope(ClearScope)
         case key(Key)
+
+        /// True for the part without a namespace.
+        var isOfRoot: Bool { self == .scope(.namespace(.none)) }
 
         func covers(_ entry: IndexEntry) -> Bool {
             switch self {
@@ -88,17 +98,19 @@ enum EntryFile {
     static func tombstone(_ number: UInt64, _ bytes: UnsafeRawBufferPointer) -> Tombstone {
         let length = bytes.count - trailerLength
         guard length > 0, case let trailer = bytes.part(length..<bytes.count) else { return .invalid }
-        guard let check = recordCheck(inTrailer: trailer) else {
-            return isNewer(trailer) ? .newer : .invalid
-        }
-        guard word(trailer, at: 40) == UInt64(length),
-            XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == check
+        let isLater = trailer.suffix(magic.count).elementsEqual(laterMagic)
+        if !isLater, isNewer(trailer) { return .newer }
+        guard isLater || trailer.suffix(magic.count).elementsEqual(magic), word(trailer, at: 40) == UInt64(length),
+            XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == word(trailer, at: 32)
         else { return .invalid }
+        let removal: Removal
         switch RecordScanner.record(on: bytes.part(0..<length)) {
-        case .clear(let scope, number) where scope != .everything: return .valid(.scope(scope))
-        case .remove(let key, number): return .valid(.key(key))
+        case .clear(let scope, number) where scope != .everything: removal = .scope(scope)
+        case .remove(let key, number): removal = .key(key)
         default: return .invalid
         }
+        if removal.isOfRoot == isLater { return .valid(removal) }
+        return isLater ? .newer : .invalid
     }
 
     /// Prints a life slot by itself, to overwrite one.

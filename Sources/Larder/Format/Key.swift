@@ -76,6 +76,12 @@ struct Namespace: Sendable {
         named = name.isEmpty ? nil : Named(name)
     }
 
+    /// A namespace inside this one, in the name joined by U+001F; this one itself for an empty name.
+    func appending(_ inner: String) -> Namespace {
+        if inner.isEmpty { return self }
+        return Namespace(isNone ? inner : "\(name)\u{1F}\(inner)")
+    }
+
     /// The seed of the hashes of its keys.
     var seed: UInt64 { named?.seed ?? Self.processSeed }
 

@@ -12,7 +12,7 @@ import LarderFiles
 /// | `g`      | in a header: the generation                                                              |
 /// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `obsolete`, `closed`; absent in a header and a set |
 /// | `k`      | key                                                                                      |
-/// | `ns`     | the namespace that key and tags belong to, or that a `clear` is of; absent: none         |
+/// | `ns`     | the namespace that key and tags belong to, or that a `clear` is of; absent: none, and of `clear`: everything |
 /// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
 /// | `f`      | of `life`, `used` and `obsolete`: the file concerned                                     |
 /// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
@@ -31,6 +31,9 @@ import LarderFiles
 ///
 /// Reserved: `w` (where the payload is). Unknown fields are kept verbatim. The check, its place and the header stay the
 /// same in every version.
+///
+/// Of `clear`, an empty `ns` is the part without a namespace. Versions that do not know this count the line as damage,
+/// reconcile the index with the files, and find the tombstone there; see `EntryFile`.
 enum Record: Sendable {
     case header(version: UInt64, generation: UInt64, last: UInt64)
     case set(IndexEntry)
@@ -138,10 +141,11 @@ struct Fields {
         key.map { Key($0, in: keyNamespace) }
     }
 
-    /// The scope of a clear. A clear of no namespace would be one of everything.
+    /// The scope of a clear. An empty namespace is the part without one, an absent one is everything.
     private var scope: ClearScope? {
-        if namespace == "" { return nil }
-        if let tags { return tags.count == 1 ? .tag(Key(tags[0], in: keyNamespace)) : nil }
+        if let tags {
+            return tags.count == 1 && namespace != "" ? .tag(Key(tags[0], in: keyNamespace)) : nil
+        }
         return namespace.map { .namespace(Namespace($0)) } ?? .everything
     }
 

@@ -56,6 +56,7 @@ struct RecordPrinter: ~Copyable {
             operation(.clear)
             switch scope {
             case .everything: break
+            case .namespace(let cleared) where cleared.isNone: append(#","ns":"""#)
             case .namespace(let cleared): namespace(cleared)
             case .tag(let tag):
                 namespace(tag.namespace)

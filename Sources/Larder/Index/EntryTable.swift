@@ -21,6 +21,8 @@ struct EntryTable: Sendable {
     private(set) var totals = Totals()
     /// The totals of each namespace that has entries.
     private(set) var namespaces: [Namespace: Totals] = [:]
+    /// Their sum.
+    private var inNamespaces = Totals()
     /// The cleared scopes: their entries are gone, and stay in their slots until they are taken out. The totals no
     /// longer count those of a namespace, but still those of a tag.
     private var cleared = ClearMarks()
@@ -30,6 +32,14 @@ struct EntryTable: Sendable {
     private(set) var evacuated: [IndexEntry] = []
 
     var count: Int { totals.count }
+
+    /// The totals of a namespace, or of the part without one. O(1).
+    func totals(of namespace: Namespace) -> Totals {
+        if !namespace.isNone { return namespaces[namespace] ?? Totals() }
+        var own = totals
+        own.add(inNamespaces, times: -1)
+        return own
+    }
 
     /// Slots in use, including those of cleared entries.
     private var slotsInUse: Int { entries.count - free.count }
@@ -148,12 +158,13 @@ struct EntryTable: Sendable {
     /// Marks every entry in `scope`, all of which have file numbers below `number`, as cleared. Returns the totals of a
     /// namespace; the entries of a tag are counted until they are taken out. O(1).
     mutating func clear(_ scope: ClearScope, below number: UInt64) -> Totals {
-        guard let namespace = scope.namespace, namespace == .none ? count > 0 : namespaces[namespace] != nil else {
+        guard let namespace = scope.namespace, case let gone = totals(of: namespace), gone.count > 0 else {
             return Totals()
         }
         cleared.add(scope, below: number)
         searched = 0
-        guard case .namespace = scope, let gone = namespaces.removeValue(forKey: namespace) else { return Totals() }
+        guard case .namespace = scope else { return Totals() }
+        if namespaces.removeValue(forKey: namespace) != nil { inNamespaces.add(gone, times: -1) }
         totals.add(gone, times: -1)
         return gone
     }
@@ -259,6 +270,7 @@ struct EntryTable: Sendable {
         one.add(entry)
         totals.add(one, times: factor)
         guard let namespace = entry.attachments?.traits.namespace, namespace != .none else { return }
+        inNamespaces.add(one, times: factor)
         namespaces[namespace, default: Totals()].add(one, times: factor)
         if namespaces[namespace] == Totals() { namespaces[namespace] = nil }
     }

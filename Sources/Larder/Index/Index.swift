@@ -132,11 +132,12 @@ final class Index: Sendable {
         for (position, content) in fresh.enumerated() { replace(position, with: content, at: now) }
     }
 
-    /// Empties every shard, but keeps its counters.
-    func removeAll(at now: Timestamp) {
+    /// Empties every shard, but keeps its counters. Memory tiers outside of `scope` keep their values: some may be in
+    /// memory only.
+    func removeAll(telling scope: ClearScope, at now: Timestamp) {
         var empty = Shard()
         empty.forgetTombstones()
-        for position in cells.indices { replace(position, with: empty, at: now) }
+        for position in cells.indices { replace(position, with: empty, telling: scope, at: now) }
     }
 
     /// Marks every entry in `scope`, all of which have file numbers below `number`, as cleared. Returns the totals of a
@@ -178,9 +179,11 @@ final class Index: Sendable {
         for cell in cells { cell.withLock { cell in cell.tiers.removeAll { $0 === tier } } }
     }
 
-    private func replace(_ position: Int, with content: Shard, at now: Timestamp) {
+    private func replace(
+        _ position: Int, with content: Shard, telling scope: ClearScope = .everything, at now: Timestamp
+    ) {
         let old = withCell(at: position) { cell in
-            for tier in cell.tiers { tier.invalidateAll() }
+            for tier in cell.tiers where scope.mayConcern(tier.namespace) { tier.invalidateAll() }
             let old = cell.shard
             cell.shard = content
             // Asked under the lock: `keepOrder` sets the flag first, and then visits every shard.
@@ -217,14 +220,15 @@ final class Index: Sendable {
 
     var totals: EntryTable.Totals { sums.withLock { $0 } }
 
-    /// The totals of one namespace.
+    /// The totals of a namespace, or of the part without one. O(shards).
     func totals(of namespace: Namespace) -> EntryTable.Totals {
         var totals = EntryTable.Totals()
-        forEachShard { shard in
-            if let part = shard.table.namespaces[namespace] { totals.add(part) }
-        }
+        forEachShard { totals.add($0.table.totals(of: namespace)) }
         return totals
     }
+
+    /// True when any entry is in a namespace. O(shards).
+    var hasNamespaces: Bool { cells.indices.contains { withShard(at: $0) { !$0.table.namespaces.isEmpty } } }
 
     /// Tombstones in memory. O(shards).
     var tombstoneCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.tombstones.count } } }

@@ -85,24 +85,26 @@ extension Store {
         }
     }
 
-    /// Removes every entry. O(1) in system calls; the files are deleted in the background.
-    func removeAll(progress: Clearer.Progress?) throws(CacheError) {
-        let summary = try retryingReopened(nil) { () throws(CacheError) in try clearer.clearEverything() }
-        reporter.report(CacheEvent(.cleared, count: summary.count)) { $0.removals += summary.count }
-        trash.emptyInBackground(progress: progress)
-        try reportFailure(of: summary)
-    }
-
-    /// Removes every entry of a namespace, or with a tag. O(1); entries and files are removed in the background.
+    /// Removes every entry in a scope. O(1) in system calls; entries and files are removed in the background.
     func removeAll(of scope: ClearScope, progress: Clearer.Progress?) throws(CacheError) {
-        let summary = try retryingReopened(nil) { () throws(CacheError) in try clearer.clear(scope) }
+        let summary = try retryingReopened(nil) { () throws(CacheError) in
+            if scope == .everything { return try clearer.clearEverything() }
+            do throws(CacheError) {
+                return try clearer.clear(scope)
+            } catch {
+                // There is no room for the tombstone; once every file is known, none is needed.
+                guard error.code == .noSpace, provisional.isReconciling else { throw error }
+                recovery.awaitScan()
+                return try clearer.clear(scope)
+            }
+        }
         reporter.report(CacheEvent(.cleared, of: scope, count: summary.count)) { $0.removals += summary.count }
-        let total: Int? = if case .tag = scope { nil } else { summary.count }
-        clearer.removeClearedInBackground(total: total, progress)
-        try reportFailure(of: summary)
-    }
-
-    private func reportFailure(of summary: Clearer.Summary) throws(CacheError) {
+        if summary.isInTrash {
+            trash.emptyInBackground(progress: progress)
+        } else {
+            let total: Int? = if case .tag = scope { nil } else { summary.count }
+            clearer.removeClearedInBackground(total: total, progress)
+        }
         guard let failure = summary.failure else { return }
         reporter.report(failure)
         throw failure

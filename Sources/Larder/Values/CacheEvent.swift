@@ -7,9 +7,10 @@ public struct CacheEvent: Sendable {
     public let kind: Kind
     /// The keys concerned; empty for `cleared`, and for a failure that concerns none.
     public let keys: [String]
-    /// The namespace of the keys; nil: none. Of `cleared`: the namespace that was cleared; nil: everything, or the
-    /// tag's entries without a namespace.
+    /// The namespace of the keys, or the one that was cleared; nil: the part without one, or `isOfAllNamespaces`.
     public let namespace: String?
+    /// Of `cleared`: true when everything was removed, in all namespaces.
+    public let isOfAllNamespaces: Bool
     /// Of `cleared`: the tag whose entries were removed; nil: all entries.
     public let tag: String?
     /// The number of entries concerned; 0 for a cleared tag, as it is not known yet.
@@ -21,9 +22,10 @@ public struct CacheEvent: Sendable {
 
     init(
         _ kind: Kind, keys: [String] = [], namespace: String? = nil, tag: String? = nil, count: Int? = nil,
-        limit: CacheLimit? = nil, error: CacheError? = nil
+        limit: CacheLimit? = nil, error: CacheError? = nil, isOfAllNamespaces: Bool = false
     ) {
         self.kind = kind
+        self.isOfAllNamespaces = isOfAllNamespaces
         self.keys = keys
         self.namespace = namespace
         self.tag = tag
@@ -53,7 +55,7 @@ public struct CacheEvent: Sendable {
         public static let corrupt = Kind("corrupt")
         /// The entry was removed because its file was missing.
         public static let lost = Kind("lost")
-        /// A caller removed everything, or all of one namespace or tag.
+        /// A caller removed everything, or all of one namespace, of the part without one, or of one tag.
         public static let cleared = Kind("cleared")
         /// After an unclean close, the entry was found again by its file.
         public static let adopted = Kind("adopted")
@@ -76,6 +78,7 @@ extension CacheEvent: CustomStringConvertible {
             text += " \(Wording.number(count, "entry", "entries"))"
         }
         if let tag { text += " tagged \(Wording.quoted(tag))" }
+        if isOfAllNamespaces { text += " in all namespaces" }
         if let namespace { text += " in namespace \(Wording.quoted(namespace))" }
         if let limit { text += " for \(limit)" }
         if let error { text += ": \(error)" }

@@ -80,7 +80,7 @@ struct CoherenceTests {
             try disk.setString("new", forKey: "k")
         },
         Change(testDescription: "removeAll of the namespace", expected: nil) { disk, _ in try disk.removeAll() },
-        Change(testDescription: "removeAll", expected: nil) { disk, _ in try disk.namespace("").removeAll() },
+        Change(testDescription: "removeAllNamespaces", expected: nil) { disk, _ in try disk.removeAllNamespaces() },
         Change(testDescription: "eviction", expected: nil) { disk, _ in disk.trim(toCount: 0) },
         Change(testDescription: "shorter life", expected: nil) { disk, clock in
             try disk.setTimeToLive(.seconds(1), forKey: "k")
@@ -385,7 +385,7 @@ struct CoherenceTests {
         }
         cache.memory?.removeAll()
         try await cache.setValue(Restless(1, disk), forKey: "k")
-        try disk.removeAll()
+        try disk.removeAllNamespaces()
         #expect(await cache.value(forKey: "k") == nil)
     }
 }

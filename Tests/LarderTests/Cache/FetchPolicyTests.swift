@@ -116,7 +116,7 @@ struct FetchPolicyTests {
             #expect(bare.data(forKey: "k") == nil && bare.keys() == [] && bare.entries().isEmpty)
             #expect(try !bare.setTimeToLive(.days(1), forKey: "k"))
             #expect(disk.removeExpired() == 0)
-            #expect(disk.count == 1)
+            #expect(bare.count == 1)
             let stale = try await failing(cache)
             #expect(stale.value == "v" && stale.isStale && stale.age == .seconds(10 + 20 * round))
             #expect(stale.expiresAt == expiry)

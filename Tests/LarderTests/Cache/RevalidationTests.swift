@@ -183,7 +183,7 @@ struct RevalidationTests {
             case .remove: try space.removeValue(forKey: "k")
             case .tag: try space.removeAll(tagged: "t")
             case .namespace: try space.removeAll()
-            case .everything: try disk.removeAll()
+            case .everything: try disk.removeAllNamespaces()
             case .noLife: try space.setTimeToLive(.seconds(0), forKey: "k")
             }
         }
@@ -410,7 +410,7 @@ struct RevalidationTests {
         #expect(entries.count == 2)
         world.clock.advance(by: .seconds(10))
         disk.removeExpired()
-        #expect(disk.count == 1)
+        #expect(disk.namespace("n").count == 1)
         let given = try await cache.value(forKey: "kept") { cached in .modified(cached?.value ?? "nothing") }
         #expect(given == "v")
         // Policies stretch from the expiry, and end where they end.

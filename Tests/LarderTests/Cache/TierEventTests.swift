@@ -27,12 +27,14 @@ struct TierEventTests {
         try await second.setValue("1", forKey: "x")
         try await second.removeValue(forKey: "x")
         try await whole.removeAll()
+        try disk.removeAllNamespaces()
         func lines(_ log: EventLog) -> [String] {
             log.events(of: disk).map { "\($0.kind) \($0.namespace ?? "-") \($0.keys)" }
         }
         #expect(lines(log) == [#"replaced a ["k"]"#, #"removed a ["k"]"#, "cleared a []", "cleared - []"])
         #expect(lines(other) == [#"removed b ["x"]"#, "cleared - []"])
-        #expect(lines(all).count == 5)
+        #expect(lines(all).count == 6)
+        #expect(all.events(of: disk).map(\.isOfAllNamespaces) == [false, false, false, false, false, true])
     }
 
     @Test("a stream has the events from then on, and ends with the cache")

@@ -65,6 +65,7 @@ struct RecordTests {
                 #"{"o":"used","k":"a/b","f":17,"n":19,"u":7,"e":8,"c":"04f3a804fd63d5b6"}"#
             ),
             (.clear(.everything, number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
+            (.clear(.namespace(.none), number: 20), #"{"o":"clear","ns":"","n":20,"c":"f67fababff2e0806"}"#),
             (
                 .clear(.tag(Key("\"x\"", in: Namespace("users"))), number: 20),
                 #"{"o":"clear","ns":"users","tg":["\"x\""],"n":20,"c":"66b4bdb9acef7272"}"#

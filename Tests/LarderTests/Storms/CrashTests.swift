@@ -14,6 +14,7 @@ struct CrashTests {
         var acknowledged: [String: String] = [:]
         var pending: [String: String?] = [:]
         var isClearing = false
+        var isClearingRoot = false
         /// Every value ever given to a key.
         var given: [String: Set<String>] = [:]
 
@@ -48,9 +49,19 @@ struct CrashTests {
             pending = [:]
         }
 
+        /// Everything that is in no namespace.
+        mutating func removeRoot(_ cache: DiskCache) throws {
+            for key in acknowledged.keys where !key.hasPrefix("space/") { pending[key] = .some(nil) }
+            isClearingRoot = true
+            try cache.removeAll()
+            for key in pending.keys { acknowledged[key] = nil }
+            pending = [:]
+            isClearingRoot = false
+        }
+
         mutating func removeAll(_ cache: DiskCache) throws {
             isClearing = true
-            try cache.removeAll()
+            try cache.removeAllNamespaces()
             acknowledged = [:]
             isClearing = false
         }
@@ -83,6 +94,10 @@ struct CrashTests {
             try set(cache, "k2", "again")
             world.clock.advance(by: .seconds(1))
             cache.settle()
+            try removeRoot(cache)
+            try set(cache, "k1", "after the root")
+            try setInSpace(cache, "k1", "after the root")
+            cache.settle()
             try removeAll(cache)
             cache.settle()
             try set(cache, "k0", "after")
@@ -90,18 +105,28 @@ struct CrashTests {
             try set(cache, "k0", "after all")
             try set(cache, "k6", "last")
             for number in 0..<3 { try setInSpace(cache, "k\(number)", "last in space") }
+            try removeRoot(cache)
+            try set(cache, "k3", "last of all")
             try removeSpace(cache)
+            // Nothing is in a namespace any more.
+            try removeRoot(cache)
+            try setInSpace(cache, "k2", "last of all")
+            try set(cache, "k4", "last of all")
             try cache.close()
         }
 
         func check(_ cache: DiskCache, _ context: Comment) {
+            var left: Set<Bool> = []
             for key in (0..<8).map({ "k\($0)" }) {
                 var allowed: Set<String?> = [acknowledged[key]]
                 if let pending = pending[key] { allowed.insert(pending) }
                 if isClearing { allowed.insert(nil) }
-                #expect(allowed.contains(cache.string(forKey: key)), "\(key), \(context)")
+                let value = cache.string(forKey: key)
+                #expect(allowed.contains(value), "\(key), \(context)")
+                if isClearingRoot, allowed.count == 2 { left.insert(value != nil) }
             }
-            var left: Set<Bool> = []
+            #expect(left.count <= 1, "the part without a namespace goes as a whole, \(context)")
+            left = []
             for key in (0..<4).map({ "k\($0)" }) {
                 var allowed: Set<String?> = [acknowledged["space/" + key]]
                 if let pending = pending["space/" + key] { allowed.insert(pending) }
@@ -124,7 +149,7 @@ struct CrashTests {
 
     /// How a session begins: in an empty directory, or after a clean close with any of these.
     enum Beginning: CaseIterable {
-        case empty, set, remove, renewal, clear, clearSpace
+        case empty, set, remove, renewal, clear, clearSpace, clearRoot
 
         func change(_ story: inout Story, _ cache: DiskCache) throws {
             switch self {
@@ -134,6 +159,7 @@ struct CrashTests {
             case .renewal: try cache.setTimeToLive(.hours(2), forKey: "k7")
             case .clear: try story.removeAll(cache)
             case .clearSpace: try story.removeSpace(cache)
+            case .clearRoot: try story.removeRoot(cache)
             }
         }
     }

@@ -17,6 +17,8 @@ struct FaultTests {
         let failed: Set<String?>
         let done: Set<String?>
         var evicts = false
+        /// Removes the other entries too.
+        var clears = false
         var manifestFormat = ManifestFormat.json
         let run: @Sendable (DiskCache, World) throws -> Void
     }
@@ -40,8 +42,17 @@ struct FaultTests {
         Operation(testDescription: "longer life", failed: ["old"], done: ["old"]) { cache, _ in
             try cache.setTimeToLive(.days(5), forKey: "k")
         },
-        Operation(testDescription: "removeAll", failed: ["old"], done: [nil]) { cache, _ in
+        Operation(testDescription: "removeAll, nothing in a namespace", failed: ["old"], done: [nil], clears: true) {
+            cache, _ in
             try cache.removeAll()
+        },
+        Operation(testDescription: "removeAll beside a namespace", failed: ["old"], done: [nil], clears: true) {
+            cache, _ in
+            try cache.namespace("beside").setString("v", forKey: "k")
+            try cache.removeAll()
+        },
+        Operation(testDescription: "removeAllNamespaces", failed: ["old"], done: [nil], clears: true) { cache, _ in
+            try cache.removeAllNamespaces()
         },
         Operation(testDescription: "removeAll of a namespace", failed: ["old"], done: ["old"]) { cache, _ in
             try cache.namespace("space").removeAll()
@@ -160,7 +171,7 @@ struct FaultTests {
                 let context = Comment(
                     "\(operation.testDescription): call \(number) fails with \(error), \(persistent ? "and all after it" : "once")"
                 )
-                let clears = operation.testDescription == "removeAll" && !hasThrown
+                let clears = operation.clears && !hasThrown
                 let isClosed = operation.testDescription == "close"
                 if !isClosed {
                     check(
@@ -176,7 +187,7 @@ struct FaultTests {
                 let again = try world.open()
                 try again.flush()
                 let after = hasThrown ? operation.failed.union(persistent ? operation.done : []) : operation.done
-                let mayBeGone = persistent && operation.testDescription == "removeAll"
+                let mayBeGone = persistent && operation.clears
                 check(
                     again, mayBeGone ? after.union([nil]) : after, context,
                     others: !clears && !mayBeGone && !operation.evicts)

@@ -27,8 +27,12 @@ struct KillTests {
             case .set(let key, let version, let size), .copy(let key, let version, let size):
                 values[key] = KillChange.payload(key: key, version: version, size: size)
             case .remove(let key): values[key] = nil
-            case .clear: values = [:]
-            case .clearTag(let tag): values = values.filter { KillChange.tag(of: $0.value) != tag }
+            case .clear: values = values.filter { !KillChange.namespace(of: $0.key).isEmpty }
+            case .clearNamespaces: values = [:]
+            case .clearTag(let tag):
+                values = values.filter {
+                    !KillChange.namespace(of: $0.key).isEmpty || KillChange.tag(of: $0.value) != tag
+                }
             case .renew, .flush: break
             }
         }
@@ -84,7 +88,7 @@ struct KillTests {
         let after = knowledge.ifDone
         for number in 0..<40 {
             let key = "key \(number)"
-            let value = cache.data(forKey: key)
+            let value = cache.namespace(KillChange.namespace(of: key)).data(forKey: key)
             #expect(value == knowledge.values[key] || value == after[key], "\(key), \(context)")
             seen.values[key] = value
         }

@@ -1,7 +1,7 @@
 import Dispatch
 import LarderFiles
 
-/// Removes many entries at once: all of them, or those of a namespace or a tag.
+/// Removes many entries at once: all of them, those of a namespace or of none, or those with a tag.
 final class Clearer: StoreOwner {
     typealias Progress = @Sendable (_ removed: Int, _ total: Int) -> Void
 
@@ -27,6 +27,8 @@ final class Clearer: StoreOwner {
     struct Summary {
         /// Entries that were removed; for a tag 0, as its entries are counted later.
         let count: Int
+        /// Their files are in the trash, rather than obsolete.
+        var isInTrash = false
         /// Everything is done, but a power cut may undo it, and why.
         var failure: CacheError?
     }
@@ -41,32 +43,38 @@ extension Clearer {
     /// later one, it finds the new one and forgets the entries. Like a removal's, the record only spares it work.
     func clearEverything() throws(CacheError) -> Summary {
         try disk.runAlone { () throws(CacheError) in
-            guard let old = disk.directory else { throw CacheError.closed(path) }
-            try info.removeShutdownMarker()
-            defer { observer.didClear(.everything) }
-            let number = try info.takeNumber()
-            // Above the new directory's: an opening brings back the highest number in the trash.
-            let trashNumber = try info.takeNumber()
-            let fresh = try translating("remove all entries", at: path) { () throws(Errno) in
-                try replaceEntries(of: old, with: number, trashedAs: trashNumber)
-            }
-            let count = index.totals.count
-            disk.replace(fresh)
-            reaper.replaceTombstones()
-            var cleared = ClearMarks()
-            cleared.add(.everything, below: trashNumber)
-            provisional.replace(with: Reconciliation(cleared: cleared))
-            let ticket = info.commitBestEffort(.clear(.everything, number: trashNumber)) {
-                index.removeAll(at: clock.now)
-            }
-            do throws(CacheError) {
-                if settings.isPowerSafe { try syncDirectories(of: fresh) }
-                try info.wait(for: ticket)
-            } catch {
-                return Summary(count: count, failure: error)
-            }
-            return Summary(count: count)
+            guard let directory = disk.directory else { throw CacheError.closed(path) }
+            return try replaceEntries(of: directory, clearing: .everything)
         }
+    }
+
+    /// The same in a barrier. `scope` is everything, or has every entry in it; flights and memory tiers outside of it
+    /// are spared.
+    private func replaceEntries(of old: StoreDirectory, clearing scope: ClearScope) throws(CacheError) -> Summary {
+        try info.removeShutdownMarker()
+        defer { observer.didClear(scope) }
+        let number = try info.takeNumber()
+        // Above the new directory's: an opening brings back the highest number in the trash.
+        let trashNumber = try info.takeNumber()
+        let fresh = try translating("remove all entries", at: path) { () throws(Errno) in
+            try replaceEntries(of: old, with: number, trashedAs: trashNumber)
+        }
+        var summary = Summary(count: index.totals.count, isInTrash: true)
+        disk.replace(fresh)
+        reaper.replaceTombstones()
+        var cleared = ClearMarks()
+        cleared.add(.everything, below: trashNumber)
+        provisional.replace(with: Reconciliation(cleared: cleared))
+        let ticket = info.commitBestEffort(.clear(.everything, number: trashNumber)) {
+            index.removeAll(telling: scope, at: clock.now)
+        }
+        do throws(CacheError) {
+            if settings.isPowerSafe { try syncDirectories(of: fresh) }
+            try info.wait(for: ticket)
+        } catch {
+            summary.failure = error
+        }
+        return summary
     }
 
     private func syncDirectories(of directory: StoreDirectory) throws(CacheError) {
@@ -105,7 +113,11 @@ extension Clearer {
 
 /// Namespaces and tags.
 extension Clearer {
-    /// Removes every entry of a namespace, or with a tag. O(1); `removeClearedInBackground` removes entries and files.
+    /// Removes every entry of a namespace or of none, or with a tag. O(1); `removeClearedInBackground` removes entries
+    /// and files.
+    ///
+    /// Where nothing is in a namespace, the part without one is everything. That is decided alone on the disk queue, and
+    /// only with an index that agrees with the files: an unread one may be in a namespace.
     ///
     /// A tombstone among the files outlives the last of them: killed at any moment, with the index lost or not, the
     /// process leaves nothing that could bring one back. Like a removal's, the record only spares the next opening
@@ -113,11 +125,12 @@ extension Clearer {
     func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
+            if scope == .namespace(.none), provisional.isConsistent, !index.hasNamespaces {
+                return try replaceEntries(of: directory, clearing: scope)
+            }
             // Afterwards: a fetch that begins earlier may still receive a removed value.
             defer { tellObserver(of: scope) }
-            let namespace = scope.namespace ?? .none
-            let there = namespace.isNone ? index.totals : index.totals(of: namespace)
-            let isEmpty = there.count == 0 && index.obsoleteCount == 0
+            let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
             if isEmpty, provisional.isConsistent { return Summary(count: 0) }
             try info.removeShutdownMarker()
             let number = try reaper.placeTombstone(of: .scope(scope), in: directory)

@@ -152,7 +152,7 @@ extension FileReaper {
     }
 
     /// Places a tombstone of a new number, and returns the number. On a full disk, one for a namespace or a tag makes
-    /// room by deleting the files that it covers; when none is left, it is not needed.
+    /// room by deleting the files that it covers; when none is left, not even an unread one, it is not needed.
     func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
         var files: [UInt64]?
         while true {
@@ -174,7 +174,10 @@ extension FileReaper {
                     }
                 }
                 files = Array(waiting.dropFirst(Self.slice))
-                if waiting.isEmpty { return number }
+                if waiting.isEmpty {
+                    if provisional.mayHaveUnread { throw error }
+                    return number
+                }
             }
         }
     }

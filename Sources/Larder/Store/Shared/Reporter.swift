@@ -64,6 +64,6 @@ extension CacheEvent {
     init(_ kind: Kind, of scope: ClearScope, count: Int) {
         let tag: String? = if case .tag(let tag) = scope { tag.text } else { nil }
         let namespace = scope.namespace.flatMap { $0.isNone ? nil : $0.name }
-        self.init(kind, namespace: namespace, tag: tag, count: count)
+        self.init(kind, namespace: namespace, tag: tag, count: count, isOfAllNamespaces: scope == .everything)
     }
 }
