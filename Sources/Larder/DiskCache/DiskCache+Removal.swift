@@ -55,8 +55,9 @@ extension DiskCache {
         try openStore.removeAll(of: .tag(checked(tag)), progress: progress)
     }
 
-    /// Removes expired entries without waiting for the sweep; their files are deleted in the background. O(1) per
-    /// expired entry. An entry that a fetch keeps beyond its expiry remains until that time is over.
+    /// Removes the expired entries of all namespaces without waiting for the sweep; their files are deleted in the
+    /// background. O(1) per expired entry. An entry that a fetch keeps beyond its expiry remains until that time is
+    /// over.
     ///
     /// - Returns: The number of entries removed.
     @discardableResult
@@ -66,11 +67,12 @@ extension DiskCache {
     }
 }
 
-/// Trimming. After every write that exceeds a configured limit, the cache does the same in the background.
+/// Trimming, of the whole directory with all its namespaces. After every write that exceeds a configured limit, the
+/// cache does the same in the background.
 ///
 /// In a cache without limits, the first call also costs O(n log n), to determine the order of use.
 extension DiskCache {
-    /// Evicts the least recently used entries until at most `count` are left. O(1) per evicted entry.
+    /// Evicts the least recently used entries until at most `count` are left in the directory. O(1) per evicted entry.
     ///
     /// Expired entries are evicted first. When the call returns, the files are deleted; failures are reported as
     /// events.
