@@ -18,9 +18,9 @@ extension DiskCache {
     ///
     /// - Parameter progress: Called from time to time, on a queue of its own, with the number of deleted files and
     ///   their total.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains, except files that were deleted to make room on a
-    ///   full disk. With `.powerSafe` also when everything was removed but the removal could not be synced: a power cut
-    ///   may bring it back.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains, except files that were deleted to make room on
+    ///   a full disk. With `.powerSafe` also when everything was removed but the removal could not be synced: a power
+    ///   cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         try openStore.removeAll(of: .namespace(keyNamespace), progress: progress)
     }
@@ -29,8 +29,8 @@ extension DiskCache {
     /// handle. O(1), two renames; the files are deleted in the background.
     ///
     /// - Parameter progress: As for ``removeAll(progress:)``.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains. With `.powerSafe` also when everything was removed
-    ///   but the removal could not be synced: a power cut may bring it back.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains. With `.powerSafe` also when everything was
+    ///   removed but the removal could not be synced: a power cut may bring it back.
     public func removeAllNamespaces(
         progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
     ) throws(CacheError) {

@@ -21,7 +21,8 @@ import LarderFiles
 /// A *tombstone* is such a file without a payload. Its record is the `clear` of a namespace or a tag, or the `remove`
 /// of a key whose older files had not all been found yet. It stays until the files that it covers are deleted, so that
 /// they stay dead when the index is lost. That of the part without a namespace ends with `larder entry 02`: version 1
-/// knew no such `clear`. It leaves a file of a newer version alone and answers nothing older, so it brings nothing back.
+/// knew no such `clear`. It leaves a file of a newer version alone and answers nothing older, so it brings nothing
+/// back.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32

@@ -116,8 +116,8 @@ extension Clearer {
     /// Removes every entry of a namespace or of none, or with a tag. O(1); `removeClearedInBackground` removes entries
     /// and files.
     ///
-    /// Where nothing is in a namespace, the part without one is everything. That is decided alone on the disk queue, and
-    /// only with an index that agrees with the files: an unread one may be in a namespace.
+    /// Where nothing is in a namespace, the part without one is everything. That is decided in the barrier, and only
+    /// while index and files agree: an unread file may be in a namespace.
     ///
     /// A tombstone among the files outlives the last of them: killed at any moment, with the index lost or not, the
     /// process leaves nothing that could bring one back. Like a removal's, the record only spares the next opening

@@ -200,6 +200,32 @@ struct RootPartTests {
         }
     }
 
+    @Test("either clear costs the same at ten entries as at a thousand", arguments: [10, 1000])
+    func constantCost(entries: Int) throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        for number in 0..<entries {
+            try cache.setString("root", forKey: "\(number)")
+            try cache.namespace("a").setString("of a", forKey: "\(number)")
+        }
+        try cache.flush()
+        try cache.setString("the first change opens the journal", forKey: "warm")
+        try cache.store.maintenance.alone {
+            let (own, whole) = (CallCounter(), CallCounter())
+            world.files.inject(own.count)
+            try cache.removeAll()
+            #expect(own.all == [.create: 1, .write: 2])
+            #expect(cache.count == 0 && cache.namespace("a").count == entries)
+            world.files.inject(whole.count)
+            try cache.namespace("a").removeAllNamespaces()
+            #expect(whole.number(of: .rename) == 2 && whole.number(of: .write) == 1)
+            #expect(whole.number(of: .remove) == 0 && cache.namespace("a").count == 0)
+        }
+        cache.settle()
+        #expect(world.entryFiles == [] && cache.statistics.removals == 2 * entries + 1)
+        cache.checkInvariants(world, settled: true)
+    }
+
     @Test("while a file is unread it may be in a namespace: removeAll leaves it", arguments: [false, true])
     func unread(isReadable: Bool) throws {
         var world = World { $0.sweepInterval = nil }
@@ -229,7 +255,7 @@ struct RootPartTests {
         }
     }
 
-    @Test("on a full disk it can be removed as soon as every file is known; before, it throws and comes back to nobody")
+    @Test("on a full disk it is removed for good, or the call throws")
     func fullDisk() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try filled(world)
