@@ -176,10 +176,3 @@ extension Cache where Value: Codable {
         self.init(disk: disk, namespace: namespace, coder: .standard, configuration: configuration)
     }
 }
-
-extension Coder where Value: Codable & SendableMetatype {
-    /// The coder of a cache that is opened without one.
-    fileprivate static var standard: Coder {
-        Coder<String>.string as? Coder ?? Coder<Data>.data as? Coder ?? .json
-    }
-}

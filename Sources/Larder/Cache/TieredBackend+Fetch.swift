@@ -66,7 +66,7 @@ extension TieredBackend {
         let traits = Attachments.Traits(
             namespace: disk.keyNamespace, tags: options.tags, keptStale: isAbsent ? 0 : options.keptStale,
             isAbsent: isAbsent,
-            mustRevalidate: options.mustRevalidate ?? false)
+            mustRevalidate: options.mustRevalidate ?? false, coding: isAbsent ? nil : coder.coding)
         let attachments = disk.store.pool.attachments(traits, metadata: options.metadata ?? [:])
         guard let store = try? disk.openStore else { return }
         do throws(CacheError) {

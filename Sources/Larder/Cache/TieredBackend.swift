@@ -123,21 +123,10 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         return Lookup(value, from: .disk, life: MemoryLife(entry), at: now)
     }
 
-    /// Reads and decodes a value; nil for a miss. Bytes that cannot be decoded are a miss, reported and kept: they may
-    /// be another type's.
+    /// Reads and decodes a value; nil for a miss.
     func read(_ key: Key, at now: Timestamp, orStale: Bool) -> (entry: IndexEntry, value: Value)? {
-        guard let store = disk.readableStore else { return nil }
-        let found = store.read(key, at: now, orStale: orStale) { directory, entry in
-            directory.payload(of: entry).then { .value((entry: entry, data: $0)) }
-        }
-        guard let (entry, data) = found else { return nil }
-        do {
-            return (entry, try coder.decode(data))
-        } catch {
-            let message = "The stored bytes are not a value of the type \(Value.self): \(error)."
-            store.report(CacheError(code: .undecodable, message: message, path: disk.directory.path), of: key)
-            return nil
-        }
+        disk.read(
+            key, at: now, orStale: orStale, as: coder.coding, "a value of the type \(Value.self)", coder.decode)
     }
 
     /// Stores a value on disk, and in memory at the moment when every reader sees it there.
@@ -153,7 +142,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
             tier?.invalidate(text, .removed)
             return
         }
-        let attachments = try disk.attachments(metadata, tags)
+        let attachments = try disk.attachments(metadata, tags, coder.coding)
         let request = SetRequest(
             key: key, life: life, attachments: attachments, now: now,
             promotion: promotion(of: value, text, size: data.count))

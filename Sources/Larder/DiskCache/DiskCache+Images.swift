@@ -21,7 +21,7 @@
     extension DiskCache {
         /// Returns a stored image; nil for a miss. O(size).
         public func image(forKey key: String) -> NSImage? {
-            decoded(key, "an image") { NSImage(data: $0) }
+            decoded(key, as: nil, "an image") { NSImage(data: $0) }
         }
 
         /// Stores an image as PNG. See `setData(_:forKey:ttl:metadata:tags:)`.

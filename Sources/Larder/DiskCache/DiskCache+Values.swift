@@ -26,6 +26,14 @@ extension DiskCache {
         _ data: Data, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []
     ) throws(CacheError) {
+        try set(data, as: nil, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+    }
+
+    /// Stores the bytes of a value of a coding; nil: raw bytes.
+    private func set(
+        _ data: Data, as coding: Coding?, forKey key: String, ttl: TimeToLive, metadata: [String: String],
+        tags: [String]
+    ) throws(CacheError) {
         let store = try openStore
         let key = try checked(key)
         let now = now
@@ -33,16 +41,18 @@ extension DiskCache {
             _ = try store.remove(key, at: now)
             return
         }
-        let request = SetRequest(key: key, life: life, attachments: try attachments(metadata, tags), now: now)
+        let request = SetRequest(key: key, life: life, attachments: try attachments(metadata, tags, coding), now: now)
         _ = try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
     }
 }
 
 extension DiskCache {
-    /// Returns a stored string; nil for a miss. Bytes that are not UTF-8 are a miss; they are reported and kept.
-    /// O(size).
+    /// Returns a stored string; nil for a miss. O(size).
+    ///
+    /// A value that was stored as something else, and raw data that is not UTF-8, are misses; they are reported and
+    /// kept.
     public func string(forKey key: String) -> String? {
-        decoded(key, "a UTF-8 string") { String(data: $0, encoding: .utf8) }
+        decoded(key, as: .string, "a UTF-8 string", DefaultCoding.string)
     }
 
     /// Stores a string as UTF-8. See `setData(_:forKey:ttl:metadata:tags:)`.
@@ -50,46 +60,78 @@ extension DiskCache {
         _ string: String, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []
     ) throws(CacheError) {
-        try setData(Data(string.utf8), forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        try set(Data(string.utf8), as: .string, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
-    /// Returns a value that was stored as JSON; nil for a miss. O(size).
+    /// Returns a stored value in the default form of its type: a string as UTF-8, data as it is, everything else as
+    /// JSON; nil for a miss. O(size).
     ///
-    /// Data that cannot be decoded as `type` is a miss; it is reported and kept, because it may be of another type.
+    /// A value that was stored in another form, or that cannot be decoded as `type`, is a miss; it is reported and
+    /// kept, because it may be of another type. Data can be read of every value.
     public func value<Value: Decodable>(_ type: Value.Type, forKey key: String) -> Value? {
-        decoded(key, "\(type)") { try JSONDecoder().decode(type, from: $0) }
+        decoded(key, as: DefaultCoding.coding(of: type), "a value of the type \(type)") {
+            try DefaultCoding.decode(type, from: $0)
+        }
     }
 
-    /// Stores a value as JSON. See `setData(_:forKey:ttl:metadata:tags:)`.
+    /// Stores a value in the default form of its type, as a ``Cache`` without a coder does: a string as UTF-8, data as
+    /// it is, everything else as JSON. See `setData(_:forKey:ttl:metadata:tags:)`.
     ///
     /// - Throws: Also `.unencodable` when the value has no JSON form.
     public func setValue(
         _ value: some Encodable, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []
     ) throws(CacheError) {
+        let coding = DefaultCoding.coding(of: type(of: value))
         let data: Data
         do {
-            data = try JSONEncoder().encode(value)
+            data = try DefaultCoding.encode(value)
         } catch {
             throw CacheError(code: .unencodable, message: "The value has no JSON form: \(error).")
         }
-        try setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        try set(data, as: coding, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
-    func decoded<Value>(_ key: String, _ what: String, _ decode: (Data) throws -> Value?) -> Value? {
-        guard let data = data(forKey: key) else { return nil }
-        if let value = try? decode(data) { return value }
-        let message = "The data stored for the key is not \(what)."
-        readableStore?.report(CacheError(code: .undecodable, message: message, path: directory.path), of: self.key(key))
+    func decoded<Value>(
+        _ key: String, as coding: Coding?, _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?
+    ) -> Value? {
+        read(self.key(key), at: now, as: coding, expected(), decode)?.value
+    }
+
+    /// Reads and decodes a value; nil for a miss. A value that was stored in another form than `coding`, or that cannot
+    /// be decoded, is a miss, reported and kept: it may be another type's. Without a coding, `decode` is the judge.
+    func read<Value>(
+        _ key: Key, at now: Timestamp, orStale: Bool = false, as coding: Coding?,
+        _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?
+    ) -> (entry: IndexEntry, value: Value)? {
+        guard let store = readableStore else { return nil }
+        let found = store.read(key, at: now, orStale: orStale) { directory, entry in
+            guard entry.mayBeRead(as: coding) else { return .value((entry: entry, data: Data?.none)) }
+            return directory.payload(of: entry).then { .value((entry: entry, data: $0)) }
+        }
+        guard let (entry, data) = found else { return nil }
+        var (stored, reason) = ("", "")
+        if let data {
+            do {
+                if let value = try decode(data) { return (entry, value) }
+            } catch {
+                reason = ": \(error)"
+            }
+        } else if let coding = entry.coding {
+            stored = "\(coding), "
+        }
+        let message = "The value stored for the key is \(stored)not \(expected())\(reason)."
+        store.takeBackHit(key, asMiss: true)
+        store.report(CacheError(code: .undecodable, message: message, path: directory.path), of: key)
         return nil
     }
 }
 
 extension DiskCache {
     /// Returns a stored property list: dictionaries with string keys, arrays, strings, data, dates, numbers; nil for a
-    /// miss. Data that is not a property list is a miss; it is reported and kept. O(size).
+    /// miss. A value that is not a property list is a miss; it is reported and kept. O(size).
     public func propertyList(forKey key: String) -> Any? {
-        decoded(key, "a property list") { PropertyList($0)?.value }
+        decoded(key, as: .propertyList, "a property list") { PropertyList($0)?.value }
     }
 
     /// Stores a property list in the binary format. See `setData(_:forKey:ttl:metadata:tags:)`.
@@ -106,16 +148,16 @@ extension DiskCache {
                 fromPropertyList: propertyList, format: .binary, options: 0),
             PropertyList(data)?.value != nil
         else { throw CacheError(code: .unencodable, message: "The value is not a property list.") }
-        try setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        try set(data, as: .propertyList, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
     /// Returns an object that was stored as a secure archive; nil for a miss. O(size).
     ///
     /// A collection may contain Foundation's own value types: strings, numbers, data, dates, URLs, UUIDs, collections.
-    /// Data that is not an archive of a `type` is a miss; it is reported and kept. On Linux, Foundation's unarchiver
+    /// A value that is not an archive of a `type` is a miss; it is reported and kept. On Linux, Foundation's unarchiver
     /// can trap on a forged archive: read archives there only from directories that nobody else writes to.
     public func archivedObject<Object: NSObject & NSSecureCoding>(_ type: Object.Type, forKey key: String) -> Object? {
-        decoded(key, "an archive of a \(type)") { try KeyedArchive.object(type, in: $0) }
+        decoded(key, as: .archive, "an archive of a \(type)") { try KeyedArchive.object(type, in: $0) }
     }
 
     /// Stores an object as a secure archive. See `setData(_:forKey:ttl:metadata:tags:)`.
@@ -134,7 +176,7 @@ extension DiskCache {
         } catch {
             throw CacheError(code: .unencodable, message: "The object cannot be archived: \(error).")
         }
-        try setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        try set(data, as: .archive, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 }
 

@@ -18,7 +18,7 @@ public final class DiskCache: Sendable {
     let configuration: Configuration
     let keyNamespace: Namespace
     let session: DiskSession
-    /// The attachments that all entries without metadata and tags share.
+    /// The attachments that all entries of raw bytes without metadata and tags share.
     private let attachments: Attachments?
 
     /// Opens the cache `name` in the user's caches directory.
@@ -154,9 +154,11 @@ public final class DiskCache: Sendable {
     }
 
     /// The attachments of a new entry.
-    func attachments(_ metadata: [String: String], _ tags: [String]) throws(CacheError) -> Attachments? {
-        if tags.isEmpty && metadata.isEmpty { return attachments }
-        var traits = Attachments.Traits(namespace: keyNamespace)
+    func attachments(
+        _ metadata: [String: String], _ tags: [String], _ coding: Coding? = nil
+    ) throws(CacheError) -> Attachments? {
+        if tags.isEmpty && metadata.isEmpty && coding == nil { return attachments }
+        var traits = Attachments.Traits(namespace: keyNamespace, coding: coding)
         for tag in tags { traits.tags.append(try checked(tag)) }
         return store.pool.attachments(traits, metadata: metadata)
     }

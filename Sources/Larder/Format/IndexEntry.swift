@@ -37,6 +37,14 @@ struct IndexEntry: Sendable {
     /// True when the entry records that there is no value.
     var isAbsent: Bool { attachments?.traits.isAbsent ?? false }
     var mustRevalidate: Bool { attachments?.traits.mustRevalidate ?? false }
+    /// Nil: raw bytes, or an entry of a version that did not record it.
+    var coding: Coding? { attachments?.traits.coding }
+
+    /// True when the value may be of `coding`: unless the entry records another one. Nil reads anything.
+    func mayBeRead(as coding: Coding?) -> Bool {
+        guard let coding, let own = self.coding else { return true }
+        return own == coding
+    }
 
     /// The time until which the entry is kept: its expiry, or some time after it.
     var keptUntil: Timestamp {
@@ -115,6 +123,8 @@ final class Attachments: Sendable {
         var isAbsent = false
         /// An expired value may be revalidated, but not returned.
         var mustRevalidate = false
+        /// The form of the payload; nil: raw bytes, or not known.
+        var coding: Coding?
     }
 
     /// Returns nil when there is nothing to attach.
@@ -161,5 +171,11 @@ final class AttachmentsPool: Sendable {
             known[traits] = new
             return new
         }
+    }
+
+    /// Returns the same attachments, in the shared object if they can be shared. O(tags).
+    func shared(_ own: Attachments?) -> Attachments? {
+        guard let own, own.areShareable else { return own }
+        return attachments(own.traits, metadata: [:])
     }
 }

@@ -27,6 +27,7 @@ import LarderFiles
 /// | `ks`     | kept stale: for how long the entry is kept beyond its expiry, milliseconds; absent: 0    |
 /// | `ab`     | 1: the entry says that there is no value                                                 |
 /// | `mr`     | 1: must revalidate; what has expired is not to be answered                               |
+/// | `cd`     | coding of the payload: `utf8`, `json`, `plist`, `archive`; absent: raw bytes, or not known |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
 /// Reserved: `w` (where the payload is). Unknown fields are kept verbatim. The check, its place and the header stay the
@@ -95,6 +96,7 @@ struct Fields {
     var keptStale: Int64?
     var absent: UInt64?
     var mustRevalidate: UInt64?
+    var coding: String?
     var unknown: [UInt8] = []
 
     /// Bytes; more is damage. The bound keeps sums of sizes from overflowing.
@@ -159,7 +161,7 @@ struct Fields {
         return Attachments.Traits(
             namespace: keyNamespace, tags: (tags ?? []).map { Key($0, in: keyNamespace) },
             keptStale: max(0, keptStale ?? 0),
-            isAbsent: absent == 1, mustRevalidate: mustRevalidate == 1)
+            isAbsent: absent == 1, mustRevalidate: mustRevalidate == 1, coding: coding.map { Coding($0) })
     }
 
     private var life: Life { Self.life(expires: expires, ttl: ttl) }
@@ -169,7 +171,9 @@ struct Fields {
     }
 
     private var attachments: Attachments? {
-        let isBare = namespace == nil && tags == nil && keptStale == nil && absent == nil && mustRevalidate == nil
+        let isBare =
+            namespace == nil && tags == nil && keptStale == nil && absent == nil && mustRevalidate == nil
+            && coding == nil
         if isBare, metadata == nil, unknown.isEmpty { return nil }
         return Attachments(isBare ? .init() : traits, metadata: metadata ?? [:], unknown: unknown)
     }

@@ -145,6 +145,10 @@ struct RecordPrinter: ~Copyable {
         if traits.keptStale > 0 { integer(#","ks":"#, traits.keptStale) }
         if traits.isAbsent { append(#","ab":1"#) }
         if traits.mustRevalidate { append(#","mr":1"#) }
+        if let coding = traits.coding {
+            append(#","cd":"#)
+            string(coding.name)
+        }
     }
 
     private mutating func tags(_ tags: [Key]) {

@@ -25,11 +25,11 @@ struct RecordScanner {
         self.bytes = bytes
     }
 
-    /// Reads an entry without attachments, its fields in the order in which they are printed, as on nearly all lines.
-    /// Nil for any other line; its fields are then read one by one.
+    /// Reads an entry that has a coding attached or nothing, its fields in the order in which they are printed, as on
+    /// nearly all lines. Nil for any other line; its fields are then read one by one.
     private static func plainEntry(on body: UnsafeRawBufferPointer) -> IndexEntry? {
         var scanner = RecordScanner(bytes: body)
-        var (key, number, checksum) = (String?.none, UInt64?.none, UInt64?.none)
+        var (key, number, checksum, coding) = (String?.none, UInt64?.none, UInt64?.none, String?.none)
         var (stored, expires, ttl, used, size) = (Int64?.none, Int64?.none, Int64?.none, Int64?.none, Int64?.none)
         guard scanner.skip(#"{"k":"#), scanner.string(&key), scanner.skip(#","n":"#), scanner.number(&number),
             scanner.skip(#","s":"#), scanner.integer(&stored),
@@ -37,11 +37,13 @@ struct RecordScanner {
             !scanner.skip(#","t":"#) || scanner.integer(&ttl),
             !scanner.skip(#","u":"#) || scanner.integer(&used),
             scanner.skip(#","z":"#), scanner.integer(&size), scanner.skip(#","h":"#), scanner.hex(&checksum),
+            !scanner.skip(#","cd":"#) || scanner.string(&coding),
             scanner.position == body.count
         else { return nil }
         return Fields.entry(
             key: key, number: number, change: nil, stored: stored, life: Fields.life(expires: expires, ttl: ttl),
-            used: used, size: size, checksum: checksum, attachments: nil)
+            used: used, size: size, checksum: checksum,
+            attachments: coding.flatMap { Attachments(.init(coding: Coding($0))) })
     }
 
     private static func checkedBody(of line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
@@ -97,6 +99,7 @@ struct RecordScanner {
         if name.has("ks", at: 0) { return integer(&fields.keptStale) }
         if name.has("ab", at: 0) { return number(&fields.absent) }
         if name.has("mr", at: 0) { return number(&fields.mustRevalidate) }
+        if name.has("cd", at: 0) { return string(&fields.coding) }
         return nil
     }
 

@@ -42,7 +42,6 @@ final class Store: Sendable {
     let observer = ChangeObserverSlot()
     let handles = HandleTable()
     let io = IOLimiter()
-    let pool = AttachmentsPool()
 
     let unretainedIndex: UnretainedReference<Index>
     /// Large files that are being copied in, outside of the disk queue.
@@ -80,6 +79,7 @@ final class Store: Sendable {
     }
 
     var path: String { context.path }
+    var pool: AttachmentsPool { context.pool }
     var maintenance: MaintenanceQueue { context.maintenance }
     var events: EventCenter { context.reporter.events }
 

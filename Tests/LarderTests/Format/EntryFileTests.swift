@@ -28,6 +28,19 @@ struct EntryFileTests {
             hex.suffix(128)
                 == "003ddba59a010000005c2605000000001100000000000000420253cf2858f8f3b5bda053b9cb9b8777000000000000006c617264657220656e7472792030310a"
         )
+        var coded = RecordTests.entry
+        coded.attachments = Attachments(.init(coding: .json))
+        let codedFile = Self.file("[1,2]", coded)
+        let codedHex = codedFile.map { FileName.number(UInt64($0)).description.suffix(2) }.joined()
+        #expect(
+            codedHex.suffix(128)
+                == "003ddba59a010000005c26050000000011000000000000005f1051961f316ff4dc2b4af9f71b839683000000000000006c617264657220656e7472792030310a"
+        )
+        guard case .valid(let read) = footer(codedFile) else {
+            Issue.record("not read")
+            return
+        }
+        #expect(read.coding == .json)
     }
 
     @Test("the footer gives the entry back")

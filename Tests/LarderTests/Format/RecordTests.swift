@@ -34,6 +34,12 @@ struct RecordTests {
             .init(tags: ["t"]), metadata: ["etag": "\"x\"", "a": ""], unknown: Array(#","zz":[1]"#.utf8))
         var kept = Self.entry
         kept.attachments = Attachments(.init(keptStale: 5, isAbsent: true, mustRevalidate: true))
+        var coded = Self.entry
+        coded.attachments = Attachments(.init(coding: .json))
+        var codedAndMore = Self.entry
+        codedAndMore.attachments = Attachments(
+            .init(namespace: Namespace("users"), tags: ["t"], keptStale: 5, mustRevalidate: true, coding: .string),
+            metadata: ["etag": "1"], unknown: Array(#","zz":[1]"#.utf8))
         let life = Life(expires: Timestamp(milliseconds: -5), ttl: Life.unlimited)
         let golden: [(Record, String)] = [
             (
@@ -47,6 +53,14 @@ struct RecordTests {
             (
                 .set(kept),
                 #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","ks":5,"ab":1,"mr":1,"c":"0d1560bb9210bad7"}"#
+            ),
+            (
+                .set(coded),
+                #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","cd":"json","c":"d162da91496bc28c"}"#
+            ),
+            (
+                .set(codedAndMore),
+                #"{"k":"a/b","ns":"users","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"26c7827d889f6da3","m":{"etag":"1"},"tg":["t"],"ks":5,"mr":1,"cd":"utf8","zz":[1],"c":"b566afba8306df0a"}"#
             ),
             (.header(version: 1, generation: 2, last: 17), #"{"larder":1,"g":2,"n":17,"c":"69c0e1e7f440b0b6"}"#),
             (.remove(key: "a/b", number: 18), #"{"o":"remove","k":"a/b","n":18,"c":"4ea0cacc4a8a1596"}"#),
@@ -73,6 +87,30 @@ struct RecordTests {
             (.closed(number: 21), #"{"o":"closed","n":21,"c":"a2b15e09e1ffe4e6"}"#),
         ]
         for (record, expected) in golden { #expect(Self.text(record) == expected) }
+        for (entry, name) in [(coded, "json"), (codedAndMore, "utf8")] {
+            #expect(Self.scan(Self.text(.set(entry))) == .set(entry))
+            guard case .set(let read)? = Self.scan(Self.text(.set(entry))) else { continue }
+            #expect(read.coding == Coding(name))
+        }
+    }
+
+    @Test(
+        "a coding of a later version is kept as it is, and only bytes can be read of it",
+        arguments: ["", "later", "e\u{301}", "\u{e9}", "a\"\\"])
+    func unknownCoding(name: String) {
+        var entry = Self.entry
+        for isAlone in [true, false] {
+            entry.attachments = Attachments(.init(coding: Coding(name)), metadata: isAlone ? [:] : ["a": "b"])
+            guard case .set(let read)? = Self.scan(Self.text(.set(entry))) else {
+                Issue.record("not read")
+                return
+            }
+            #expect(read.coding?.name.hasSameBytes(as: name) == true)
+            #expect(Self.text(.set(read)) == Self.text(.set(entry)))
+            for coding in [Coding.string, .json, .propertyList, .archive] { #expect(!read.mayBeRead(as: coding)) }
+            #expect(read.mayBeRead(as: nil))
+        }
+        #expect(Coding("e\u{301}") != Coding("\u{e9}"))
     }
 
     @Test("it is read as it was printed, and is valid JSON")
@@ -151,6 +189,8 @@ struct RecordTests {
             #"{"k":"a","n":1,"s":1,"z":0,"h":"000000000000000""#,
             #"{"k":"a\q","n":1,"s":1,"z":0,"h":"0000000000000000""#,
             #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","m":{"a"}"#,
+            #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","cd":1"#,
+            #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","cd":"json"#,
             #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"#,
             #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":[1"#,
             #"{"k":"a","n":1,"s":1,"z":0,"h":"0000000000000000","x":"\"#,

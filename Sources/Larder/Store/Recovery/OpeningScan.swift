@@ -21,6 +21,7 @@ struct OpeningScan {
     private(set) var tombstones: TombstoneFiles
     /// Keys of entries that no line mentions.
     private(set) var adopted: [Key] = []
+    private let pool = AttachmentsPool()
     private(set) var failures: [CacheError] = []
 
     private let cleared: ClearMarks
@@ -125,7 +126,9 @@ struct OpeningScan {
             if let old = shards[position].remove(key, below: found.file + 1) { findings.dead.append((old.file, key)) }
         case .adopt:
             adopted.append(key)
-            if let old = shards[position].table.publish(found, for: key) { findings.dead.append((old.file, key)) }
+            var entry = found
+            entry.attachments = pool.shared(found.attachments)
+            if let old = shards[position].table.publish(entry, for: key) { findings.dead.append((old.file, key)) }
         }
     }
 

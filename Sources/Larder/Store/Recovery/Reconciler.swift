@@ -138,9 +138,11 @@ extension Reconciler {
                 }
                 return false
             case .adopt:
-                _ = info.commitBestEffort(.set(found)) {
+                var entry = found
+                entry.attachments = context.pool.shared(found.attachments)
+                _ = info.commitBestEffort(.set(entry)) {
                     index.change(key, .replaced) { shard in
-                        if let old = shard.table.publish(found, for: key) { shard.markObsolete(old.file, of: key) }
+                        if let old = shard.table.publish(entry, for: key) { shard.markObsolete(old.file, of: key) }
                     }
                 }
                 reporter.report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }

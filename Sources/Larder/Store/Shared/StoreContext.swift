@@ -10,6 +10,7 @@ final class StoreContext: Sendable {
     let disk: DiskQueue
     let provisional: ProvisionalState
     let reporter = Reporter()
+    let pool = AttachmentsPool()
     let lifetime = StoreLifetime()
     let maintenance: MaintenanceQueue
 

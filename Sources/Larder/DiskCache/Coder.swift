@@ -7,7 +7,12 @@ public import Foundation
 ///
 /// Both closures run on the cache's threads with no lock held, several at a time. An error fails a write; it makes a
 /// read a miss that is reported.
+///
+/// The coders for strings, JSON, property lists and archives record their form with each value, and read only values of
+/// that form or of none. ``data`` and a coder made from closures record none and read anything.
 public struct Coder<Value>: Sendable {
+    /// The form of the bytes; nil: raw bytes, which only the closures can judge.
+    let coding: Coding?
     let encode: @Sendable (Value) throws -> Data
     let decode: @Sendable (Data) throws -> Value
 
@@ -19,11 +24,22 @@ public struct Coder<Value>: Sendable {
     public init(
         encode: @escaping @Sendable (Value) throws -> Data, decode: @escaping @Sendable (Data) throws -> Value
     ) {
+        self.init(nil, encode: encode, decode: decode)
+    }
+
+    init(
+        _ coding: Coding?, encode: @escaping @Sendable (Value) throws -> Data,
+        decode: @escaping @Sendable (Data) throws -> Value
+    ) {
+        self.coding = coding
         self.encode = encode
         self.decode = decode
     }
 
     /// Returns a coder whose bytes go through another pair of closures, for encryption or compression.
+    ///
+    /// The new coder records no form with its values and reads anything, so `decode` has to reject bytes that are not
+    /// its own. It may also accept values that were stored before the wrapping.
     ///
     /// - Parameters:
     ///   - outer: Takes the bytes that this coder made and returns those to store.
@@ -44,7 +60,7 @@ public struct Coder<Value>: Sendable {
 extension Coder where Value: Codable & SendableMetatype {
     /// JSON, as Foundation's encoder and decoder write and read it with their default settings.
     public static var json: Coder {
-        Coder {
+        Coder(.json) {
             try JSONEncoder().encode($0)
         } decode: {
             try JSONDecoder().decode(Value.self, from: $0)
@@ -53,7 +69,7 @@ extension Coder where Value: Codable & SendableMetatype {
 
     /// A binary property list.
     public static var propertyList: Coder {
-        Coder { value in
+        Coder(.propertyList) { value in
             let encoder = PropertyListEncoder()
             encoder.outputFormat = .binary
             return try encoder.encode(value)
@@ -79,13 +95,10 @@ extension Coder where Value == Data {
 extension Coder where Value == String {
     /// UTF-8.
     public static var string: Coder {
-        Coder {
+        Coder(.string) {
             Data($0.utf8)
-        } decode: { data in
-            guard let text = String(data: data, encoding: .utf8) else {
-                throw CocoaError(.fileReadInapplicableStringEncoding)
-            }
-            return text
+        } decode: {
+            try DefaultCoding.string($0)
         }
     }
 }
@@ -93,7 +106,7 @@ extension Coder where Value == String {
 extension Coder where Value: NSObject & NSSecureCoding {
     /// A secure archive; see ``DiskCache/archivedObject(_:forKey:)``.
     public static var archive: Coder {
-        Coder {
+        Coder(.archive) {
             try NSKeyedArchiver.archivedData(withRootObject: $0, requiringSecureCoding: true)
         } decode: { data in
             guard let object = try KeyedArchive.object(Value.self, in: data) else {
@@ -101,5 +114,45 @@ extension Coder where Value: NSObject & NSSecureCoding {
             }
             return object
         }
+    }
+}
+
+extension Coder where Value: Codable & SendableMetatype {
+    /// The coder of a cache that is opened without one.
+    static var standard: Coder {
+        Coder(DefaultCoding.coding(of: Value.self)) {
+            try DefaultCoding.encode($0)
+        } decode: {
+            try DefaultCoding.decode(Value.self, from: $0)
+        }
+    }
+}
+
+/// The form of each type's values where no coder says otherwise: strings as UTF-8, data as it is, everything else as
+/// JSON.
+enum DefaultCoding {
+    static func coding(of type: Any.Type) -> Coding? {
+        if type == Data.self { return nil }
+        return type == String.self ? .string : .json
+    }
+
+    static func encode<Value: Encodable>(_ value: Value) throws -> Data {
+        // The type is compared too: a cast alone would also succeed for an optional string.
+        if Value.self == String.self, let text = value as? String { return Data(text.utf8) }
+        if Value.self == Data.self, let data = value as? Data { return data }
+        return try JSONEncoder().encode(value)
+    }
+
+    static func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+        if type == String.self, let text = try string(data) as? Value { return text }
+        if type == Data.self, let data = data as? Value { return data }
+        return try JSONDecoder().decode(type, from: data)
+    }
+
+    static func string(_ data: Data) throws -> String {
+        guard let text = String(data: data, encoding: .utf8) else {
+            throw CocoaError(.fileReadInapplicableStringEncoding)
+        }
+        return text
     }
 }
