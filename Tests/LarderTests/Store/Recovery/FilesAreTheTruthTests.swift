@@ -132,7 +132,7 @@ struct FilesAreTheTruthTests {
         var world = World()
         var cache = try world.open()
         try cache.setString("v", forKey: "k")
-        let longest = ["m": String(repeating: "x", count: (1 << 20) - 128 - 140)]
+        let longest = ["m": String(repeating: "x", count: (1 << 20) - 128 - 152)]
         try cache.setString("long", forKey: "l", metadata: longest)
         try cache.flush()
         try world.damage("entries/0000000000000001") { $0[$0.count - 30] ^= 1 }

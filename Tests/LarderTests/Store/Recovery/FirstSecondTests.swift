@@ -192,7 +192,7 @@ struct FirstSecondTests {
         try disk.flush()
         try disk.setTimeToLive(.seconds(10), forKey: "k")
         try loss.apply(to: &world)
-        let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: .json)
+        let cache = Cache<String>(disk: try world.open(), namespace: "n")
         #expect(await cache.value(forKey: "k") == "v")
         world.clock.advance(by: .seconds(11))
         #expect(await cache.value(forKey: "k") == nil)
