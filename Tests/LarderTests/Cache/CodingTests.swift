@@ -69,7 +69,7 @@ struct CodingTests {
         let events = log.events(of: disk)
         #expect(events.map(\.error?.code) == [.undecodable] && events.map(\.kind) == [.failed])
         #expect(events.map(\.keys) == [["k"]] && events.map(\.namespace) == ["n"])
-        #expect(events[0].error?.message.contains("is JSON, not a value of the type String") == true)
+        #expect(events.first?.error?.message.contains("is JSON, not a value of the type String") == true)
         #expect(disk.statistics.misses == 1 && disk.statistics.hits == 0)
         for door in Door.allCases { #expect(await door.value(Int.self, "k", in: disk) == 42) }
         #expect(disk.data(forKey: "k") == data("42") && log.events(of: disk).count == 1)
