@@ -239,7 +239,7 @@ struct DocumentationTests {
         var configuration = Cache<User>.Configuration()
         configuration.memory?.countLimit = 1_000  // values
         configuration.memory?.costLimit = 50 << 20  // the sum of their costs
-        configuration.memory?.ageLimit = .seconds(600)  // since the last use; by the sweep
+        configuration.memory?.ageLimit = .seconds(600)  // since the last use
         configuration.cost = { user, size in size }  // what it is without this: the bytes on disk
         let users = try Cache<User>(directory: folder, configuration: configuration)
         try await users.setValue(User(), forKey: "42")

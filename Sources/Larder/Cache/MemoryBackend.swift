@@ -6,17 +6,10 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     let events: EventCenter
     let flights = Flights()
     let counts = BackendCounters()
-    /// Keys that have no value, according to fetches.
-    private let absences: MemoryCache<String, Bool>
 
     init(_ memory: MemoryCache<String, Value>, events: EventCenter) {
         self.memory = memory
         self.events = events
-        var configuration = MemoryCache<String, Bool>.Configuration()
-        configuration.countLimit = memory.configuration.countLimit
-        configuration.sweepInterval = memory.configuration.sweepInterval
-        configuration.release = .inline
-        absences = MemoryCache(configuration: configuration, clock: memory.time.clock)
     }
 
     var clock: any Clock { memory.time.clock }
@@ -53,26 +46,19 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             return
         }
         let gone = flights.invalidating(key(text)) {
-            absences.removeValue(forKey: text)
-            return memory.insertKept(value, forKey: text, life: life, cost: cost, MemoryExtra())
+            memory.insertKept(value, forKey: text, life: life, cost: cost, MemoryExtra())
         }
         memory.release(gone.demand)
     }
 
     func remove(_ text: String) async -> Bool {
-        let gone = flights.invalidating(key(text)) {
-            absences.removeValue(forKey: text)
-            return memory.discardKept(text)
-        }
+        let gone = flights.invalidating(key(text)) { memory.discardKept(text) }
         memory.release(gone.demand)
         return gone.wasFresh
     }
 
     func removeAll() async {
-        let demand = flights.invalidatingAll {
-            absences.removeAll()
-            return memory.removeAllKept()
-        }
+        let demand = flights.invalidatingAll { memory.removeAllKept() }
         memory.release(demand)
     }
 
@@ -90,18 +76,16 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     func settle(_ keys: [Key]) async {}
 
     func freshness(of key: Key, at now: Timestamp) -> Freshness {
-        guard let found = memory.kept(key.text, at: now) else {
-            return absences.hasValue(forKey: key.text) ? .absent : .missing
-        }
+        guard let found = memory.kept(key.text, at: now) else { return .missing }
+        if found.value == nil { return .absent }
         if found.life.isFresh(at: now) { return .fresh(found.life) }
-        if absences.hasValue(forKey: key.text) { return .absent }
         return .stale(expires: found.life.expires, isAnswerable: !found.extra.mustRevalidate)
     }
 
     func storedValue(for key: Key) async -> StoredValue<Value>? {
-        guard let found = memory.kept(key.text, at: clock.now) else { return nil }
+        guard let found = memory.kept(key.text, at: clock.now), let value = found.value else { return nil }
         return StoredValue(
-            value: found.value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
+            value: value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
             life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory)
     }
 
@@ -119,8 +103,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             mustRevalidate: options.mustRevalidate ?? false)
         let life = MemoryLife(begun: options.now, expires: options.life.expires)
         let gone = flights.whileRegistered(flight, for: key) {
-            absences.removeValue(forKey: key.text)
-            return memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra)
+            memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra)
         }
         if let gone { memory.release(gone.demand) }
     }
@@ -134,19 +117,13 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     }
 
     func keepAbsence(_ key: Key, _ options: StoreOptions, by flight: Flight) async {
-        let ttl = TimeToLive(.milliseconds(options.life.expires.millisecondsSince(options.now)))
-        let gone = flights.whileRegistered(flight, for: key) {
-            absences.setValue(true, forKey: key.text, ttl: ttl)
-            return memory.discardKept(key.text)
-        }
+        let life = MemoryLife(begun: options.now, expires: options.life.expires)
+        let gone = flights.whileRegistered(flight, for: key) { memory.insertAbsence(key.text, life: life) }
         if let gone { memory.release(gone.demand) }
     }
 
     func remove(_ key: Key, by flight: Flight) async {
-        let gone = flights.whileRegistered(flight, for: key) {
-            absences.removeValue(forKey: key.text)
-            return memory.discardKept(key.text)
-        }
+        let gone = flights.whileRegistered(flight, for: key) { memory.discardKept(key.text) }
         if let gone { memory.release(gone.demand) }
     }
 

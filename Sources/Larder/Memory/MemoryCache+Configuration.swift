@@ -6,16 +6,18 @@ extension MemoryCache {
     public struct Configuration: Sendable {
         /// The life of values stored without one. Default: one day.
         public var defaultTTL: TimeToLive = .days(1)
-        /// The maximum number of values. Storing one more evicts the least recently used. Default: nil, no limit.
+        /// The maximum number of entries: values, and keys that a fetch found to be absent. Storing one more removes an
+        /// expired one, or else the least recently used. Default: nil, no limit.
         public var countLimit: Int?
-        /// The maximum sum of the values' costs; see `countLimit`. A value that costs more than this is not stored at
-        /// all. Default: nil, no limit.
+        /// The maximum sum of the entries' costs; see `countLimit`. Entries that cost 0 are not evicted for it, and a
+        /// value that costs more is not stored at all. A key that is known to be absent costs its UTF-8 bytes, at least
+        /// 1. Default: nil, which is the maximum: `Int.max / 2`.
         public var costLimit: Int?
-        /// Returns the cost of a value that is stored without one. It must not call the cache. Default: nil, every cost
-        /// is 0.
+        /// Returns the cost of a value that is stored without one; negative costs are 0. It must not call the cache.
+        /// Default: nil, every cost is 0.
         public var cost: (@Sendable (Value) -> Int)?
-        /// The longest time that a value may go unused; storing and reading are uses. The sweep enforces it, so it has
-        /// no effect without one. Default: nil, only the expiry ends a life.
+        /// The longest time that a value may go unused; storing and reading are uses. Reads and the sweep enforce it.
+        /// Default: nil, only the expiry ends a life.
         public var ageLimit: Duration?
         /// The interval at which expired values are removed and the age limit is enforced; nil: only by
         /// `removeExpired()` and `trim(toAge:)`. Reads check the expiry in any case. Default: a minute.
@@ -30,9 +32,9 @@ extension MemoryCache {
         public var removesAllInBackground = true
         /// Called on memory pressure and on entering the background, before anything is removed. Default: nil.
         public var onSystemCondition: (@Sendable (SystemCondition) -> Void)?
-        /// Called with every removed value and the cause, where and when the value is released; but not for values that
-        /// `removeValue` returns, nor for those still in the cache when it is destroyed. It may call the cache.
-        /// Default: nil.
+        /// Called with every removed value and the cause, where and when the value is released, in the order of the
+        /// removals; but not for values that `removeValue` returns, nor for those still in the cache when it is
+        /// destroyed. It may call the cache. Default: nil.
         public var onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: CacheEvent.Kind) -> Void)?
         /// Returns the current time. It must be fast and must not call the cache. Default: the system's clock.
         public var now: @Sendable () -> Date = { Date() } {

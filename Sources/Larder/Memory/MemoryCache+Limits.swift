@@ -1,17 +1,21 @@
 import LarderFiles
 
 extension MemoryCache {
-    /// Values removed or examined at a time, before other callers get the lock.
+    /// Entries removed or examined at a time, before other callers get the lock.
     private static var slice: Int { 1024 }
 
-    /// Evicts the least recently used values until at most `count` are left. O(1) per evicted value.
+    /// Removes expired values, and then evicts the least recently used, until at most `count` entries are left. O(1) per
+    /// removed value.
     public func trim(toCount count: Int) {
-        trim { $0.evict(count: max(0, count), cost: .max, limit: Self.slice) }
+        let now = time.now
+        trim { $0.evict(count: max(0, count), cost: .max, at: now, limit: Self.slice) }
     }
 
-    /// Evicts the least recently used values until their costs sum up to at most `cost`. O(1) per evicted value.
+    /// Removes expired values, and then evicts the least recently used that have a cost, until the costs sum up to at
+    /// most `cost`. O(1) per removed value.
     public func trim(toCost cost: Int) {
-        trim { $0.evict(count: .max, cost: max(0, cost), limit: Self.slice) }
+        let now = time.now
+        trim { $0.evict(count: .max, cost: max(0, cost), at: now, limit: Self.slice) }
     }
 
     /// Evicts the values that have not been stored or read for longer than `age`. O(1) per evicted value.
@@ -20,20 +24,17 @@ extension MemoryCache {
         trim { $0.evict(unusedSince: time, limit: Self.slice) }
     }
 
-    /// Removes expired values without waiting for the sweep. O(n), in slices.
+    /// Removes expired values without waiting for the sweep. O(1) amortised per expired value, in slices.
     ///
-    /// - Returns: The number of values removed.
+    /// - Returns: The number of entries removed.
     @discardableResult
     public func removeExpired() -> Int {
         let now = time.now
         var removed = 0
-        var position: Int? = 0
-        while let start = position {
-            change { table in
-                let before = table.count
-                position = table.removeExpired(from: start, limit: Self.slice, at: now)
-                removed += before - table.count
-            }
+        trim { table in
+            let before = table.count
+            defer { removed += before - table.count }
+            return table.removeExpired(limit: Self.slice, at: now)
         }
         return removed
     }

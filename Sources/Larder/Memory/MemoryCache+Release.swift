@@ -5,6 +5,8 @@ import LarderFiles
 extension MemoryCache {
     /// How long a small batch waits, so that the queue does not wake up for every value.
     private static var delay: DispatchTimeInterval { .milliseconds(10) }
+    /// Batches of other threads that a call releases.
+    private static var batches: Int { 64 }
 
     /// Arranges the release of removed values.
     @usableFromInline
@@ -16,8 +18,9 @@ extension MemoryCache {
     func releaseInBackground(_ demand: ReleaseDemand) {
         switch demand {
         case .none: break
-        case .soon: queue.asyncAfter(deadline: .now() + Self.delay) { [weak self] in self?.releaseRemovals(.soon) }
-        case .now: queue.async { [weak self] in self?.releaseRemovals(.now) }
+        case .soon:
+            releaseQueue.asyncAfter(deadline: .now() + Self.delay) { [weak self] in self?.releaseRemovals(.soon) }
+        case .now: releaseQueue.async { [weak self] in self?.releaseRemovals(.now) }
         }
     }
 
@@ -46,22 +49,41 @@ extension MemoryCache {
         return removal.wasFresh
     }
 
-    /// Reports and releases the removed values on this thread.
+    /// Reports and releases the removed values on this thread; unless another thread is at it, or this one is in an
+    /// outer call. That call then goes on with these values, which keeps the order.
     private func releaseRemovals(_ demand: ReleaseDemand) {
-        takeRemovals(demand).report()
+        if releaseBatch({ $0.beginRelease(demand) }) { releaseMore() }
     }
 
-    /// Takes the removed values out of the table.
-    func takeRemovals(_ demand: ReleaseDemand) -> Removals {
-        let (cleared, removed) = table.withLock { $0.takeForRelease(demand) }
-        return Removals(cleared: cleared, removed: removed, observer: observer, onRemove: configuration.onRemove)
+    /// Releases what others have left to this thread; in the background after some batches, so that a call returns even
+    /// if others never cease.
+    private func releaseMore() {
+        for _ in 0..<Self.batches where !releaseBatch({ $0.continueRelease() }) { return }
+        releaseQueue.async { self.releaseMore() }
+    }
+
+    /// Reports and releases a batch. When it returns true, the values are gone.
+    private func releaseBatch(_ take: (inout Table) -> Table.Removed?) -> Bool {
+        guard let batch = table.withLock(take) else { return false }
+        removals(batch).report()
+        return true
+    }
+
+    private func removals(_ batch: Table.Removed) -> Removals {
+        Removals(
+            cleared: batch.cleared, removed: batch.removed, observer: observer, onRemove: configuration.onRemove)
+    }
+
+    /// Takes the removed values out of the table, when nobody else has a reference to the cache.
+    func takeRemovals() -> Removals {
+        removals(table.withLock { $0.takeForRelease() })
     }
 
     /// Takes everything out of the table, unreported.
     func takeAll() -> Removals {
         table.withLock { $0.removeAll() }
         return Removals(
-            cleared: table.withLock { $0.takeForRelease(.now) }.cleared, removed: [], observer: nil, onRemove: nil)
+            cleared: table.withLock { $0.takeForRelease() }.cleared, removed: [], observer: nil, onRemove: nil)
     }
 
     /// Removed values, which nobody else references, and the observers to report them to.
@@ -76,21 +98,21 @@ extension MemoryCache {
             for all in cleared {
                 report(all.removedBefore)
                 observer?(.cleared(all.count))
-                if let onRemove { all.slots.forEach { onRemove($0.key, $0.value, .cleared) } }
+                if let onRemove {
+                    all.slots.forEach { entry in
+                        if let value = entry.value { onRemove(entry.key, value, .cleared) }
+                    }
+                }
             }
             report(removed)
         }
 
         private func report(_ removed: ContiguousArray<MemoryRemoval<Key, Value>>) {
             for removal in removed {
-                guard let key = removal.key else { continue }
+                guard let key = removal.key, let value = removal.value else { continue }
                 observer?(.left(key, removal.cause))
-                onRemove?(key, removal.value, removal.cause.kind)
+                onRemove?(key, value, removal.cause.kind)
             }
         }
-    }
-
-    var queue: DispatchQueue {
-        configuration.release == .main ? .main : .global(qos: .utility)
     }
 }

@@ -21,7 +21,10 @@ extension MemoryCache {
 
     /// Returns a fresh value with its life, and records the use.
     func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
-        table.withLock { $0.useEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now) }
+        var demand = ReleaseDemand.none
+        let found = table.withLock { $0.useEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand) }
+        releaseInBackground(demand)
+        return found
     }
 
     /// Applies a life that has changed on disk.
@@ -33,8 +36,9 @@ extension MemoryCache {
 
 /// Fetching without a disk: values are kept beyond their expiry and have metadata.
 extension MemoryCache {
-    /// Returns a value, fresh or stale, without recording a use.
-    func kept(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife, extra: MemoryExtra)? {
+    /// Returns a value, fresh or stale, without recording a use; or records one and returns a nil value, when the key is
+    /// known to be absent.
+    func kept(_ key: Key, at now: Timestamp) -> (value: Value?, life: MemoryLife, extra: MemoryExtra)? {
         table.withLock { table in
             table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
                 ($0.entry.value, $0.entry.life, $0.extra)
@@ -47,18 +51,35 @@ extension MemoryCache {
         _ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra
     ) -> (replaced: Value?, demand: ReleaseDemand) {
         let now = time.now
+        let cost = MemoryEntry<Key, Value>.bounded(cost)
         return table.withLock { table in
             let fingerprint = MemoryKey.fingerprint(key)
             var replaced: Value?
             if cost > costLimit {
                 table.remove(key, fingerprint: fingerprint, .cost)
             } else {
-                let cost = MemoryEntry<Key, Value>.bounded(cost)
                 replaced = table.insert(value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
                 table.setExtra(extra, of: key, fingerprint: fingerprint)
-                table.evict(count: countLimit, cost: costLimit)
+                table.evict(count: countLimit, cost: costLimit, at: now)
             }
             return (replaced, table.takeDemand())
+        }
+    }
+
+    /// Notes that a key is known to have no value. A value that it had is removed. The caller releases it, as for
+    /// `insertKept`.
+    func insertAbsence(_ key: Key, life: MemoryLife) -> (replaced: Value?, demand: ReleaseDemand) {
+        let now = time.now
+        let cost = MemoryKey.cost(key)
+        return table.withLock { table in
+            let fingerprint = MemoryKey.fingerprint(key)
+            if cost > costLimit || now >= life.expires {
+                _ = table.remove(key, fingerprint: fingerprint, at: now)
+            } else {
+                table.insertAbsence(for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
+                table.evict(count: countLimit, cost: costLimit, at: now)
+            }
+            return (nil, table.takeDemand())
         }
     }
 
@@ -84,7 +105,10 @@ extension MemoryCache {
     func find(_ key: Key) -> Value? {
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        return table.withLock { $0.find(key, fingerprint: fingerprint, at: now) }
+        var demand = ReleaseDemand.none
+        let value = table.withLock { $0.find(key, fingerprint: fingerprint, at: now, &demand) }
+        if demand != .none { release(demand) }
+        return value
     }
 
     /// Counts a miss that was detected elsewhere.

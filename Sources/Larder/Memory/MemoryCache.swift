@@ -22,6 +22,9 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     @usableFromInline let costLimit: Int
     @usableFromInline let costOfValue: (@Sendable (Value) -> Int)?
     let configuration: Configuration
+    /// Serial, so that removals are reported in their order; and so with threads of its own, as on Linux the concurrent
+    /// queues share theirs with Swift's tasks.
+    let releaseQueue: DispatchQueue
     let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
     /// Set once, before anybody else has a reference to the cache.
     private let conditions = Lock<SystemConditions?>(nil)
@@ -43,11 +46,14 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         table = Lock(
             Table(
                 reportsKeys: configuration.onRemove != nil || observer != nil,
-                returnsReplaced: configuration.release == .inline && !isAttached))
+                returnsReplaced: configuration.release == .inline && !isAttached,
+                ageLimit: configuration.ageLimit.map { max(0, $0.milliseconds) } ?? .max))
+        releaseQueue =
+            configuration.release == .main ? .main : DispatchQueue(label: "larder.memory.release", qos: .utility)
         time = MemoryTime(clock)
         defaultTTL = configuration.defaultTTL
         countLimit = max(0, configuration.countLimit ?? .max)
-        costLimit = max(0, configuration.costLimit ?? .max)
+        costLimit = MemoryEntry<Key, Value>.bounded(configuration.costLimit ?? .max)
         if configuration.removesAllOnMemoryPressure || configuration.removesAllInBackground
             || configuration.onSystemCondition != nil
         {
@@ -61,7 +67,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
 
     deinit {
         // Moved out of the lock: a reference kept here could be the last one.
-        let waiting = Lock([takeRemovals(.now), takeAll()])
+        let waiting = Lock([takeRemovals(), takeAll()])
         let reportAll: @Sendable () -> Void = {
             let all = waiting.withLock { removals in
                 defer { removals = [] }
@@ -69,15 +75,19 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
             }
             for removals in all { removals.report() }
         }
-        if configuration.release == .inline { reportAll() } else { queue.async(execute: reportAll) }
+        if configuration.release == .inline { reportAll() } else { releaseQueue.async(execute: reportAll) }
     }
 
-    /// Returns the value of a key; nil for a miss. O(1).
+    /// Returns the value of a key; nil for a miss. A value that has expired, or has gone unused for longer than
+    /// `ageLimit`, is a miss and is removed. O(1).
     @inlinable
     public func value(forKey key: Key) -> Value? {
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        return table.withLock { $0.use(key, fingerprint: fingerprint, at: now) }
+        var demand = ReleaseDemand.none
+        let value = table.withLock { $0.use(key, fingerprint: fingerprint, at: now, &demand) }
+        if demand != .none { release(demand) }
+        return value
     }
 
     /// The value of a key. Setting it stores a value with the configured life and cost; setting nil removes it. O(1).
@@ -89,17 +99,18 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         }
     }
 
-    /// Stores a value, and evicts others when a limit is exceeded. O(1) amortised.
+    /// Stores a value, and evicts others when a limit is exceeded: expired ones first, then the least recently used.
+    /// O(1) amortised.
     ///
     /// - Parameters:
     ///   - value: The value.
     ///   - key: Its key.
     ///   - ttl: How long the value is kept. Zero or less removes the key. Default: the configured life.
-    ///   - cost: Its weight for `costLimit`, in any unit. A value that costs more than the limit is not stored, and the
-    ///     key is removed. Default: as the configuration says.
+    ///   - cost: Its weight for `costLimit`, in any unit; at most `Int.max / 2`, and negative ones are 0. A value that costs
+    ///     more than the limit is not stored, and the key is removed. Default: as the configuration says.
     @inlinable
     public func setValue(_ value: Value, forKey key: Key, ttl: TimeToLive = .default, cost: Int? = nil) {
-        let cost = cost ?? costOfValue?(value) ?? 0
+        let cost = MemoryEntry<Key, Value>.bounded(cost ?? costOfValue?(value) ?? 0)
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
         guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
@@ -108,30 +119,36 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         }
         let (replaced, demand) = table.withLock { table in
             let replaced = table.insert(
-                value, for: key, fingerprint: fingerprint, life: life, cost: MemoryEntry<Key, Value>.bounded(cost),
-                at: now)
-            table.evict(count: countLimit, cost: costLimit)
+                value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
+            table.evict(count: countLimit, cost: costLimit, at: now)
             return (replaced, table.takeDemand())
         }
         _ = consume replaced
         if demand != .none { release(demand) }
     }
 
-    /// Removes a value, and returns it if it was fresh: releasing it is then up to the caller. O(1).
+    /// Removes a value, and returns it if it was fresh: releasing it is then up to the caller. An expired one is released
+    /// and reported like any other. O(1).
     @inlinable
     @discardableResult
     public func removeValue(forKey key: Key) -> Value? {
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        let entry = table.withLock { $0.take(key, fingerprint: fingerprint, at: now) }
-        guard let entry, entry.isFresh(at: now) else { return nil }
-        return entry.value
+        var demand = ReleaseDemand.none
+        let entry = table.withLock { $0.take(key, fingerprint: fingerprint, at: now, &demand) }
+        if demand != .none { release(demand) }
+        return entry?.value
     }
 
     /// Returns whether there is a fresh value. This does not count as a use. O(1).
     public func hasValue(forKey key: Key) -> Bool {
         let now = time.now
-        return table.withLock { $0.entry(key, fingerprint: MemoryKey.fingerprint(key), at: now) != nil }
+        var demand = ReleaseDemand.none
+        let hasValue = table.withLock {
+            $0.hasValue(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand)
+        }
+        release(demand)
+        return hasValue
     }
 
     /// Returns the keys of all fresh values, in no particular order. O(n).
@@ -139,15 +156,18 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         let now = time.now
         var keys: [Key] = []
         table.withLock { table in
-            table.slots.forEach { if $0.isFresh(at: now) { keys.append($0.key) } }
+            for slot in 0..<table.slots.count where table.slots.isUsed(slot) && table.hasValue(slot, at: now) {
+                keys.append(table.slots[slot].key)
+            }
         }
         return keys
     }
 
-    /// The number of values, including expired ones that the sweep has not removed yet. O(1).
+    /// The number of entries: values, including expired ones that have not been removed yet, and keys that a fetch found
+    /// to be absent. O(1).
     public var count: Int { table.withLock { $0.count } }
 
-    /// The sum of the costs of all values, including expired ones that the sweep has not removed yet. O(1).
+    /// The sum of the costs of all entries that `count` counts. O(1).
     public var cost: Int { table.withLock { $0.cost } }
 
     /// Counts since the cache was created. O(1).

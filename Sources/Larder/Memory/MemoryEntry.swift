@@ -1,16 +1,17 @@
 public import LarderFiles
 
-/// A value in memory with its key, life, last use and cost.
+/// A value in memory with its key, life, last use and cost, or the knowledge that a key has no value.
 @usableFromInline
 struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
     @usableFromInline let key: Key
-    @usableFromInline var value: Value
+    /// Nil: the key is known to be absent.
+    @usableFromInline var value: Value?
     @usableFromInline var life: MemoryLife
     @usableFromInline var used: Timestamp
     @usableFromInline var cost: Int
 
     @inlinable
-    init(_ value: Value, for key: Key, life: MemoryLife, used: Timestamp, cost: Int) {
+    init(_ value: consuming Value?, for key: Key, life: MemoryLife, used: Timestamp, cost: Int) {
         self.key = key
         self.value = value
         self.life = life
@@ -18,12 +19,12 @@ struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
         self.cost = cost
     }
 
-    /// Clamps a cost to 0...2^40 (1 TiB, if the unit is bytes), so that sums cannot overflow.
-    @inlinable
-    static func bounded(_ cost: Int) -> Int { min(max(0, cost), 1 << 40) }
+    /// The largest cost, and the largest limit: the sum of the costs stays within the limit, so adding one more value
+    /// cannot overflow.
+    @inlinable static var costBound: Int { .max / 2 }
 
     @inlinable
-    func isFresh(at now: Timestamp) -> Bool { life.isFresh(at: now) }
+    static func bounded(_ cost: Int) -> Int { min(max(0, cost), costBound) }
 }
 
 /// The beginning and the end of a life in memory.
@@ -95,6 +96,11 @@ enum MemoryKey {
             return areSame(text: unsafeBitCast(left, to: String.self), unsafeBitCast(right, to: String.self))
         }
         return left == right
+    }
+
+    /// The cost of knowing that a key has no value: the UTF-8 bytes of a string, at least 1; 1 for other types.
+    static func cost<Key: Hashable>(_ key: Key) -> Int {
+        Key.self == String.self ? max(1, unsafeBitCast(key, to: String.self).utf8.count) : 1
     }
 
     @usableFromInline

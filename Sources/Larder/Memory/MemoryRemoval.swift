@@ -1,13 +1,14 @@
-/// A removed value and the cause of its removal.
+/// A removed entry and the cause of its removal.
 @usableFromInline
 struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
     /// Nil when the key is still in use and no observer needs it.
     @usableFromInline let key: Key?
-    @usableFromInline let value: Value
+    /// Nil when the key was known to be absent.
+    @usableFromInline let value: Value?
     @usableFromInline let cause: RemovalCause
 
     @inlinable
-    init(_ value: Value, of key: Key?, cause: RemovalCause) {
+    init(_ value: consuming Value?, of key: Key?, cause: RemovalCause) {
         self.key = key
         self.value = value
         self.cause = cause
@@ -18,6 +19,7 @@ struct MemoryRemoval<Key: Sendable, Value: Sendable>: Sendable {
 @usableFromInline
 final class ClearedEntries<Key: Sendable, Value: Sendable>: Sendable {
     let slots: Slab<MemoryEntry<Key, Value>>
+    /// The number of values among them.
     let count: Int
     let removedBefore: ContiguousArray<MemoryRemoval<Key, Value>>
 
@@ -36,6 +38,31 @@ enum MemoryObservation<Key: Sendable>: Sendable {
     case left(Key, RemovalCause)
     /// Everything was removed: the number of values.
     case cleared(Int)
+}
+
+/// The right to report and release removed values. One thread at a time has it, so that they are reported in the order
+/// of their removal.
+@usableFromInline
+struct ReleaseTurn: Sendable {
+    private var isTaken = false
+    private var isWanted = false
+
+    @usableFromInline
+    init() {}
+
+    /// Takes the turn; false if another thread has it, which then goes on with what is removed by now.
+    mutating func take() -> Bool {
+        isWanted = isTaken
+        isTaken = true
+        return !isWanted
+    }
+
+    /// Keeps the turn if another caller wanted it meanwhile; otherwise gives it back, and returns false.
+    mutating func keep() -> Bool {
+        isTaken = isWanted
+        isWanted = false
+        return isTaken
+    }
 }
 
 /// The urgency of releasing removed values.

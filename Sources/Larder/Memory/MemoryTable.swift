@@ -6,6 +6,9 @@ public import LarderFiles
 /// Entries are in slots of contiguous memory, found through `table` and linked by `order`: without an object, and so
 /// without a reference count, per entry. Removed values are collected in `removed`: the table itself never releases a
 /// value.
+///
+/// An entry is over when it has expired and is not kept as a stale one either. When a limit is exceeded, such entries go
+/// first.
 @usableFromInline
 struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
     @usableFromInline typealias Entry = MemoryEntry<Key, Value>
@@ -13,7 +16,13 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var slots = Slab<Entry>()
     @usableFromInline var order = SlotList()
     @usableFromInline var table = HashIndex()
+    @usableFromInline var expiries = ExpiryBuckets()
+    /// The oldest slot that may have a cost: all that were used before it cost 0, so an eviction for cost begins here. -1
+    /// when no slot has one. It only moves on, as entries are added and moved to the end alone.
+    @usableFromInline var firstCostly = -1
     @usableFromInline var count = 0
+    /// The number of entries without a value.
+    @usableFromInline var absences = 0
     @usableFromInline var cost = 0
     @usableFromInline var statistics = MemoryStatistics()
     /// Attributes that few entries have, by slot.
@@ -24,107 +33,192 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var cleared: ContiguousArray<ClearedEntries<Key, Value>> = []
     /// The releases that are already scheduled.
     @usableFromInline var demands = ReleaseDemands()
+    @usableFromInline var turn = ReleaseTurn()
 
     /// Whether removals are reported with their keys.
     @usableFromInline let reportsKeys: Bool
     /// Whether a replaced value is returned to the caller instead of being collected.
     @usableFromInline let returnsReplaced: Bool
+    /// The milliseconds that an entry may go unused; `.max` without a limit.
+    @usableFromInline let ageLimit: Int64
 
     @inlinable
-    init(reportsKeys: Bool, returnsReplaced: Bool) {
+    init(reportsKeys: Bool, returnsReplaced: Bool, ageLimit: Int64) {
         self.reportsKeys = reportsKeys
         self.returnsReplaced = returnsReplaced && !reportsKeys
+        self.ageLimit = ageLimit
     }
 
     /// Returns a fresh value and records the use. O(1).
     @inlinable
-    mutating func use(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Value? {
-        guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else {
+    mutating func use(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> Value? {
+        guard let found = useSlot(key, fingerprint: fingerprint, at: now, &demand) else {
             statistics.misses &+= 1
             return nil
         }
-        return slots[slot].value
+        return found.value
     }
 
     /// Like `use`, but counts no miss: for a second lookup.
     @inlinable
-    mutating func find(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Value? {
-        guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else { return nil }
-        return slots[slot].value
+    mutating func find(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> Value? {
+        useSlot(key, fingerprint: fingerprint, at: now, &demand)?.value
     }
 
     /// Like `use`, with the value's life.
-    mutating func useEntry(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
-        guard let slot = useSlot(key, fingerprint: fingerprint, at: now) else {
+    mutating func useEntry(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> (value: Value, life: MemoryLife)? {
+        guard let found = useSlot(key, fingerprint: fingerprint, at: now, &demand) else {
             statistics.misses &+= 1
             return nil
         }
-        return (slots[slot].value, slots[slot].life)
+        return (found.value, slots[found.slot].life)
     }
 
     @inlinable
-    mutating func useSlot(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Int? {
-        guard let slot = slot(key, fingerprint), slots[slot].isFresh(at: now) else { return nil }
+    mutating func useSlot(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> (slot: Int, value: Value)? {
+        guard let slot = slot(key, fingerprint) else { return nil }
+        // Copied once: looking whether there is a value would count a reference to it as well.
+        guard isUsable(slot, at: now), let value = slots[slot].value else {
+            demand = noteMiss(slot, at: now)
+            return nil
+        }
         statistics.hits &+= 1
         slots[slot].used = now
-        order.moveToEnd(slot)
-        return slot
+        moveToEnd(slot)
+        return (slot, value)
     }
 
-    /// Returns a fresh entry without recording a use. O(1).
+    /// Returns whether there is a fresh value without recording a use. O(1).
+    mutating func hasValue(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> Bool {
+        guard let slot = slot(key, fingerprint) else { return false }
+        if hasValue(slot, at: now) { return true }
+        demand = discard(slot, at: now)
+        return false
+    }
+
     @inlinable
-    func entry(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
-        guard let slot = slot(key, fingerprint), slots[slot].isFresh(at: now) else { return nil }
-        return slots[slot]
+    func hasValue(_ slot: Int, at now: Timestamp) -> Bool {
+        isUsable(slot, at: now) && slots[slot].value != nil
     }
 
-    /// Inserts a value as the most recently used. Returns the replaced value if the caller has to release it. O(1)
-    /// amortised.
+    /// Whether an entry is fresh and within the age limit.
+    @inlinable
+    func isUsable(_ slot: Int, at now: Timestamp) -> Bool {
+        slots[slot].life.isFresh(at: now) && !isAged(slot, at: now)
+    }
+
+    @inlinable
+    func isAged(_ slot: Int, at now: Timestamp) -> Bool {
+        now.milliseconds &- slots[slot].used.milliseconds > ageLimit
+    }
+
+    /// Uses an absence, and removes an entry that is over: a read has found no value.
+    @inline(never)
+    @usableFromInline
+    mutating func noteMiss(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
+        if !isUsable(slot, at: now) { return discard(slot, at: now) }
+        slots[slot].used = now
+        moveToEnd(slot)
+        return .none
+    }
+
+    /// Removes an entry that is over or aged.
+    private mutating func discard(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
+        if end(of: slot) <= now {
+            remove(slot, .expired)
+        } else if isAged(slot, at: now) {
+            remove(slot, .age)
+        } else {
+            return .none
+        }
+        return takeDemand()
+    }
+
+    /// Inserts a value, or an absence, as the most recently used. Returns the replaced value if the caller has to
+    /// release it. O(1) amortised.
     @inlinable
     mutating func insert(
-        _ value: consuming Value, for key: Key, fingerprint: UInt32, life: MemoryLife, cost: Int, at now: Timestamp
+        _ value: consuming Value?, for key: Key, fingerprint: UInt32, life: MemoryLife, cost: Int, at now: Timestamp
     ) -> Value? {
-        statistics.stores &+= 1
+        if value == nil { absences &+= 1 } else { statistics.stores &+= 1 }
         self.cost &+= cost
         guard let slot = slot(key, fingerprint) else {
+            if count == 0 { expiries.restart(at: now) }
             let slot = slots.insert(Entry(value, for: key, life: life, used: now, cost: cost))
             table.insert(fingerprint: fingerprint, slot: slot)
             order.append(slot)
+            expiries.insert(slot, at: life.expires)
+            if firstCostly < 0 { firstCostly = slot }
             count &+= 1
             return nil
         }
         self.cost &-= slots[slot].cost
+        expiries.move(slot, from: end(of: slot), to: life.expires)
         swap(&slots[slot].value, &value)
         slots[slot].life = life
         slots[slot].used = now
         slots[slot].cost = cost
         if !extras.isEmpty { extras[slot] = nil }
-        order.moveToEnd(slot)
+        moveToEnd(slot)
+        if firstCostly < 0 { firstCostly = slot }
+        guard value != nil else {
+            absences &-= 1
+            return nil
+        }
         if returnsReplaced { return value }
         removed.append(MemoryRemoval(value, of: reportsKeys ? key : nil, cause: .replaced))
         return nil
     }
 
-    /// Removes an entry and hands it to the caller. O(1).
-    @inlinable
-    mutating func take(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Entry? {
-        guard let slot = slot(key, fingerprint) else { return nil }
-        statistics.note(slots[slot].isFresh(at: now) ? .removed : .expired)
-        return take(slot)
+    /// Inserts an absence. A value of the key is removed. O(1) amortised.
+    mutating func insertAbsence(for key: Key, fingerprint: UInt32, life: MemoryLife, cost: Int, at now: Timestamp) {
+        _ = remove(key, fingerprint: fingerprint, at: now)
+        _ = insert(nil, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
     }
 
-    /// Evicts the least recently used entries until the limits are obeyed, at most `limit` entries; true when more may
-    /// be left. O(1) per entry.
+    /// Removes an entry: a fresh value is handed to the caller, everything else collected for release. O(1).
     @inlinable
-    @discardableResult
-    mutating func evict(count: Int, cost: Int, limit: Int = .max) -> Bool {
-        var remaining = limit
-        while self.count > count || self.cost > cost && self.count > 0 {
-            if remaining == 0 { return true }
-            evictOldest(self.count > count ? .count : .cost)
-            remaining &-= 1
+    mutating func take(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> Entry? {
+        guard let slot = slot(key, fingerprint) else { return nil }
+        guard hasValue(slot, at: now) else {
+            demand = removeUnusable(slot, at: now)
+            return nil
         }
-        return false
+        statistics.note(.removed)
+        let entry = take(slot)
+        if isSparse { compact() }
+        return entry
+    }
+
+    @inline(never)
+    @usableFromInline
+    mutating func removeUnusable(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
+        remove(slot, causeOfRemoval(slot, at: now))
+        return takeDemand()
+    }
+
+    /// The cause to report when a caller removes an entry.
+    private func causeOfRemoval(_ slot: Int, at now: Timestamp) -> RemovalCause {
+        if !slots[slot].life.isFresh(at: now) { return .expired }
+        return isAged(slot, at: now) ? .age : .removed
+    }
+
+    @inlinable
+    mutating func moveToEnd(_ slot: Int) {
+        if slot == firstCostly, let newer = order.newer(than: slot) { firstCostly = newer }
+        order.moveToEnd(slot)
     }
 
     @inlinable
@@ -141,57 +235,36 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     @inlinable
     mutating func take(_ slot: Int) -> Entry {
+        if slot == firstCostly { firstCostly = order.newer(than: slot) ?? -1 }
         table.remove(slot)
         order.remove(slot)
+        expiries.remove(slot)
         if !extras.isEmpty { extras[slot] = nil }
         let entry = slots.remove(slot)
         count &-= 1
         cost &-= entry.cost
+        if entry.value == nil { absences &-= 1 }
         return entry
-    }
-
-    /// Returns whether a release has to be scheduled for the removed values; never twice for the same ones.
-    @inlinable
-    mutating func takeDemand() -> ReleaseDemand {
-        if removed.isEmpty && cleared.isEmpty { return .none }
-        return demands.add(cleared.isEmpty && removed.count < ReleaseDemands.batchLimit ? .soon : .now)
-    }
-
-    /// Takes the removed values. The caller then has the only references, and releases the values with them.
-    mutating func takeForRelease(_ demand: ReleaseDemand) -> (
-        cleared: ContiguousArray<ClearedEntries<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
-    ) {
-        demands.meet(demand)
-        defer { cleared = [] }
-        return (cleared, takeRemoved())
-    }
-
-    private mutating func takeRemoved() -> ContiguousArray<MemoryRemoval<Key, Value>> {
-        var taken: ContiguousArray<MemoryRemoval<Key, Value>> = []
-        taken.reserveCapacity(min(removed.count, ReleaseDemands.batchLimit))
-        swap(&taken, &removed)
-        return taken
     }
 
     /// Removes all entries, in one piece. O(1).
     mutating func removeAll() {
         var all = Slab<Entry>()
         swap(&all, &slots)
-        cleared.append(ClearedEntries(all, count: count, removedBefore: takeRemoved()))
+        cleared.append(ClearedEntries(all, count: count - absences, removedBefore: takeRemoved()))
         statistics.note(.cleared, times: count)
         order = SlotList()
         extras = [:]
         table = HashIndex()
+        expiries = ExpiryBuckets()
+        firstCostly = -1
         count = 0
+        absences = 0
         cost = 0
     }
 
-    @usableFromInline
-    mutating func evictOldest(_ cause: RemovalCause) {
-        if let slot = order.oldest { remove(slot, cause) }
-    }
-
     /// Removes an entry and collects it for release.
+    @inlinable
     mutating func remove(_ slot: Int, _ cause: RemovalCause) {
         // With the key, whose destruction may call the cache as well.
         let entry = take(slot)
@@ -199,60 +272,41 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         statistics.note(cause)
     }
 
-    /// Removes an entry for a caller; true when it was fresh.
+    /// Removes an entry for a caller; true when there was a fresh value.
     mutating func remove(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
         guard let slot = slot(key, fingerprint) else { return false }
-        let isFresh = slots[slot].isFresh(at: now)
-        remove(slot, isFresh ? .removed : .expired)
-        return isFresh
+        let hadValue = hasValue(slot, at: now)
+        remove(slot, causeOfRemoval(slot, at: now))
+        return hadValue
     }
 
     mutating func remove(_ key: Key, fingerprint: UInt32, _ cause: RemovalCause) {
         if let slot = slot(key, fingerprint) { remove(slot, cause) }
     }
 
-    /// Evicts the entries last used before `time`, at most `limit` of them; true when more may be left. O(1) per entry.
-    mutating func evict(unusedSince time: Timestamp, limit: Int) -> Bool {
-        for _ in 0..<limit {
-            guard let slot = order.oldest, slots[slot].used < time else { return false }
-            remove(slot, .age)
-        }
-        return true
-    }
-
-    /// Removes the expired entries among `limit` slots. Returns the slot to continue at; nil at the end. O(limit).
-    mutating func removeExpired(from start: Int, limit: Int, at now: Timestamp) -> Int? {
-        let end = min(slots.count, start + limit)
-        for slot in min(start, end)..<end where slots.isUsed(slot) && isOver(slot, at: now) {
-            remove(slot, .expired)
-        }
-        return end < slots.count ? end : nil
-    }
-
-    /// Whether an entry has expired, and is not needed as a stale one either.
-    private func isOver(_ slot: Int, at now: Timestamp) -> Bool {
-        let expires = slots[slot].life.expires
-        if now < expires { return false }
-        guard !extras.isEmpty, let extra = extras[slot] else { return true }
-        return now >= expires.advanced(byMilliseconds: extra.keptStale)
-    }
-
-    /// Returns an entry, fresh or stale, with its extra attributes, without recording a use.
-    func stored(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
-        guard let slot = slot(key, fingerprint), !isOver(slot, at: now), slots[slot].life.isFromPast(at: now) else {
-            return nil
-        }
+    /// Returns an entry, fresh or stale, with its extra attributes. Records a use of an absence, which no other read
+    /// does, but not of a value.
+    mutating func stored(_ key: Key, fingerprint: UInt32, at now: Timestamp) -> (entry: Entry, extra: MemoryExtra)? {
+        guard let slot = slot(key, fingerprint), now < end(of: slot), slots[slot].life.isFromPast(at: now),
+            !isAged(slot, at: now)
+        else { return nil }
+        if slots[slot].value == nil { _ = noteMiss(slot, at: now) }
         return (slots[slot], extras[slot] ?? MemoryExtra())
     }
 
     mutating func setExtra(_ extra: MemoryExtra, of key: Key, fingerprint: UInt32) {
-        if !extra.isNone, let slot = slot(key, fingerprint) { extras[slot] = extra }
+        guard !extra.isNone, let slot = slot(key, fingerprint) else { return }
+        let old = end(of: slot)
+        extras[slot] = extra
+        expiries.move(slot, from: old, to: end(of: slot))
     }
 
-    /// Gives a fresh entry a new life; false when there is none. O(1).
+    /// Gives a fresh value a new life; false when there is none. O(1).
     mutating func setLife(_ life: MemoryLife, of key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
-        guard let slot = slot(key, fingerprint), slots[slot].isFresh(at: now) else { return false }
+        guard let slot = slot(key, fingerprint), hasValue(slot, at: now) else { return false }
+        let old = end(of: slot)
         slots[slot].life = life
+        expiries.move(slot, from: old, to: end(of: slot))
         return true
     }
 }

@@ -1,4 +1,4 @@
-/// Memory for entries that never move within it. Free slots are used first.
+/// Memory for entries that keep their slots until it is compacted. Free slots are used first.
 ///
 /// To read one field, an array would copy the whole entry and count its references.
 @usableFromInline
@@ -65,17 +65,40 @@ struct Slab<Entry>: ~Copyable {
     /// Grows by half, not to twice the size, which limits the memory per entry.
     @usableFromInline
     mutating func grow() {
-        let larger = capacity + capacity / 2 + 8
-        // With this alignment, an entry of 64 bytes is exactly one cache line.
-        let fresh = UnsafeMutableRawPointer.allocate(
-            byteCount: larger * MemoryLayout<Entry>.stride, alignment: max(64, MemoryLayout<Entry>.alignment)
-        ).bindMemory(to: Entry.self, capacity: larger)
+        let larger = Self.larger(capacity)
+        let fresh = Self.allocate(larger)
         // All slots are in use: a free one would have been taken.
         fresh.moveInitialize(from: base, count: count)
-        if capacity > 0 { base.deallocate() }
-        base = fresh
-        capacity = larger
+        replaceMemory(with: fresh, capacity: larger)
         while used.count * 64 < larger { used.append(0) }
+    }
+
+    /// Moves all entries to less memory, where they have the slots 0, 1, 2, and so on, in the order of `slots`.
+    /// O(entries).
+    mutating func compact(_ slots: ContiguousArray<UInt32>) {
+        let smaller = Self.larger(slots.count)
+        let fresh = Self.allocate(smaller)
+        for (number, slot) in slots.enumerated() { (fresh + number).moveInitialize(from: base + Int(slot), count: 1) }
+        replaceMemory(with: fresh, capacity: smaller)
+        count = slots.count
+        free = []
+        used = ContiguousArray(repeating: 0, count: (smaller + 63) / 64)
+        for slot in 0..<count { used[slot >> 6] |= 1 << UInt64(slot & 63) }
+    }
+
+    private static func larger(_ capacity: Int) -> Int { capacity + capacity / 2 + 8 }
+
+    private static func allocate(_ capacity: Int) -> UnsafeMutablePointer<Entry> {
+        // With this alignment, an entry of 64 bytes is exactly one cache line.
+        UnsafeMutableRawPointer.allocate(
+            byteCount: capacity * MemoryLayout<Entry>.stride, alignment: max(64, MemoryLayout<Entry>.alignment)
+        ).bindMemory(to: Entry.self, capacity: capacity)
+    }
+
+    private mutating func replaceMemory(with fresh: UnsafeMutablePointer<Entry>, capacity: Int) {
+        if self.capacity > 0 { base.deallocate() }
+        base = fresh
+        self.capacity = capacity
     }
 }
 

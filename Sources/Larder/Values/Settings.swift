@@ -41,7 +41,8 @@ public struct ValueRelease: Hashable, Sendable, CustomStringConvertible {
     /// The name of the setting.
     public var description: String { "\(kind)" }
 
-    /// In the call that removes them; in the background if that is a call to the disk tier.
+    /// In the call that removes them; in the background if that is a call to the disk tier. While another thread
+    /// releases values of the cache, that thread takes them over, which keeps the order.
     public static let inline = ValueRelease(kind: .inline)
     /// On a utility queue, some milliseconds later, many at a time.
     public static let background = ValueRelease(kind: .background)

@@ -191,7 +191,7 @@ struct CoherenceTests {
         disk.removeExpired()
         try await cache.setValue("4", forKey: "k")
         disk.trim(toCount: 0)
-        cache.memory?.takeRemovals(.now).report()
+        cache.memory?.takeRemovals().report()
         #expect(told.withLock { $0 } == [.replaced, .removed, .expired, .evicted])
         #expect(cache.memory?.statistics.removals == 2 && cache.memory?.statistics.expirations == 1)
     }

@@ -396,15 +396,20 @@ struct MemoryCacheTests {
         for number in 0..<1_000_000 { cache[number] = number }
         #expect(cache.count == 1_000_000)
         #expect(stride(from: 0, to: 1_000_000, by: 7).allSatisfy { cache[$0] == $0 })
-        cache.trim(toCount: 142_858)
-        #expect(cache.count == 142_858)
-        #expect(stride(from: 0, to: 1_000_000, by: 7).allSatisfy { cache[$0] == $0 })
-        let (slots, links, buckets) = cache.table.withLock {
-            ($0.slots.capacity, $0.order.links.capacity, $0.table.buckets.capacity)
+        let (slots, links, expiries, buckets) = cache.table.withLock {
+            ($0.slots.capacity, $0.order.links.capacity, $0.expiries.links.capacity, $0.table.buckets.capacity)
         }
         let bytes =
             slots * (MemoryLayout<MemoryEntry<Int, Int>>.stride - 16) + links * MemoryLayout<SlotList.Link>.stride
-            + (buckets + slots) * 4
+            + expiries * MemoryLayout<ExpiryBuckets.Link>.stride
         #expect(bytes / 1_000_000 <= 64 + 16, "bytes of bookkeeping for each, with what arrays keep in reserve")
+        #expect((buckets + slots) * 4 / 1_000_000 <= 16, "bytes of the table that finds each")
+        let size =
+            MemoryLayout<MemoryEntry<String, String>>.stride - 2 * MemoryLayout<String>.stride
+            + MemoryLayout<SlotList.Link>.stride + MemoryLayout<ExpiryBuckets.Link>.stride
+        #expect(size == 48, "bytes of bookkeeping for each, without reserve")
+        cache.trim(toCount: 142_858)
+        #expect(cache.count == 142_858)
+        #expect(stride(from: 0, to: 1_000_000, by: 7).allSatisfy { cache[$0] == $0 })
     }
 }

@@ -1,0 +1,152 @@
+public import LarderFiles
+
+/// Slots by the time until which their entries are kept, so that expired ones are found without a search: a radix heap
+/// whose buckets are linked lists, 8 bytes per slot.
+///
+/// Bucket 0 holds the times up to `reached`. Bucket n holds those whose highest bit that differs from `reached` is bit
+/// n - 1, so a later bucket holds later times. When the time gets to the lowest bucket in use, `reached` moves on and the
+/// entries of that bucket move to lower ones, each at most 63 times in all: O(1) amortised, whatever the times are. A
+/// renewal within a bucket, the usual one, changes nothing.
+///
+/// The caller knows the times, and moves the entries: see `next(at:)`.
+@usableFromInline
+struct ExpiryBuckets: Sendable {
+    @usableFromInline
+    struct Link: Sendable {
+        @usableFromInline var previous: UInt32
+        @usableFromInline var next: UInt32
+
+        @inlinable
+        init(previous: UInt32, next: UInt32) {
+            self.previous = previous
+            self.next = next
+        }
+    }
+
+    /// What is to be done to find the expired entries.
+    @usableFromInline
+    enum Step {
+        /// No entry is due.
+        case none
+        /// The entry of this slot is due.
+        case due(Int)
+        /// The entry of this slot has to be moved by `place`.
+        case move(Int)
+    }
+
+    @inlinable static var bucketCount: Int { 64 }
+
+    /// Rings: first the heads of the buckets, then the slots.
+    @usableFromInline var links: ContiguousArray<Link> = []
+    /// A bit per bucket that may have entries.
+    @usableFromInline var filled: UInt64 = 0
+    @usableFromInline var reached: UInt64 = 0
+    /// The bucket whose entries are being moved to lower ones; 0: none.
+    @usableFromInline var splitting = 0
+
+    @inlinable
+    init() {}
+
+    /// Adds a slot that is in no bucket. O(1) amortised.
+    @inlinable
+    mutating func insert(_ slot: Int, at end: Timestamp) {
+        let node = slot &+ Self.bucketCount
+        while links.count <= node {
+            let own = UInt32(links.count)
+            links.append(Link(previous: own, next: own))
+        }
+        link(node, to: bucket(of: end))
+    }
+
+    /// Removes a slot. O(1).
+    @inlinable
+    mutating func remove(_ slot: Int) {
+        let link = links[slot &+ Self.bucketCount]
+        links[Int(link.previous)].next = link.next
+        links[Int(link.next)].previous = link.previous
+    }
+
+    /// Changes the time of a slot. O(1).
+    @inlinable
+    mutating func move(_ slot: Int, from old: Timestamp, to end: Timestamp) {
+        if bucket(of: old) == bucket(of: end) { return }
+        place(slot, at: end)
+    }
+
+    /// Moves a slot to the bucket of its time. O(1).
+    @inlinable
+    mutating func place(_ slot: Int, at end: Timestamp) {
+        remove(slot)
+        link(slot &+ Self.bucketCount, to: bucket(of: end))
+    }
+
+    /// Starts again at `now`, when there are no slots.
+    @inlinable
+    mutating func restart(at now: Timestamp) {
+        filled = 0
+        reached = Self.key(now)
+        splitting = 0
+    }
+
+    /// Forgets all slots and frees the memory. Slots are then inserted again.
+    mutating func compact() {
+        links = []
+        filled = 0
+        splitting = 0
+    }
+
+    /// Whether the clock has been set back so far that due entries would not be found.
+    @inlinable
+    func isAhead(of now: Timestamp) -> Bool {
+        reached > Self.key(now.advanced(byMilliseconds: Life.clockTolerance))
+    }
+
+    /// Returns the next step towards the entry that is due first. O(1) amortised.
+    @inlinable
+    mutating func next(at now: Timestamp) -> Step {
+        if splitting != 0 {
+            if let slot = first(in: splitting) { return .move(slot) }
+            splitting = 0
+        }
+        while filled != 0 {
+            let bucket = filled.trailingZeroBitCount
+            guard let slot = first(in: bucket) else {
+                filled &= filled &- 1
+                continue
+            }
+            if bucket == 0 { return .due(slot) }
+            let bit = UInt64(bucket &- 1)
+            let begin = (reached >> bit | 1) << bit
+            if begin > Self.key(now) { return .none }
+            // Lower buckets are empty, so there is no earlier time.
+            reached = begin
+            splitting = bucket
+            return .move(slot)
+        }
+        return .none
+    }
+
+    @inlinable
+    func first(in bucket: Int) -> Int? {
+        let first = Int(links[bucket].next)
+        return first == bucket ? nil : first &- Self.bucketCount
+    }
+
+    @inlinable
+    mutating func link(_ node: Int, to bucket: Int) {
+        let last = links[bucket].previous
+        links[node] = Link(previous: last, next: UInt32(bucket))
+        links[Int(last)].next = UInt32(node)
+        links[bucket].previous = UInt32(node)
+        filled |= 1 << UInt64(bucket)
+    }
+
+    @inlinable
+    func bucket(of end: Timestamp) -> Int {
+        let key = Self.key(end)
+        return key <= reached ? 0 : Self.bucketCount &- (key ^ reached).leadingZeroBitCount
+    }
+
+    @inlinable
+    static func key(_ time: Timestamp) -> UInt64 { UInt64(max(0, time.milliseconds)) }
+}
