@@ -6,7 +6,7 @@ import Larder
 #endif
 
 /// How long a response is fresh (RFC 9111, sections 4.2 and 5.2.2), as a cache of one user's sees it.
-struct Freshness {
+nonisolated struct Freshness {
     /// Zero: not to be kept.
     var ttl: TimeToLive
     var mustRevalidate = false

@@ -49,6 +49,20 @@ extension Scenario {
                     }, close: { try await cache.close() })
             },
             Scenario(
+                name: "stale hit in an outage", unit: .ns, floor: "a fresh fetch-through hit", target: .ratio(2)
+            ) { folder in
+                let (cache, keys) = try await filled(folder)
+                let stale = try await expired(in: cache, failing: true)
+                return staleRun(cache, stale, keys, .staleIfError(for: .days(1)).retryThrottle(.seconds(3_600)))
+            },
+            Scenario(
+                name: "stale hit while fetching", unit: .ns, floor: "a fresh fetch-through hit", target: .ratio(2)
+            ) { folder in
+                let (cache, keys) = try await filled(folder)
+                let stale = try await expired(in: cache, failing: false)
+                return staleRun(cache, stale, keys, .staleWhileRevalidate(for: .days(1)))
+            },
+            Scenario(
                 name: "async disk hit", size: 1 << 10, unit: .us,
                 floor: "the disk tier's get, one hop to a dispatch queue and back", target: .ratio(1.25)
             ) { folder in
@@ -86,6 +100,52 @@ extension Scenario {
                     }, close: { try await cache.close() })
             },
         ]
+    }
+
+    /// Values that have expired and are kept: their fetches have failed, or never end.
+    private static func expired(in cache: Cache<Data>, failing: Bool) async throws -> [String] {
+        let keys = (0..<batch).map { "stale " + Content.key($0) }
+        let kept = FetchPolicy.whenMissingOrExpired.keepStale(for: .days(1))
+        for key in keys {
+            _ = try await cache.value(forKey: key, ttl: TimeToLive(.milliseconds(1)), policy: kept) {
+                Data(count: 1 << 10)
+            }
+        }
+        try await Task.sleep(for: .milliseconds(10))
+        for key in keys {
+            if failing {
+                let policy = FetchPolicy.staleIfError(for: .days(1)).retryThrottle(.seconds(3_600))
+                _ = try await cache.value(forKey: key, policy: policy) { throw BenchFailure("an outage") }
+            } else {
+                _ = try await cache.value(forKey: key, policy: .staleWhileRevalidate(for: .days(1))) {
+                    try await Task.sleep(for: .seconds(3_600))
+                    throw BenchFailure("never")
+                }
+            }
+        }
+        return keys
+    }
+
+    private static func staleRun(
+        _ cache: Cache<Data>, _ stale: [String], _ fresh: [String], _ policy: FetchPolicy
+    ) -> Run {
+        Run(
+            round: { _ in
+                var samples = (own: Samples(), floor: Samples())
+                for _ in 0..<100 {
+                    try await timing(&samples.own, batch: batch) {
+                        for key in stale {
+                            _ = try await cache.value(forKey: key, policy: policy) { throw BenchFailure("fetched") }
+                        }
+                    }
+                    try await timing(&samples.floor, batch: batch) {
+                        for key in fresh {
+                            _ = try await cache.value(forKey: key, policy: policy) { throw BenchFailure("fetched") }
+                        }
+                    }
+                }
+                return samples
+            }, close: { try await cache.close(waitingForFetches: .zero) })
     }
 
     private static func expect(_ value: Data?) {

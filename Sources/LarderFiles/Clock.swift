@@ -10,12 +10,6 @@ package protocol Clock: Sendable {
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork
 }
 
-/// Work that a clock will run.
-package protocol ScheduledWork: Sendable {
-    /// Releases the work unrun, unless it has begun.
-    func cancel()
-}
-
 extension Clock {
     @discardableResult
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork {

@@ -1,5 +1,11 @@
 import Dispatch
 
+/// Work that a clock will run.
+package protocol ScheduledWork: Sendable {
+    /// Releases the work unrun, unless it has begun.
+    func cancel()
+}
+
 /// The timers of the process: one dispatch timer, set to the earliest deadline of a heap.
 ///
 /// A timer of Dispatch that is cancelled keeps its memory until it would have fired. Timeouts are long and most fetches
@@ -67,14 +73,15 @@ final class TimerQueue: Sendable {
         source.schedule(deadline: DispatchTime(uptimeNanoseconds: deadline))
     }
 
-    /// Saturates: some hundred years are for ever.
+    /// Dispatch takes larger deadlines for times of the wall clock.
+    private static let latestDeadline = UInt64.max >> 2
+
+    /// A hundred years are for ever.
     private static func deadline(after delay: Duration) -> UInt64 {
         let (seconds, attoseconds) = delay.components
-        let (product, overflow) = UInt64(clamping: seconds).multipliedReportingOverflow(by: 1_000_000_000)
-        if overflow { return .max - 1 }
-        let nanoseconds = product &+ UInt64(clamping: attoseconds / 1_000_000_000)
-        let (sum, isBeyond) = DispatchTime.now().uptimeNanoseconds.addingReportingOverflow(nanoseconds)
-        return isBeyond ? .max - 1 : sum
+        let wholeSeconds = min(max(0, seconds), 100 * 366 * 86_400)
+        let nanoseconds = UInt64(wholeSeconds) * 1_000_000_000 + UInt64(clamping: attoseconds / 1_000_000_000)
+        return min(DispatchTime.now().uptimeNanoseconds &+ nanoseconds, latestDeadline)
     }
 }
 
@@ -151,5 +158,25 @@ struct TimerHeap: Sendable {
     private mutating func put(_ timer: ScheduledTimer, at position: Int) {
         timers[position] = timer
         timer.position = position
+    }
+}
+
+/// The one timer of an owner. It is cancelled with the owner.
+package final class OwnedTimer: Sendable {
+    private let work = Lock<(any ScheduledWork)?>(nil)
+
+    package init() {}
+
+    deinit {
+        work.withLock { $0 }?.cancel()
+    }
+
+    /// Replaces the timer by another.
+    package func set(_ timer: any ScheduledWork) {
+        let old = work.withLock { work in
+            defer { work = timer }
+            return work
+        }
+        old?.cancel()
     }
 }

@@ -157,6 +157,14 @@ struct DocumentationTests {
         try await orders.removeAll(tagged: "customer 42")  // at once, whatever their number
         #expect(order.articles == ["17"])
         #expect(await !orders.hasValue(forKey: "17"))
+
+        func ending() async throws {
+            let policy = FetchPolicy.staleWhileRevalidate(for: .days(1))
+            let stale = try await users.value(forKey: id, policy: policy) { try await api.user(id) }
+            try await users.close()  // the new one is on disk
+            #expect(stale.id == id)
+        }
+        try await ending()
     }
 
     @Test("namespaces and a cache in memory do what the README says")

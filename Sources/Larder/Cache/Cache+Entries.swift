@@ -8,10 +8,11 @@ extension Cache {
         return await disk.store.io.run { disk.hasValue(forKey: key) }
     }
 
-    /// Returns what the disk tier knows about a fresh entry, including its metadata; nil for a miss, and without a disk
-    /// tier. Does not count as a use. O(1).
+    /// Returns the description of a fresh entry, including its metadata; nil for a miss. Does not count as a use. O(1).
+    ///
+    /// With a disk tier it is the entry on disk. Without one the size is the value's cost.
     public func entry(forKey key: String) async -> CacheEntry? {
-        guard let disk else { return nil }
+        guard let disk else { return memory?.entry(forKey: key) }
         return await disk.store.io.run { disk.entry(forKey: key) }
     }
 
@@ -34,7 +35,7 @@ extension Cache {
     }
 
     /// Returns when the index of the disk tier is saved and all background work begun before is done; at once without a
-    /// disk tier. O(n) when anything has changed.
+    /// disk tier. Does not wait for fetches: call ``waitForFetches()`` first. O(n) when anything has changed.
     ///
     /// - Throws: The errors of ``DiskCache/flush()``.
     public func flush() async throws(CacheError) {
@@ -42,19 +43,37 @@ extension Cache {
         try await disk.store.io.run { () throws(CacheError) in try disk.flush() }
     }
 
-    /// Closes the directory, for this cache and for all that share its ``DiskCache``. Afterwards reads miss and writes
-    /// throw `.closed`. Closing makes the next opening faster; nothing is lost without it. Does nothing without a disk
-    /// tier.
+    /// Returns when the fetches that are under way have ended and their values are stored; at once when the calling task
+    /// is cancelled.
     ///
+    /// It waits for the fetches of all caches on the directory, those in the background included: a value that was
+    /// returned stale while a new one is fetched is replaced on disk before a short-lived program ends. Within a fetch
+    /// it returns at once: others may wait for that one. O(fetches under way).
+    public func waitForFetches() async {
+        await fetcher.waitForFetches()
+    }
+
+    /// Closes the directory, if this cache opened it: for this cache and all that share its ``DiskCache``. A cache that
+    /// was created over a ``DiskCache`` only waits for fetches; whoever opened the directory closes it. So does a cache
+    /// without a disk tier.
+    ///
+    /// Afterwards reads of the disk miss and writes throw `.closed`; values that are fetched are kept in memory. Closing
+    /// makes the next opening faster; nothing is lost without it. Releasing the cache closes as well, and waits for
+    /// nothing.
+    ///
+    /// - Parameter limit: How long to wait for fetches that are under way, see ``waitForFetches()``; those that take
+    ///   longer store nothing on disk. Zero: not at all. Five seconds by default.
     /// - Throws: The errors of ``DiskCache/close()``; the directory is closed all the same.
-    public func close() async throws(CacheError) {
-        guard let disk else { return }
+    public func close(waitingForFetches limit: Duration = .seconds(5)) async throws(CacheError) {
+        await fetcher.waitForFetches(limit)
+        guard let disk, ownsDisk else { return }
         try await disk.store.io.run { () throws(CacheError) in try disk.close() }
     }
 
     /// The counters of the cache, tier by tier. O(1).
     public var statistics: TierStatistics {
-        let counts = backend.counts.values
+        var counts = backend.counts.values
+        counts.fetches.staleAnswers += memory?.staleHits ?? 0
         let memory = memory?.statistics
         return TierStatistics(
             memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, fetches: counts.fetches,

@@ -9,27 +9,34 @@ extension Cache {
     /// for them, in a task of the cache's own. A cancelled caller leaves at once; when the last one leaves, the fetch
     /// is cancelled. An error reaches all callers that wait, and is not cached. A key that is set or removed while it
     /// is being fetched is not overwritten by the fetched value; the callers that wait get that value all the same. A
-    /// disk that fails does not fail the call: the failure is an event.
+    /// disk that fails does not fail the call: the failure is an event, and the value is kept in memory for its life.
+    ///
+    /// The fetch inherits the priority and the task-local values of the call that began it, as `Task {}` does: a trace
+    /// shows it there, whoever else waits. A fetch may use the cache, but not wait for its own key, directly or through
+    /// the fetches of other keys: that throws `.fetchCycle`. An unstructured task that a fetch starts counts as a part
+    /// of it until the fetch ends, though nobody waits for the task; start a detached one to ask for the same key.
     ///
     /// - Parameters:
-    ///   - key: Any string. With a disk tier, a key of more than 64 KiB is fetched each time.
+    ///   - key: Any string. A key of more than 64 KiB is kept in memory alone.
     ///   - ttl: How long a fetched value is fresh. Zero or less: it is returned, and the key removed. The configured
     ///     life by default.
-    ///   - tags: Names by which a fetched value can be removed with others; see ``removeAll(tagged:)``. None by
-    ///     default.
+    ///   - tags: Names by which a fetched value can be removed with others; see ``removeAll(tagged:)``. A call that
+    ///     joins a fetch adds its own. None by default.
     ///   - policy: Which values may be returned, and when one is fetched. When it is missing or has expired, by
     ///     default.
-    ///   - fetch: Brings the value. Runs with no lock held, outside the caller's task. It may use the cache, but it
-    ///     must not wait for its own key: that is a deadlock.
+    ///   - fetch: Brings the value. Runs with no lock held, outside the caller's task.
     /// - Returns: The value.
-    /// - Throws: The error of `fetch`; `CancellationError` when the caller is cancelled; `.timedOut`; `.notFound` where
-    ///   the policy does not fetch, or it is known that there is no value.
+    /// - Throws: The error of `fetch`; `CancellationError` when the caller is cancelled; `.timedOut`; `.fetchCycle`;
+    ///   `.notFound` where the policy does not fetch.
     @inlinable
     public func value(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
         policy: FetchPolicy = .whenMissingOrExpired, fetch: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        if !slides, policy.takesAnyFresh, let value = memory?.find(key) { return value }
+        if !slides, policy.memoryUse == .fresh, let value = memory?.find(key) { return value }
+        if !slides, policy.memoryUse == .freshOrStale, let value = freshOrStaleValue(forKey: key, policy) {
+            return value
+        }
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, fetch: fetch).value
     }
 
@@ -39,7 +46,7 @@ extension Cache {
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
         policy: FetchPolicy = .whenMissingOrExpired, fetch: @escaping @Sendable () async throws -> Value
     ) async throws -> Lookup<Value> {
-        let options = options(ttl, tags, policy)
+        let options = options(ttl, tags, policy, acceptsAbsence: false)
         return try await fetcher.existing(
             FetchRequest(backend.key(key), options) { _ in .modified(try await fetch()) })
     }
@@ -52,11 +59,11 @@ extension Cache {
     ///     }
     ///
     /// An expired value is kept for revalidation for a day, or for as long as the policy says. A value that is not
-    /// modified is not written again, unless its tags change. See ``value(forKey:ttl:tags:policy:fetch:)`` for the
+    /// modified is not written again, unless its metadata or tags change. See ``value(forKey:ttl:tags:policy:fetch:)`` for the
     /// rest.
     ///
     /// - Parameters:
-    ///   - key: Any string. With a disk tier, a key of more than 64 KiB is fetched each time.
+    ///   - key: Any string. A key of more than 64 KiB is kept in memory alone.
     ///   - ttl: How long the value is fresh, unless the answer says otherwise. The configured life by default.
     ///   - tags: Names by which the value can be removed with others; see ``removeAll(tagged:)``. None by default; a
     ///     value that is not modified then keeps the tags it has.
@@ -65,14 +72,18 @@ extension Cache {
     ///   - revalidate: Takes the value in the cache, fresh (on a reload) or stale; nil when there is none. Runs with no
     ///     lock held, outside the caller's task.
     /// - Returns: The value.
-    /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``; `.notFound` also when the answer is `.absent`.
+    /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``; `.notFound` also when the answer is `.absent`, or it is
+    ///   known that there is no value.
     @inlinable
     public func value(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
         policy: FetchPolicy = .whenMissingOrExpired,
         revalidate: @escaping @Sendable (_ cached: CachedValue<Value>?) async throws -> Revalidation<Value>
     ) async throws -> Value {
-        if !slides, policy.takesAnyFresh, let value = memory?.find(key) { return value }
+        if !slides, policy.memoryUse == .fresh, let value = memory?.find(key) { return value }
+        if !slides, policy.memoryUse == .freshOrStale, let value = freshOrStaleValue(forKey: key, policy) {
+            return value
+        }
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, revalidate: revalidate).value
     }
 
@@ -89,12 +100,12 @@ extension Cache {
 
     /// Returns the value of a key, or nil when there is none; absence is cached too (negative caching).
     ///
-    /// While a key is known to be absent, nothing is fetched, and ``value(forKey:ttl:tags:policy:fetch:)`` throws
-    /// `.notFound`. Plain reads return nil, and ``hasValue(forKey:)`` false. See
+    /// While a key is known to be absent, calls of this kind fetch nothing; ``value(forKey:ttl:tags:policy:fetch:)``,
+    /// which has to bring a value, does. Plain reads return nil, and ``hasValue(forKey:)`` false. See
     /// ``value(forKey:ttl:tags:policy:fetch:)`` for the rest.
     ///
     /// - Parameters:
-    ///   - key: Any string. With a disk tier, a key of more than 64 KiB is fetched each time.
+    ///   - key: Any string. A key of more than 64 KiB is kept in memory alone.
     ///   - ttl: How long a fetched value is fresh. The configured life by default.
     ///   - absentTTL: How long absence is cached. Zero or less: not at all. A minute by default.
     ///   - tags: Names by which the result can be removed with others; see ``removeAll(tagged:)``. None by default.
@@ -137,8 +148,26 @@ extension Cache {
         policy: FetchPolicy = .whenMissingOrExpired,
         fetch: @escaping @Sendable (_ keys: [String]) async throws -> [String: Value]
     ) async throws -> [String: Value] {
+        let texts = Array(keys)
+        // Few keys may all be in memory, where nothing suspends; many would hold up the caller's actor.
+        return texts.count > 64
+            ? try await manyValues(texts, ttl, tags, policy, fetch) : try await values(texts, ttl, tags, policy, fetch)
+    }
+
+    @concurrent
+    private func manyValues(
+        _ texts: [String], _ ttl: TimeToLive, _ tags: [String], _ policy: FetchPolicy,
+        _ fetch: @escaping @Sendable (_ keys: [String]) async throws -> [String: Value]
+    ) async throws -> [String: Value] {
+        try await values(texts, ttl, tags, policy, fetch)
+    }
+
+    private func values(
+        _ texts: [String], _ ttl: TimeToLive, _ tags: [String], _ policy: FetchPolicy,
+        _ fetch: @escaping @Sendable (_ keys: [String]) async throws -> [String: Value]
+    ) async throws -> [String: Value] {
         var known: Set<String> = []
-        let keys = keys.filter { known.insert($0).inserted }.map { backend.key($0) }
+        let keys = texts.filter { known.insert($0).inserted }.map { backend.key($0) }
         let request = FetchRequest(keys, options(ttl, tags, policy, acceptsNothing: true), fetch)
         var values: [String: Value] = [:]
         for (key, answer) in zip(keys, try await fetcher.answers(to: request)) {
@@ -147,12 +176,26 @@ extension Cache {
         return values
     }
 
+    /// Returns a fresh value in memory, or a stale one that the policy allows while nothing better can be had.
+    @inlinable
+    @inline(never)
+    func freshOrStaleValue(forKey key: String, _ policy: FetchPolicy) -> Value? {
+        guard let memory else { return nil }
+        let now = memory.time.now
+        guard let found = memory.findKept(key, at: now) else { return nil }
+        if let expired = found.expired, !staleGate.opens(key, expired: expired, policy, at: now) {
+            memory.takeBackStaleHit()
+            return nil
+        }
+        return found.value
+    }
+
     private func options(
         _ ttl: TimeToLive, _ tags: [String], _ policy: FetchPolicy, revalidates: Bool = false,
-        acceptsNothing: Bool = false
+        acceptsNothing: Bool = false, acceptsAbsence: Bool = true
     ) -> FetchOptions {
         FetchOptions(
             ttl: ttl, tags: tags.map { backend.key($0) }, policy: policy, revalidates: revalidates,
-            acceptsNothing: acceptsNothing)
+            acceptsNothing: acceptsNothing, acceptsAbsence: acceptsAbsence)
     }
 }

@@ -14,12 +14,12 @@ extension Cache {
     @usableFromInline
     func readValue(forKey key: String) async -> Value? {
         if slides, let found = backend.lookupInMemory(key) { return found.value }
-        return await backend.lookupOnDisk(key)?.value
+        return await backend.lookupOnDisk(backend.key(key))?.value
     }
 
     /// Returns the value of a key with its source, its age and its expiry; nil for a miss. See ``value(forKey:)``.
     public func lookup(forKey key: String) async -> Lookup<Value>? {
-        await backend.lookup(key)
+        await backend.lookup(backend.key(key))
     }
 
     /// Stores a value, on disk first. When the call returns, the value is on disk and every later read sees it.
@@ -28,8 +28,7 @@ extension Cache {
     ///   - value: The value.
     ///   - key: Any string of at most 64 KiB.
     ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
-    ///   - metadata: Stored on disk beside the value and readable without it; dropped without a disk tier. None by
-    ///     default.
+    ///   - metadata: Stored beside the value and readable without it. None by default.
     ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:)``. None by default.
     /// - Throws: `.unencodable`, and the errors of ``DiskCache/setData(_:forKey:ttl:metadata:tags:)``. The old value is
     ///   then still there, in both tiers. Never throws without a disk tier.
@@ -60,7 +59,7 @@ extension Cache {
     }
 
     /// Removes every value that was stored with a tag, from both tiers. O(1); the files are deleted in the background.
-    /// Without a disk tier tags are not kept: everything is removed.
+    /// Without a disk tier O(values with tags or metadata).
     ///
     /// - Throws: The errors of ``DiskCache/removeAll(tagged:progress:)``.
     public func removeAll(tagged tag: String) async throws(CacheError) {

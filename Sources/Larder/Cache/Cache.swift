@@ -28,11 +28,14 @@ public final class Cache<Value: Sendable>: Sendable {
     public let disk: DiskCache?
     let backend: any CacheBackend<Value>
     let fetcher: Fetcher<Value>
+    @usableFromInline let staleGate: StaleGate
     /// The events of a cache without a disk tier.
     let ownEvents: EventCenter?
     /// Reading renews lives, so the disk has to know of hits in memory.
     @usableFromInline let slides: Bool
     let defaultTTL: TimeToLive
+    /// Whether this cache opened the directory, and closes it.
+    let ownsDisk: Bool
     /// Run when the cache is released.
     private let endings: [@Sendable () -> Void]
 
@@ -47,7 +50,7 @@ public final class Cache<Value: Sendable>: Sendable {
         directory: URL, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
         let disk = try DiskCache(directory: directory, configuration: configuration.disk)
-        self.init(disk: disk, coder: coder, configuration: configuration)
+        self.init(disk: disk, coder: coder, configuration: configuration, ownsDisk: true)
     }
 
     /// Opens the cache `name` in the user's caches directory.
@@ -57,7 +60,7 @@ public final class Cache<Value: Sendable>: Sendable {
         name: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
         let disk = try DiskCache(name: name, configuration: configuration.disk)
-        self.init(disk: disk, coder: coder, configuration: configuration)
+        self.init(disk: disk, coder: coder, configuration: configuration, ownsDisk: true)
     }
 
     /// Creates a cache over a part of a directory, so that several types of values can share one.
@@ -70,10 +73,11 @@ public final class Cache<Value: Sendable>: Sendable {
     public convenience init(
         disk: DiskCache, namespace: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) {
-        self.init(disk: disk.namespace(namespace), coder: coder, configuration: configuration)
+        self.init(disk: disk.namespace(namespace), coder: coder, configuration: configuration, ownsDisk: false)
     }
 
-    private init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration) {
+    private init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {
+        self.ownsDisk = ownsDisk
         self.disk = disk
         let memory = configuration.memory.map {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
@@ -85,6 +89,7 @@ public final class Cache<Value: Sendable>: Sendable {
             defaultTTL: configuration.defaultTTL)
         self.backend = backend
         fetcher = Fetcher(backend: backend)
+        staleGate = StaleGate(backend)
         slides = disk.store.settings.slidingExpiry
         defaultTTL = configuration.defaultTTL
         ownEvents = nil
@@ -112,7 +117,9 @@ public final class Cache<Value: Sendable>: Sendable {
         let backend = MemoryBackend(memory, events: events)
         self.backend = backend
         fetcher = Fetcher(backend: backend)
+        staleGate = StaleGate(backend)
         ownEvents = events
+        ownsDisk = false
         slides = false
         defaultTTL = configuration.defaultTTL
         endings = []

@@ -11,17 +11,26 @@ protocol CacheBackend<Value>: Sendable {
 
     func key(_ text: String) -> Key
 
-    /// Returns a fresh value that is in memory.
+    /// Returns a fresh value that is in memory; counts a hit or a miss there.
     func lookupInMemory(_ text: String) -> Lookup<Value>?
 
+    /// The same without counting a miss.
+    func findInMemory(_ text: String) -> Lookup<Value>?
+
+    /// Returns an expired value that is in memory and may be an answer within these windows; counts a hit there.
+    func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>?
+
     /// Returns a fresh value that is not in memory, and counts a hit or a miss. Without a disk it is a miss.
-    func lookupOnDisk(_ text: String) async -> Lookup<Value>?
+    func lookupOnDisk(_ key: Key) async -> Lookup<Value>?
 
-    /// The same for several keys.
-    func lookupsOnDisk(_ texts: [String]) async -> [Lookup<Value>?]
+    /// The same for several keys; counts no misses but those of the disk tier.
+    func lookupsOnDisk(_ keys: [Key]) async -> [Lookup<Value>?]
 
-    /// Counts a miss in all tiers that `freshness(of:at:)` has found.
-    func countMiss()
+    /// Counts a miss: in memory, in the disk tier unless it has counted the miss itself, and of both.
+    func countMiss(of key: Key, isCountedOnDisk: Bool)
+
+    /// Counts a miss in memory alone.
+    func countMissInMemory()
 
     func set(
         _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
@@ -59,9 +68,9 @@ protocol CacheBackend<Value>: Sendable {
 }
 
 extension CacheBackend {
-    func lookup(_ text: String) async -> Lookup<Value>? {
-        if let found = lookupInMemory(text) { return found }
-        return await lookupOnDisk(text)
+    func lookup(_ key: Key) async -> Lookup<Value>? {
+        if let found = lookupInMemory(key.text) { return found }
+        return await lookupOnDisk(key)
     }
 }
 
@@ -85,7 +94,8 @@ struct StoredValue<Value: Sendable>: Sendable {
     let isAnswerable: Bool
     /// The tier that had it.
     let source: ValueSource
-    /// The entry on disk; nil without a disk tier.
+    let tags: [Key]
+    /// The entry on disk; nil where it is in memory alone.
     var entry: IndexEntry?
 
     /// The part of it that a fetch is given.
@@ -101,11 +111,16 @@ struct StoreOptions: Sendable {
     let life: Life
     /// Nil: unchanged.
     var metadata: [String: String]?
+    /// Those of the call that fetched; none: unchanged.
     var tags: [Key]
+    /// Those of the callers that joined.
+    var joinedTags: [Key]
     /// How long beyond its expiry a value is kept. Milliseconds.
     var keptStale: Int64
     /// Nil: unchanged, or else false.
     var mustRevalidate: Bool?
+
+    var allTags: [Key] { tags + joinedTags.filter { !tags.contains($0) } }
 }
 
 /// The counters of a cache, whatever its backend.

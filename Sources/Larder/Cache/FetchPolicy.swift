@@ -26,11 +26,26 @@ public struct FetchPolicy: Hashable, Sendable {
     var jitter = 0.0
     var outlivesCallers = false
 
-    /// True when any fresh value in memory answers a call.
-    @usableFromInline var takesAnyFresh: Bool { source != .reload && earlyRefresh == nil }
+    /// The values in memory that answer a call at once.
+    @usableFromInline
+    enum MemoryUse: Hashable, Sendable {
+        case none, fresh
+        /// Also an expired one, while a fetch is under way or shortly after one has failed.
+        case freshOrStale
+    }
+
+    /// Derived from the others, so that a hit in memory reads one field.
+    @usableFromInline private(set) var memoryUse = MemoryUse.none
+
+    private var ownMemoryUse: MemoryUse {
+        if source == .reload || earlyRefresh != nil { return .none }
+        let mayBeStale = staleWhileRevalidate != nil || staleIfError != nil && retryThrottle != nil
+        return source == .cacheFirst && mayBeStale ? .freshOrStale : .fresh
+    }
 
     private init(_ source: Source) {
         self.source = source
+        memoryUse = ownMemoryUse
     }
 
     /// Returns a fresh value; otherwise fetches it. The default.
@@ -66,7 +81,8 @@ public struct FetchPolicy: Hashable, Sendable {
     public func keepStale(for window: TimeToLive) -> FetchPolicy { with { $0.keepStale = window } }
 
     /// Limits how long a caller waits when there is a stale value that one of the windows allows: that is returned, and
-    /// the result of the fetch is stored when it comes. By default callers wait.
+    /// the result of the fetch is stored when it comes. A caller that joins a fetch which has taken that long already
+    /// does not wait. By default callers wait.
     public func softTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.softTimeout = timeout } }
 
     /// Cancels a fetch that takes longer, which counts as failed, with `.timedOut`; the next call begins another. A
@@ -98,6 +114,7 @@ public struct FetchPolicy: Hashable, Sendable {
     private func with(_ change: (inout FetchPolicy) -> Void) -> FetchPolicy {
         var policy = self
         change(&policy)
+        policy.memoryUse = policy.ownMemoryUse
         return policy
     }
 }
@@ -111,17 +128,16 @@ extension FetchPolicy {
 
     /// True when a value that is fresh until `expires` may be returned at `now`.
     func allowsStale(_ occasion: Occasion, expires: Timestamp, at now: Timestamp, defaultTTL: TimeToLive) -> Bool {
-        if source == .cacheOnly { return false }
-        let windows =
-            switch occasion {
-            case .revalidating: source == .reload ? [] : [staleWhileRevalidate]
-            case .failed: [staleIfError]
-            case .late: [staleIfError, staleWhileRevalidate]
-            }
-        return windows.contains { window in
-            guard let window else { return false }
-            return now < Self.end(of: window, after: expires, defaultTTL: defaultTTL)
-        }
+        windows(occasion, defaultTTL).allow(expires, at: now)
+    }
+
+    /// The windows that count on an occasion.
+    func windows(_ occasion: Occasion, _ defaultTTL: TimeToLive) -> StaleWindows {
+        if source == .cacheOnly { return StaleWindows(first: nil, second: nil, defaultTTL: defaultTTL) }
+        let refresh = source == .reload && occasion == .revalidating ? nil : staleWhileRevalidate
+        return StaleWindows(
+            first: occasion == .failed ? nil : refresh, second: occasion == .revalidating ? nil : staleIfError,
+            defaultTTL: defaultTTL)
     }
 
     /// How long a value is kept after its expiry. Milliseconds.

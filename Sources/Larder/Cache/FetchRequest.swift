@@ -58,15 +58,19 @@ final class FetchOptions: Sendable {
     let revalidates: Bool
     /// Whether a fetch may bring nothing for a key. Otherwise the call fetches such a key by itself.
     let acceptsNothing: Bool
+    /// Whether the call is content to know that there is no value. Otherwise it fetches one by itself.
+    let acceptsAbsence: Bool
 
     init(
-        ttl: TimeToLive, tags: [Key], policy: FetchPolicy, revalidates: Bool = false, acceptsNothing: Bool = false
+        ttl: TimeToLive, tags: [Key], policy: FetchPolicy, revalidates: Bool = false, acceptsNothing: Bool = false,
+        acceptsAbsence: Bool = true
     ) {
         self.ttl = ttl
         self.tags = tags
         self.policy = policy
         self.revalidates = revalidates
         self.acceptsNothing = acceptsNothing
+        self.acceptsAbsence = acceptsAbsence
     }
 }
 
@@ -74,12 +78,14 @@ final class FetchOptions: Sendable {
 struct WaitDeadlines {
     /// When a stale value becomes good enough; nil: never.
     private(set) var soft: Timestamp?
+    private let softTimeout: Int64
     /// When the call gives up; nil: never.
     let hard: Timestamp?
     /// Whether the call has waited for a flight in vain.
     private(set) var isRetry = false
 
     init(_ policy: FetchPolicy, from now: Timestamp) {
+        softTimeout = policy.softTimeout?.milliseconds ?? 0
         soft = policy.softTimeout.map { now.advanced(byMilliseconds: $0.milliseconds) }
         hard = policy.hardTimeout.map { now.advanced(byMilliseconds: $0.milliseconds) }
     }
@@ -93,7 +99,8 @@ struct WaitDeadlines {
         soft = nil
     }
 
-    static func rest(until end: Timestamp, at now: Timestamp) -> Duration {
-        .milliseconds(max(0, end.millisecondsSince(now)))
+    /// The same for a flight, which may have been under way before the call.
+    func soft(for flight: Flight) -> Timestamp? {
+        soft.map { min($0, flight.begun.advanced(byMilliseconds: softTimeout)) }
     }
 }

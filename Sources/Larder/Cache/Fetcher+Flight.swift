@@ -5,29 +5,40 @@ import LarderFiles
 extension Fetcher {
     func begin(_ flight: Flight, _ request: FetchRequest<Value>) {
         flight.setOwner(self)
-        let options = request.options
-        if let hardTimeout = options.policy.hardTimeout {
-            // The closure outlives the flight: it holds neither that nor the user's fetch.
-            backend.clock.schedule(after: hardTimeout) { [weak flight] in
+        if let timeout = request.options.policy.hardTimeout {
+            if timeout <= .zero { return timeOut(flight, request.options, after: timeout) }
+            // Ends with the flight; it holds neither that nor the user's fetch.
+            let timer = backend.clock.schedule(after: timeout) { [weak flight, options = request.options] in
                 guard let flight, let fetcher = flight.owner(Self.self) else { return }
-                let outcome = FetchOutcome.failed(CacheError.timedOut(hardTimeout))
-                fetcher.finish(flight, options, Array(repeating: outcome, count: flight.keys.count))
-                flight.cancel()
+                fetcher.timeOut(flight, options, after: timeout)
             }
+            flight.setTimer(timer)
         }
         let priority = Task.currentPriority
         flight.setTask(Task(priority: priority) { await Self.run(flight, request) }, priority: priority)
     }
 
+    private func timeOut(_ flight: Flight, _ options: FetchOptions, after timeout: Duration) {
+        let outcome = FetchOutcome.failed(CacheError.timedOut(timeout))
+        finish(flight, options, Array(repeating: outcome, count: flight.keys.count))
+        flight.cancel()
+    }
+
     /// Does not hold the fetcher while the fetch runs: the flight does, as long as anybody wants the result.
     private static func run(_ flight: Flight, _ request: FetchRequest<Value>) async {
-        guard let prepared = await flight.owner(Self.self)?.prepare(flight, request.options) else { return }
+        guard let prepared = await flight.owner(Self.self)?.prepare(flight, request.options), !flight.isOver else {
+            return
+        }
         let fetched: Result<[Revalidation<Value>?], any Error>
         do {
-            fetched = .success(prepared.missing.isEmpty ? [] : try await request.fetch(prepared.missing))
+            fetched = .success(
+                try await Flight.$current.withValue(flight) {
+                    prepared.missing.isEmpty ? [] : try await request.fetch(prepared.missing)
+                })
         } catch {
             fetched = .failure(error)
         }
+        flight.noteFetched()
         await flight.owner(Self.self)?.complete(flight, request.options, prepared, fetched)
     }
 
@@ -40,8 +51,10 @@ extension Fetcher {
     private func prepare(_ flight: Flight, _ options: FetchOptions) async -> Preparation {
         var prepared = Preparation(outcomes: Array(repeating: .nothing, count: flight.keys.count))
         for (index, key) in flight.keys.enumerated() {
-            if let outcome = await cachedOutcome(key, options.policy) {
+            if let outcome = await cachedOutcome(key, options) {
+                // Nobody joins for a value that may be replaced or expire before the others are there.
                 prepared.outcomes[index] = outcome
+                settle(flight, index, outcome)
             } else {
                 let stored = options.revalidates ? await valueToRevalidate(key, flight) : nil
                 prepared.missing.append(MissingKey(key: key, index: index, stored: stored))
@@ -52,21 +65,22 @@ extension Fetcher {
     }
 
     /// Another flight may have stored a value since the caller looked.
-    private func cachedOutcome(_ key: Key, _ policy: FetchPolicy) async -> FetchOutcome? {
-        if policy.source == .reload { return nil }
+    private func cachedOutcome(_ key: Key, _ options: FetchOptions) async -> FetchOutcome? {
+        if options.policy.source == .reload { return nil }
         let now = backend.clock.now
         switch backend.freshness(of: key, at: now) {
         case .fresh(let life):
-            if policy.isEarly(life, at: now) { return nil }
-            return await backend.lookup(key.text).map { .found($0) }
-        case .absent: return .absent(isFetched: false)
+            if options.policy.isEarly(life, at: now) { return nil }
+            if let found = backend.findInMemory(key.text) { return .found(found) }
+            return await backend.lookupsOnDisk([key])[0].map { .found($0) }
+        case .absent: return options.acceptsAbsence ? .absent(isFetched: false) : nil
         case .missing, .stale: return nil
         }
     }
 
     private func valueToRevalidate(_ key: Key, _ flight: Flight) async -> StoredValue<Value>? {
         guard let stored = await backend.storedValue(for: key) else { return nil }
-        if let tags = stored.entry?.tags, !tags.isEmpty { flight.add(tags: tags) }
+        if !stored.tags.isEmpty { flight.add(tags: stored.tags) }
         // One of its tags may have been cleared before the flight had it.
         return backend.isCurrent(stored, key) ? stored : nil
     }
@@ -80,12 +94,20 @@ extension Fetcher {
         case .success(let answers):
             for (missing, answer) in zip(prepared.missing, answers) {
                 guard let answer else { continue }
-                outcomes[missing.index] = await keep(answer, missing, options, by: flight)
+                let outcome = await keep(answer, missing, options, by: flight)
+                outcomes[missing.index] = outcome
+                settle(flight, missing.index, outcome)
             }
         case .failure(let error):
             for missing in prepared.missing { outcomes[missing.index] = .failed(error) }
         }
         finish(flight, options, outcomes)
+    }
+
+    /// Resumes the callers that wait for one key; nobody joins the flight for that any more.
+    private func settle(_ flight: Flight, _ index: Int, _ outcome: FetchOutcome) {
+        backend.flights.remove(flight, for: flight.keys[index])
+        for continuation in flight.settle(index, outcome) { continuation.resume(returning: outcome) }
     }
 
     /// Removes the flight, so that nobody joins it any more, and resumes the callers that wait.
@@ -102,8 +124,8 @@ extension Fetcher {
         let end = options.policy.retryThrottle.map { now.advanced(byMilliseconds: $0.milliseconds) }
         var failed: [Key] = []
         var failure: (any Error)?
-        for (key, outcome) in zip(flight.keys, outcomes) {
-            guard case .failed(let error) = outcome else {
+        for (index, (key, outcome)) in zip(flight.keys, outcomes).enumerated() {
+            guard case .failed(let error) = outcome, !flight.isSettled(index) else {
                 backend.flights.noteSuccess(of: key)
                 continue
             }
@@ -116,25 +138,43 @@ extension Fetcher {
         backend.report(CacheError(code: .fetchFailed, message: "The fetch has failed: \(failure)."), of: failed)
     }
 
-    /// Stores the answer of a fetch, for as long as the answer or else the call says.
+    /// Stores the answer of a fetch, for as long as the answer or else the call says; once more when callers who join
+    /// meanwhile want other tags.
     private func keep(
         _ answer: Revalidation<Value>, _ missing: MissingKey<Value>, _ options: FetchOptions, by flight: Flight
     ) async -> FetchOutcome {
-        let (key, now) = (missing.key, backend.clock.now)
-        let storing = storeOptions(for: answer, options, at: now)
-        if storing == nil { await backend.remove(key, by: flight) }
-        let life = MemoryLife(begun: now, expires: storing?.life.expires ?? now)
+        let now = backend.clock.now
+        guard var storing = storeOptions(for: answer, options, at: now) else {
+            await backend.remove(missing.key, by: flight)
+            return outcome(of: answer, missing, MemoryLife(begun: now, expires: now), at: now)
+        }
+        repeat {
+            storing.joinedTags = flight.joinedTags(missing.index)
+            await store(answer, missing, storing, by: flight)
+        } while !backend.flights.retire(flight, missing.index, ifTagCount: storing.joinedTags.count)
+        return outcome(of: answer, missing, MemoryLife(begun: now, expires: storing.life.expires), at: now)
+    }
+
+    private func store(
+        _ answer: Revalidation<Value>, _ missing: MissingKey<Value>, _ storing: StoreOptions, by flight: Flight
+    ) async {
         switch answer.outcome {
-        case .modified(let value):
-            if let storing { await backend.keep(value, key, storing, by: flight) }
-            return .found(Lookup(value, from: .fetched, life: life, at: now, isStale: false))
+        case .modified(let value): await backend.keep(value, missing.key, storing, by: flight)
+        case .notModified:
+            if let stored = missing.stored { await backend.renew(stored, missing.key, storing, by: flight) }
+        case .absent: await backend.keepAbsence(missing.key, storing, by: flight)
+        }
+    }
+
+    private func outcome(
+        of answer: Revalidation<Value>, _ missing: MissingKey<Value>, _ life: MemoryLife, at now: Timestamp
+    ) -> FetchOutcome {
+        switch answer.outcome {
+        case .modified(let value): return .found(Lookup(value, from: .fetched, life: life, at: now, isStale: false))
         case .notModified:
             guard let stored = missing.stored else { return .failed(CacheError.nothingToRevalidate) }
-            if let storing { await backend.renew(stored, key, storing, by: flight) }
             return .found(Lookup(stored.value, from: .revalidated, life: life, at: now, isStale: false))
-        case .absent:
-            if let storing { await backend.keepAbsence(key, storing, by: flight) }
-            return .absent(isFetched: true)
+        case .absent: return .absent(isFetched: true)
         }
     }
 
@@ -148,7 +188,7 @@ extension Fetcher {
         let keptStale = options.policy.keptStale(
             after: life.expires, revalidates: options.revalidates, defaultTTL: backend.defaultTTL)
         return StoreOptions(
-            now: now, life: life, metadata: answer.metadata, tags: options.tags, keptStale: keptStale,
+            now: now, life: life, metadata: answer.metadata, tags: options.tags, joinedTags: [], keptStale: keptStale,
             mustRevalidate: answer.mustRevalidate)
     }
 }

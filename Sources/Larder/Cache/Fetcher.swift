@@ -34,7 +34,9 @@ struct Fetcher<Value: Sendable>: Sendable {
     /// Returns an answer for each key of a request, in their order.
     func answers(to request: FetchRequest<Value>) async throws -> [Answer] {
         var known = await look(for: request)
-        if !known.aging.isEmpty { refreshInBackground(known.aging.map { request.keys[$0] }, request) }
+        if request.options.policy.source == .cacheFirst, !known.aging.isEmpty {
+            refreshInBackground(known.aging.map { request.keys[$0] }, request)
+        }
         if request.options.policy.source != .cacheOnly, !known.missing.isEmpty {
             try await fetchMissing(&known, request)
         }
@@ -62,37 +64,41 @@ struct Fetcher<Value: Sendable>: Sendable {
             known.missing = Array(keys.indices)
             return known
         }
-        var onDisk: [(index: Int, life: MemoryLife)] = []
         if backend.isProvisional { await backend.settle(keys) }
+        var onDisk: [Int] = []
         for (index, key) in keys.enumerated() {
+            if let found = backend.findInMemory(key.text) {
+                known.answer(index, with: found, isAging: isAging(found, options))
+                continue
+            }
             switch backend.freshness(of: key, at: backend.clock.now) {
-            case .fresh(let life):
-                if let found = backend.lookupInMemory(key.text) {
-                    let isAging = options.policy.isEarly(life, at: backend.clock.now)
-                    known.answer(index, with: found, isAging: isAging)
-                } else {
-                    onDisk.append((index, life))
-                }
-            case .absent: known.answers[index] = .absent
-            case .missing, .stale: backend.countMiss()
+            case .fresh: onDisk.append(index)
+            case .absent where options.acceptsAbsence: known.answers[index] = .absent
+            case .absent, .missing, .stale: break
             }
         }
         if !onDisk.isEmpty {
-            let found = await backend.lookupsOnDisk(onDisk.map { keys[$0.index].text })
-            for ((index, life), found) in zip(onDisk, found) {
+            for (index, found) in zip(onDisk, await backend.lookupsOnDisk(onDisk.map { keys[$0] })) {
                 guard let found else { continue }
-                known.answer(index, with: found, isAging: options.policy.isEarly(life, at: backend.clock.now))
+                if found.source == .disk { backend.countMissInMemory() }
+                known.answer(index, with: found, isAging: isAging(found, options))
             }
         }
+        let read = Set(onDisk)
         for (index, key) in keys.enumerated() {
             guard case .nothing = known.answers[index] else { continue }
             if let (stale, isAging) = await staleAnswer(key, options) {
                 known.answer(index, with: stale, isAging: isAging)
             } else {
+                backend.countMiss(of: key, isCountedOnDisk: read.contains(index))
                 known.missing.append(index)
             }
         }
         return known
+    }
+
+    private func isAging(_ found: Lookup<Value>, _ options: FetchOptions) -> Bool {
+        options.policy.isEarly(found.life, at: backend.clock.now)
     }
 
     /// Returns a stale value that can be answered without waiting for a fetch, and whether to fetch it in the
@@ -107,16 +113,19 @@ struct Fetcher<Value: Sendable>: Sendable {
         return nil
     }
 
+    private func allows(
+        _ policy: FetchPolicy, _ occasion: FetchPolicy.Occasion, _ expires: Timestamp, _ now: Timestamp
+    ) -> Bool {
+        policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: backend.defaultTTL)
+    }
+
     /// True when the cache has a value, fresh or stale, that the policy allows on this occasion. Reads no file.
     private func mayAnswerStale(_ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions) -> Bool {
         let now = backend.clock.now
         switch backend.freshness(of: key, at: now) {
-        case .stale(let expires, true):
-            return options.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: backend.defaultTTL)
-        case .fresh:
-            return options.policy.allowsStale(occasion, expires: now, at: now, defaultTTL: backend.defaultTTL)
-        default:
-            return false
+        case .stale(let expires, true): return allows(options.policy, occasion, expires, now)
+        case .fresh: return allows(options.policy, occasion, now, now)
+        default: return false
         }
     }
 
@@ -124,18 +133,23 @@ struct Fetcher<Value: Sendable>: Sendable {
     private func staleValue(
         _ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions
     ) async -> Lookup<Value>? {
-        guard mayAnswerStale(occasion, key, options), let stored = await backend.storedValue(for: key) else {
-            return nil
-        }
+        guard mayAnswerStale(occasion, key, options) else { return nil }
+        if let found = staleInMemory(occasion, key, options) { return found }
+        guard let stored = await backend.storedValue(for: key) else { return nil }
         let now = backend.clock.now
-        let expires = stored.life.expires
-        if now >= expires {
-            guard stored.isAnswerable,
-                options.policy.allowsStale(occasion, expires: expires, at: now, defaultTTL: backend.defaultTTL)
-            else { return nil }
+        if now >= stored.life.expires {
+            guard stored.isAnswerable, allows(options.policy, occasion, stored.life.expires, now) else { return nil }
             backend.counts.update { $0.fetches.staleAnswers += 1 }
         }
         return Lookup(stored.value, from: stored.source, life: stored.life, at: now)
+    }
+
+    /// The same for a value in memory, which counts the answer itself.
+    private func staleInMemory(
+        _ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions
+    ) -> Lookup<Value>? {
+        if let fresh = backend.findInMemory(key.text) { return fresh }
+        return backend.findStaleInMemory(key.text, options.policy.windows(occasion, backend.defaultTTL))
     }
 
     /// Waits for flights until every missing key has an answer, for as long as the policy allows.
@@ -144,9 +158,10 @@ struct Fetcher<Value: Sendable>: Sendable {
         var deadlines = WaitDeadlines(request.options.policy, from: backend.clock.now)
         while !missing.isEmpty {
             try Task.checkCancellation()
-            let waiters = join(missing.map { request.keys[$0] }, request, deadlines)
             var unanswered: [Int] = []
-            for (index, outcome) in zip(missing, await outcomes(for: waiters)) {
+            for (index, outcome) in zip(
+                missing, await outcomes(for: missing.map { request.keys[$0] }, request, deadlines))
+            {
                 if let answer = try await answer(to: outcome, request.keys[index], request.options, &deadlines) {
                     known.answers[index] = answer
                 } else {
@@ -169,8 +184,10 @@ struct Fetcher<Value: Sendable>: Sendable {
             guard let found = value as? Lookup<Value> else {
                 preconditionFailure("a flight of another type was joined")
             }
+            // It was found in the cache while the flight brought other keys.
+            if !found.source.isFetch, !found.life.isFresh(at: backend.clock.now) { return nil }
             return reloads && !found.source.isFetch ? nil : .found(found)
-        case .absent(let isFetched): return reloads && !isFetched ? nil : .absent
+        case .absent(let isFetched): return reloads && !isFetched || !options.acceptsAbsence ? nil : .absent
         case .nothing: return options.acceptsNothing ? .nothing : nil
         case .left: throw CancellationError()
         case .failed(let error):
@@ -184,23 +201,41 @@ struct Fetcher<Value: Sendable>: Sendable {
 
     private var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
 
-    /// Returns a waiter for each key, in a flight that is under way or in a new one, which it begins.
-    private func join(_ keys: [Key], _ request: FetchRequest<Value>, _ deadlines: WaitDeadlines) -> [Waiter] {
+    /// Waits for each key, in a flight that is under way or in a new one, which it begins. A cancelled caller leaves
+    /// all flights at once.
+    private func outcomes(
+        for keys: [Key], _ request: FetchRequest<Value>, _ deadlines: WaitDeadlines
+    ) async -> [FetchOutcome] {
         let options = request.options
-        let (waiters, new) = backend.flights.join(keys, of: type) {
-            Flight(of: type, to: $0, tags: options.tags, outlivesCallers: options.policy.outlivesCallers)
+        if let hard = deadlines.hard, let timeout = options.policy.hardTimeout, hard <= backend.clock.now {
+            return keys.map { _ in .failed(CacheError.timedOut(timeout)) }
         }
+        let (waiters, new) = backend.flights.join(keys, of: type, adding: options.tags) {
+            Flight(
+                of: type, to: $0, at: backend.clock.now, tags: options.tags,
+                outlivesCallers: options.policy.outlivesCallers)
+        }
+        // A fetch that waits for itself, maybe through others, would wait for ever.
+        let current = Flight.current.flatMap { $0.mayWait ? $0 : nil }
+        let flights = current == nil ? [] : Self.distinct(waiters.map(\.flight))
+        if let current, !WaitGraph.shared.add(from: current, to: flights) {
+            var isWanted = false
+            for waiter in waiters {
+                let isKept = backend.flights.withdraw(waiter)
+                if waiter.flight === new { isWanted = isKept }
+            }
+            // Another caller may have joined it meanwhile.
+            if let new, isWanted { begin(new, request) }
+            return keys.map { .failed(CacheError.fetchCycle($0.text)) }
+        }
+        defer { if let current { WaitGraph.shared.remove(from: current, to: flights) } }
         if let new { begin(new, request) }
         let joined = waiters.filter { $0.flight !== new }
         if !joined.isEmpty { backend.counts.update { $0.fetches.joined += 1 } }
         for waiter in joined { waiter.flight.raise(to: Task.currentPriority) }
-        for waiter in waiters { setTimeouts(of: waiter, isOwn: waiter.flight === new, options, deadlines) }
-        return waiters
-    }
-
-    /// Waits for all; a cancelled caller leaves all flights at once.
-    private func outcomes(for waiters: [Waiter]) async -> [FetchOutcome] {
-        await withTaskCancellationHandler {
+        let timers = waiters.flatMap { setTimeouts(of: $0, isOwn: $0.flight === new, options, deadlines) }
+        defer { for timer in timers { timer.cancel() } }
+        return await withTaskCancellationHandler {
             var outcomes: [FetchOutcome] = []
             for waiter in waiters { outcomes.append(await waiter.outcome()) }
             return outcomes
@@ -209,30 +244,59 @@ struct Fetcher<Value: Sendable>: Sendable {
         }
     }
 
+    private static func distinct(_ flights: [Flight]) -> [Flight] {
+        var known: Set<ObjectIdentifier> = []
+        return flights.filter { known.insert(ObjectIdentifier($0)).inserted }
+    }
+
     /// Schedules the end of the waiting at the deadlines of the call.
-    private func setTimeouts(of waiter: Waiter, isOwn: Bool, _ options: FetchOptions, _ deadlines: WaitDeadlines) {
-        if deadlines.soft == nil && deadlines.hard == nil { return }
+    private func setTimeouts(
+        of waiter: Waiter, isOwn: Bool, _ options: FetchOptions, _ deadlines: WaitDeadlines
+    ) -> [any ScheduledWork] {
+        if deadlines.soft == nil && deadlines.hard == nil { return [] }
         let now = backend.clock.now
-        if let soft = deadlines.soft, mayAnswerStale(.late, waiter.key, options) {
-            leave(waiter, as: .late, after: WaitDeadlines.rest(until: soft, at: now), outlivesCallers: true)
+        var timers: [any ScheduledWork] = []
+        if let soft = deadlines.soft(for: waiter.flight), mayAnswerStale(.late, waiter.key, options) {
+            timers += leave(waiter, as: .late, at: soft, now, outlivesCallers: true)
         }
         // The call's own first flight finishes at the same time by itself.
         if let hard = deadlines.hard, let timeout = options.policy.hardTimeout, !isOwn || deadlines.isRetry {
             let outcome = FetchOutcome.failed(CacheError.timedOut(timeout))
-            leave(waiter, as: outcome, after: WaitDeadlines.rest(until: hard, at: now), outlivesCallers: false)
+            timers += leave(waiter, as: outcome, at: hard, now, outlivesCallers: false)
         }
+        return timers
     }
 
-    /// Lets a waiter leave its flight after a timeout. With `outlivesCallers` the flight goes on, and its values are
-    /// stored.
-    private func leave(_ waiter: Waiter, as outcome: FetchOutcome, after timeout: Duration, outlivesCallers: Bool) {
-        let (index, number) = (waiter.index, waiter.number)
-        // Weak: the clock must not keep the cache alive.
-        backend.clock.schedule(after: timeout) { [weak flights = backend.flights, weak flight = waiter.flight] in
-            guard let flights, let flight else { return }
-            let waiter = Waiter(flight: flight, index: index, number: number)
-            flights.leave(waiter, as: outcome, outlivesCallers: outlivesCallers)
+    /// Lets a waiter leave its flight at a deadline, at once if that has passed. With `outlivesCallers` the flight goes
+    /// on, and its values are stored.
+    private func leave(
+        _ waiter: Waiter, as outcome: FetchOutcome, at deadline: Timestamp, _ now: Timestamp, outlivesCallers: Bool
+    ) -> [any ScheduledWork] {
+        let flights = backend.flights
+        let leave: @Sendable () -> Void = { flights.leave(waiter, as: outcome, outlivesCallers: outlivesCallers) }
+        let rest = deadline.millisecondsSince(now)
+        if rest > 0 { return [backend.clock.schedule(after: .milliseconds(rest), leave)] }
+        leave()
+        return []
+    }
+
+    /// Waits for the flights that are under way; not within a fetch, which others may wait for.
+    func waitForFetches() async {
+        if Flight.current?.mayWait == true { return }
+        for flight in backend.flights.all { await flight.end() }
+    }
+
+    /// The same for at most `limit`.
+    func waitForFetches(_ limit: Duration) async {
+        guard limit > .zero, !backend.flights.all.isEmpty else { return }
+        let waiting = Task { await waitForFetches() }
+        let timer = backend.clock.schedule(after: limit) { waiting.cancel() }
+        await withTaskCancellationHandler {
+            await waiting.value
+        } onCancel: {
+            waiting.cancel()
         }
+        timer.cancel()
     }
 
     /// Fetches keys for which nobody waits, except those under way and, with a throttle, those that failed recently.
@@ -242,7 +306,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         let isThrottled = options.policy.retryThrottle != nil
         let due = isThrottled ? keys.filter { !backend.flights.hasFailed($0, at: now) } : keys
         let new = backend.flights.start(due, of: type) {
-            Flight(of: type, to: $0, tags: options.tags, outlivesCallers: true)
+            Flight(of: type, to: $0, at: now, tags: options.tags, outlivesCallers: true)
         }
         if let new { begin(new, request) }
     }

@@ -37,18 +37,24 @@ final class Flight: Sendable {
     /// The type of the values. Flights of different types never join, even for the same key.
     let type: ObjectIdentifier
     let keys: [Key]
+    let begun: Timestamp
     private let state: Lock<FlightState>
 
+    /// The flight whose fetch the current task runs for, and the tasks that inherit its task-local values.
+    @TaskLocal static var current: Flight?
+
     /// A flight that `outlivesCallers` is not cancelled when its last caller leaves.
-    init(of type: ObjectIdentifier, to keys: [Key], tags: [Key], outlivesCallers: Bool) {
+    init(of type: ObjectIdentifier, to keys: [Key], at now: Timestamp, tags: [Key], outlivesCallers: Bool) {
         self.type = type
         self.keys = keys
+        begun = now
         state = Lock(FlightState(tags: tags, outlivesCallers: outlivesCallers))
     }
 
-    /// Adds a waiter for `keys[index]`. Call it through `Flights`, while the flight is registered.
-    func join(_ index: Int) -> Waiter {
-        Waiter(flight: self, index: index, number: state.withLock { $0.join(index) })
+    /// Adds a waiter for `keys[index]`, and tags to its value. Call it through `Flights`, while the flight is
+    /// registered.
+    func join(_ index: Int, adding tags: [Key]) -> Waiter {
+        Waiter(flight: self, index: index, number: state.withLock { $0.join(index, adding: tags) })
     }
 
     /// Waits until the flight finishes or the waiter leaves it.
@@ -69,10 +75,60 @@ final class Flight: Sendable {
     /// resume; nil when the flight has finished before.
     func finish(_ outcomes: [FetchOutcome]) -> [(FlightState.Continuation, FetchOutcome)]? {
         setOwner(nil)
-        return state.withLock { $0.finish(outcomes) }
+        let (callers, end) = state.withLock { ($0.finish(outcomes), $0.takeEnd()) }
+        end.tell()
+        return callers
     }
 
     var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
+
+    /// Notes the outcome for `keys[index]`. Returns the callers to resume.
+    func settle(_ index: Int, _ outcome: FetchOutcome) -> [FlightState.Continuation] {
+        state.withLock { $0.settle(index, outcome) }
+    }
+
+    func isSettled(_ index: Int) -> Bool { state.withLock { $0.settled.contains(index) } }
+
+    /// Call it through `Flights`. False when the flight has not begun, and nobody waits for it.
+    func withdraw(_ number: Int) -> Bool {
+        state.withLock { $0.withdraw(number) }
+    }
+
+    /// Notes that the user's fetch has returned: it waits for nothing any more.
+    func noteFetched() {
+        state.withLock { $0.hasFetched = true }
+    }
+
+    /// True while the user's fetch may wait for other flights.
+    var mayWait: Bool { state.withLock { !$0.hasFetched && !$0.isOver } }
+
+    /// True once nobody wants the result any more, or it is there.
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    /// Returns when the flight has finished or was cancelled, or the task is cancelled.
+    func end() async {
+        let number = state.withLock { $0.takeNumber() }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                if !state.withLock({ $0.observe(number, continuation) }) { return continuation.resume() }
+                if Task.isCancelled { stopObserving(number) }
+            }
+        } onCancel: {
+            stopObserving(number)
+        }
+    }
+
+    /// True while somebody waits for its end. For tests.
+    var isObserved: Bool { state.withLock { $0.isObserved } }
+
+    private func stopObserving(_ number: Int) {
+        state.withLock { $0.takeObserver(number) }?.resume()
+    }
+
+    /// Keeps the timer of the flight's own timeout, which ends with it.
+    func setTimer(_ timer: any ScheduledWork) {
+        if !state.withLock({ $0.setTimer(timer) }) { timer.cancel() }
+    }
 
     /// Keeps the fetcher that runs the flight alive, until the flight finishes or is cancelled.
     func setOwner(_ owner: (any Sendable)?) {
@@ -89,11 +145,15 @@ final class Flight: Sendable {
         state.withLock { $0.owner } as? Owner
     }
 
+    /// Notes the tags of a value that the fetch was given.
     func add(tags: [Key]) {
         state.withLock { $0.tags += tags }
     }
 
-    func hasTag(_ tag: Key) -> Bool { state.withLock { $0.tags.contains(tag) } }
+    func hasTag(_ tag: Key) -> Bool { state.withLock { $0.hasTag(tag) } }
+
+    /// The tags that callers who joined have added to the value of `keys[index]`.
+    func joinedTags(_ index: Int) -> [Key] { state.withLock { $0.joinedTags(index) } }
 
     /// Notes the task that runs the flight, and catches up on a cancellation or a higher priority that came before it.
     func setTask(_ task: Task<Void, Never>, priority: TaskPriority) {
@@ -104,7 +164,9 @@ final class Flight: Sendable {
 
     func cancel() {
         setOwner(nil)
-        state.withLock { $0.cancel() }?.cancel()
+        let (task, end) = state.withLock { ($0.cancel(), $0.takeEnd()) }
+        task?.cancel()
+        end.tell()
     }
 
     /// Raises the priority of the task to that of a caller, where the platform can.
@@ -132,13 +194,32 @@ struct FlightState: Sendable {
         var isAbandoned = false
     }
 
+    /// Those to be told that the flight is over.
+    struct End {
+        fileprivate var timer: (any ScheduledWork)?
+        fileprivate var observers: [CheckedContinuation<Void, Never>] = []
+
+        func tell() {
+            timer?.cancel()
+            for observer in observers { observer.resume() }
+        }
+    }
+
     private var callers: [Int: Caller] = [:]
     private var last = 0
     /// Callers without an outcome.
     private var waiting = 0
     private var outlivesCallers: Bool
-    /// The tags of the values it brings and of those it was given.
+    /// The tags of the values it brings, for the call that began it, and of those it was given.
     var tags: [Key]
+    /// The tags that callers who joined want too, by the number of the caller.
+    private var joinedTags: [Int: (index: Int, tags: [Key])] = [:]
+    /// Whether the user's fetch has returned.
+    var hasFetched = false
+    /// The indices of the keys whose callers have been resumed.
+    private(set) var settled: Set<Int> = []
+    private var timer: (any ScheduledWork)?
+    private var observers: [Int: CheckedContinuation<Void, Never>] = [:]
     /// The fetcher that runs the flight, while anybody wants the result: a fetch that never ends must not keep the
     /// cache alive.
     var owner: (any Sendable)?
@@ -153,11 +234,77 @@ struct FlightState: Sendable {
         self.outlivesCallers = outlivesCallers
     }
 
-    mutating func join(_ index: Int) -> Int {
-        last += 1
+    mutating func join(_ index: Int, adding tags: [Key]) -> Int {
         waiting += 1
-        callers[last] = Caller(index: index)
+        let number = takeNumber()
+        callers[number] = Caller(index: index)
+        if !tags.isEmpty { joinedTags[number] = (index, tags) }
+        return number
+    }
+
+    /// In the order in which the callers joined.
+    func joinedTags(_ index: Int) -> [Key] {
+        if joinedTags.isEmpty { return [] }
+        let wanted = joinedTags.filter { $0.value.index == index }.sorted { $0.key < $1.key }
+        return wanted.reduce(into: []) { all, caller in
+            for tag in caller.value.tags where !all.contains(tag) { all.append(tag) }
+        }
+    }
+
+    /// Takes a caller back. Returns false when the flight has not begun, and nobody waits for it.
+    mutating func withdraw(_ number: Int) -> Bool {
+        if let caller = callers.removeValue(forKey: number), caller.outcome == nil { waiting -= 1 }
+        joinedTags[number] = nil
+        return waiting > 0 || owner != nil || isOver
+    }
+
+    mutating func settle(_ index: Int, _ outcome: FetchOutcome) -> [Continuation] {
+        settled.insert(index)
+        var resumed: [Continuation] = []
+        for (number, caller) in callers where caller.index == index && caller.outcome == nil {
+            waiting -= 1
+            if let continuation = caller.continuation {
+                resumed.append(continuation)
+                callers[number] = nil
+            } else {
+                callers[number]?.outcome = outcome
+            }
+        }
+        return resumed
+    }
+
+    mutating func takeNumber() -> Int {
+        last += 1
         return last
+    }
+
+    func hasTag(_ tag: Key) -> Bool { tags.contains(tag) || joinedTags.values.contains { $0.tags.contains(tag) } }
+
+    var isOver: Bool { hasFinished || isCancelled }
+
+    var isObserved: Bool { !observers.isEmpty }
+
+    /// False when the flight is over.
+    mutating func observe(_ number: Int, _ continuation: CheckedContinuation<Void, Never>) -> Bool {
+        if isOver { return false }
+        observers[number] = continuation
+        return true
+    }
+
+    mutating func takeObserver(_ number: Int) -> CheckedContinuation<Void, Never>? {
+        observers.removeValue(forKey: number)
+    }
+
+    /// False when the flight is over.
+    mutating func setTimer(_ timer: any ScheduledWork) -> Bool {
+        if isOver { return false }
+        self.timer = timer
+        return true
+    }
+
+    mutating func takeEnd() -> End {
+        defer { (timer, observers) = (nil, [:]) }
+        return End(timer: timer, observers: Array(observers.values))
     }
 
     /// Keeps the continuation, unless the outcome is known: that is returned.

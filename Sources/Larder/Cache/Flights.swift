@@ -48,16 +48,18 @@ final class Flights: Sendable {
     private let registry = Lock(Registry())
     private let failures = Lock(FailureLog())
 
-    /// Joins a flight for each key. Keys without one share a new flight, which `make` returns and the caller has to
-    /// begin.
+    /// Joins a flight for each key, whose value gets `tags` too. Keys without one share a new flight, which `make`
+    /// returns and the caller has to begin.
     ///
     /// - Returns: A waiter for each key, in their order, and the new flight.
     func join(
-        _ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight
+        _ keys: [Key], of type: ObjectIdentifier, adding tags: [Key] = [], _ make: ([Key]) -> Flight
     ) -> (waiters: [Waiter], new: Flight?) {
         registry.withLock { registry in
             let new = registry.add(keys, type, make)
-            let waiters = keys.compactMap { key in registry.place(of: key, type).map { $0.flight.join($0.index) } }
+            let waiters = keys.compactMap { key in
+                registry.place(of: key, type).map { $0.flight.join($0.index, adding: $0.flight === new ? [] : tags) }
+            }
             return (waiters, new)
         }
     }
@@ -72,6 +74,29 @@ final class Flights: Sendable {
     func whileRegistered<Result>(_ flight: Flight, for key: Key, _ body: () -> Result) -> Result? {
         registry.withLock { registry in
             registry.places[key]?.contains { $0.flight === flight } == true ? body() : nil
+        }
+    }
+
+    /// True when a flight of this type is under way for the key.
+    func isUnderWay(_ key: Key, _ type: ObjectIdentifier) -> Bool {
+        registry.withLock { !$0.places.isEmpty && $0.place(of: key, type) != nil }
+    }
+
+    /// All flights under way.
+    var all: [Flight] {
+        var known: Set<ObjectIdentifier> = []
+        let flights = registry.withLock { registry in registry.places.values.joined().map(\.flight) }
+        return flights.filter { known.insert(ObjectIdentifier($0)).inserted }
+    }
+
+    /// Removes a flight for one of its keys, whose value is stored: nobody joins it any more. False when callers have
+    /// added tags to the first `tagCount` since.
+    func retire(_ flight: Flight, _ index: Int, ifTagCount tagCount: Int) -> Bool {
+        registry.withLock { registry in
+            guard flight.joinedTags(index).count == tagCount else { return false }
+            // The caller still holds the flight: nothing is released under the lock.
+            _ = registry.remove(flight.keys[index]) { $0 === flight }
+            return true
         }
     }
 
@@ -112,9 +137,25 @@ final class Flights: Sendable {
         }
     }
 
+    /// Removes a flight for one of its keys.
+    func remove(_ flight: Flight, for key: Key) {
+        remove(key) { $0 === flight }
+    }
+
+    /// Takes a waiter back, as if it had never joined. Returns false when nobody else wants its flight: that is removed.
+    func withdraw(_ waiter: Waiter) -> Bool {
+        let flight = waiter.flight
+        return registry.withLock { registry in
+            if flight.withdraw(waiter.number) { return true }
+            // The waiter still holds the flight: nothing is released under the lock.
+            for key in flight.keys { _ = registry.remove(key) { $0 === flight } }
+            return false
+        }
+    }
+
     /// Removes a flight for all its keys.
     func remove(_ flight: Flight) {
-        for key in flight.keys { remove(key) { $0 === flight } }
+        for key in flight.keys { remove(flight, for: key) }
     }
 
     private func remove(_ key: Key, where isGone: (Flight) -> Bool) {
@@ -192,7 +233,7 @@ struct FailureLog: Sendable {
         ends[key] = end
     }
 
-    func has(_ key: Key, at now: Timestamp) -> Bool { ends[key].map { now < $0 } ?? false }
+    func has(_ key: Key, at now: Timestamp) -> Bool { !ends.isEmpty && ends[key].map { now < $0 } ?? false }
 
     mutating func remove(_ key: Key) {
         ends[key] = nil

@@ -22,18 +22,30 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         return memory.lookup(text, at: now).map { Lookup($0.value, from: .memory, life: $0.life, at: now) }
     }
 
-    func lookupOnDisk(_ text: String) async -> Lookup<Value>? {
+    func findInMemory(_ text: String) -> Lookup<Value>? {
+        let now = clock.now
+        return memory.findEntry(text, at: now).map { Lookup($0.value, from: .memory, life: $0.life, at: now) }
+    }
+
+    func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>? {
+        memory.useStale(text, at: clock.now, windows).map {
+            Lookup($0.value, from: .memory, life: $0.life, at: clock.now, isStale: true)
+        }
+    }
+
+    func lookupOnDisk(_ key: Key) async -> Lookup<Value>? {
         counts.update { $0.misses += 1 }
         return nil
     }
 
-    func lookupsOnDisk(_ texts: [String]) async -> [Lookup<Value>?] {
-        counts.update { $0.misses += texts.count }
-        return texts.map { _ in nil }
+    func lookupsOnDisk(_ keys: [Key]) async -> [Lookup<Value>?] { keys.map { _ in nil } }
+
+    func countMiss(of key: Key, isCountedOnDisk: Bool) {
+        counts.update { $0.misses += 1 }
+        memory.countMiss()
     }
 
-    func countMiss() {
-        counts.update { $0.misses += 1 }
+    func countMissInMemory() {
         memory.countMiss()
     }
 
@@ -46,7 +58,8 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             return
         }
         let gone = flights.invalidating(key(text)) {
-            memory.insertKept(value, forKey: text, life: life, cost: cost, MemoryExtra())
+            let extra = MemoryExtra(metadata: metadata, tags: tags.map { key($0) })
+            return memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
         }
         memory.release(gone.demand)
     }
@@ -67,8 +80,15 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         return memory.setTimeToLive(ttl, forKey: text)
     }
 
+    /// Removes the flights that were given a value with the tag, too, and those that bring one.
     func removeAll(tagged tag: String) async {
-        await removeAll()
+        let tag = key(tag)
+        // Twice: one that brings the tag must not store its value afterwards, and one that begins in between may be
+        // given a value that is being removed.
+        flights.didClear(.tag(tag)) { _ in false }
+        let gone = memory.removeAllKept(tagged: tag)
+        flights.didClear(.tag(tag)) { gone.keys.contains($0.text) }
+        memory.release(gone.demand)
     }
 
     var isProvisional: Bool { false }
@@ -86,11 +106,14 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         guard let found = memory.kept(key.text, at: clock.now), let value = found.value else { return nil }
         return StoredValue(
             value: value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
-            life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory)
+            life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory, tags: found.extra.tags)
     }
 
-    /// Every change removes the flights for the key: one that is still registered has the current value.
-    func isCurrent(_ stored: StoredValue<Value>, _ key: Key) -> Bool { true }
+    /// Every change but the removal of a tag removes the flights for the key: one that is still registered has the
+    /// current value.
+    func isCurrent(_ stored: StoredValue<Value>, _ key: Key) -> Bool {
+        memory.kept(key.text, at: clock.now)?.value != nil
+    }
 
     func keep(_ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
         insert(value, key, options, stored: options.now, by: flight)
@@ -100,7 +123,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         let cost = memory.costOfValue?(value) ?? 0
         let extra = MemoryExtra(
             metadata: options.metadata ?? [:], stored: stored, keptStale: options.keptStale,
-            mustRevalidate: options.mustRevalidate ?? false)
+            mustRevalidate: options.mustRevalidate ?? false, tags: options.allTags)
         let life = MemoryLife(begun: options.now, expires: options.life.expires)
         let gone = flights.whileRegistered(flight, for: key) {
             memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra)
@@ -113,12 +136,14 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         var options = options
         options.metadata = options.metadata ?? stored.metadata
         options.mustRevalidate = options.mustRevalidate ?? !stored.isAnswerable
+        if options.tags.isEmpty { options.tags = stored.tags }
         insert(stored.value, key, options, stored: stored.stored, by: flight)
     }
 
     func keepAbsence(_ key: Key, _ options: StoreOptions, by flight: Flight) async {
         let life = MemoryLife(begun: options.now, expires: options.life.expires)
-        let gone = flights.whileRegistered(flight, for: key) { memory.insertAbsence(key.text, life: life) }
+        let extra = MemoryExtra(tags: options.allTags)
+        let gone = flights.whileRegistered(flight, for: key) { memory.insertAbsence(key.text, life: life, extra) }
         if let gone { memory.release(gone.demand) }
     }
 

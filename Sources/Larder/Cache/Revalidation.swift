@@ -38,8 +38,8 @@ public struct Revalidation<Value: Sendable>: Sendable {
     /// The value in the cache is still valid: its life begins again, and its payload is not rewritten.
     ///
     /// - Parameters:
-    ///   - metadata: Replaces the metadata of the value; nil leaves it. Only journal and manifest record it: when both
-    ///     are lost, the entry is recovered with the metadata that its value was stored with.
+    ///   - metadata: Replaces the metadata of the value; nil leaves it. A change rewrites the payload, so that the
+    ///     metadata are safe even when journal and manifest are lost.
     ///   - ttl: How long the value is fresh from now on. Zero or less: it is returned, and the key removed. The call's
     ///     life by default.
     ///   - mustRevalidate: Whether the value may never be returned once it has expired. Unchanged by default; a change

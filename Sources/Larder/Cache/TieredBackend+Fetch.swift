@@ -4,6 +4,11 @@ import LarderFiles
 /// The part of the backend that fetches use.
 extension TieredBackend {
     func freshness(of key: Key, at now: Timestamp) -> Freshness {
+        if let memory = tier?.memory, memory.isUnstored(key.text), let found = memory.kept(key.text, at: now) {
+            if found.value == nil { return .absent }
+            if found.life.isFresh(at: now) { return .fresh(found.life) }
+            return .stale(expires: found.life.expires, isAnswerable: !found.extra.mustRevalidate)
+        }
         guard let entry = disk.readableStore?.recovery.knownEntry(key, at: now) else { return .missing }
         if entry.isFresh(at: now) { return .fresh(MemoryLife(entry)) }
         if entry.isAbsent { return entry.isInForce(at: now) ? .absent : .missing }
@@ -20,113 +25,232 @@ extension TieredBackend {
         }
     }
 
-    func countMiss() {
+    func countMiss(of key: Key, isCountedOnDisk: Bool) {
         counts.update { $0.misses += 1 }
+        countMissInMemory()
+        if !isCountedOnDisk { disk.store.index.withShard(of: key) { $0.misses += 1 } }
+    }
+
+    func countMissInMemory() {
         tier?.memory.countMiss()
     }
 
     func storedValue(for key: Key) async -> StoredValue<Value>? {
-        await disk.store.io.run {
-            guard let (entry, value) = read(key, at: disk.now, orStale: true) else { return nil }
+        if let stored = storedInMemory(key) { return stored }
+        guard let found = await read(key, orStale: true) else { return nil }
+        // It came into memory meanwhile.
+        guard let entry = found.entry else { return storedInMemory(key) }
+        return StoredValue(found.value, entry, from: .disk)
+    }
+
+    /// Returns a value in memory with its entry on disk, unless that changes meanwhile.
+    private func storedInMemory(_ key: Key) -> StoredValue<Value>? {
+        let now = disk.now
+        guard let memory = tier?.memory else { return nil }
+        let entry = disk.readableStore?.recovery.knownEntry(key, at: now)
+        guard let (kept, life, extra) = memory.kept(key.text, at: now), let value = kept else { return nil }
+        if extra.isUnstored {
             return StoredValue(
-                value: value, metadata: entry.metadata, stored: entry.stored, life: MemoryLife(entry),
-                isAnswerable: !entry.mustRevalidate, source: .disk, entry: entry)
+                value: value, metadata: extra.metadata, stored: extra.stored ?? life.begun, life: life,
+                isAnswerable: !extra.mustRevalidate, source: .memory, tags: extra.tags)
         }
+        guard let entry, entry.isUsable(at: now), disk.store.index.isCurrent(entry, key) else { return nil }
+        return StoredValue(value, entry, from: .memory)
     }
 
     func isCurrent(_ stored: StoredValue<Value>, _ key: Key) -> Bool {
-        stored.entry.map { disk.store.index.isCurrent($0, key) } ?? false
+        if let entry = stored.entry { return disk.store.index.isCurrent(entry, key) }
+        guard let kept = tier?.memory.kept(key.text, at: disk.now) else { return false }
+        return kept.extra.isUnstored && (kept.extra.stored ?? kept.life.begun) == stored.stored
     }
 
     func keep(_ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
         await disk.store.io.run {
+            var size = 0
             do throws(CacheError) {
                 let data = try encode(value)
-                let promotion = promotion(of: value, key.text, size: data.count)
-                store(Content(data: data, promotion: promotion), key, options, by: flight)
+                size = data.count
+                let promotion = promotion(of: value, key.text, size: size)
+                let content = Content(data: data, coding: coder.coding, promotion: promotion)
+                if store(content, key, options, by: flight) { return }
             } catch {
                 disk.store.report(error, of: key)
             }
+            keepInMemory(value, key, size: size, options, by: flight)
         }
     }
 
     func keepAbsence(_ key: Key, _ options: StoreOptions, by flight: Flight) async {
-        await disk.store.io.run { store(Content(), key, options, by: flight) }
+        await disk.store.io.run {
+            if store(Content(), key, options, by: flight) { return }
+            removeSuperseded(key, by: flight)
+            insertAlone(key, by: flight) { memory in
+                let life = MemoryLife(begun: options.now, expires: options.life.expires)
+                return memory.insertAbsence(key.text, life: life, MemoryExtra(isUnstored: true)).demand
+            }
+        }
     }
 
     /// A payload to store; without one: the knowledge that there is no value.
     private struct Content {
         var data: Data?
+        var coding: Coding?
         var promotion: Promotion?
     }
 
-    /// The store reports a failure; the call that fetches goes on without.
-    private func store(_ content: Content, _ key: Key, _ options: StoreOptions, by flight: Flight) {
+    /// Returns false when the disk cannot store it. The store reports a failure; the call that fetches goes on without.
+    private func store(_ content: Content, _ key: Key, _ options: StoreOptions, by flight: Flight) -> Bool {
         let isAbsent = content.data == nil
+        let tags = options.allTags
         let traits = Attachments.Traits(
-            namespace: disk.keyNamespace, tags: options.tags, keptStale: isAbsent ? 0 : options.keptStale,
-            isAbsent: isAbsent,
-            mustRevalidate: options.mustRevalidate ?? false, coding: isAbsent ? nil : coder.coding)
+            namespace: disk.keyNamespace, tags: tags, keptStale: isAbsent ? 0 : options.keptStale, isAbsent: isAbsent,
+            mustRevalidate: options.mustRevalidate ?? false, coding: content.coding)
         let attachments = disk.store.pool.attachments(traits, metadata: options.metadata ?? [:])
-        guard let store = try? disk.openStore else { return }
+        guard let store = try? disk.openStore else { return false }
         do throws(CacheError) {
-            for text in [key.text] + options.tags.map(\.text) { _ = try disk.checked(text) }
+            for text in [key.text] + tags.map(\.text) { _ = try disk.checked(text) }
         } catch {
-            return store.report(error, of: key)
+            store.report(error, of: key)
+            return false
         }
         let request = SetRequest(
             key: key, life: options.life, attachments: attachments, now: options.now,
             condition: .ifPermitted(flights.permit(flight)), promotion: content.promotion)
-        _ = try? (content.data ?? Data()).withBytes { bytes throws(CacheError) in
-            try store.set(bytes, request)
+        let isDone: Bool? = try? (content.data ?? Data()).withBytes { bytes throws(CacheError) in
+            _ = try store.set(bytes, request)
+            return true
+        }
+        return isDone ?? false
+    }
+
+    /// Keeps a value that the disk cannot store in memory alone, for its life.
+    private func keepInMemory(_ value: Value, _ key: Key, size: Int, _ options: StoreOptions, by flight: Flight) {
+        removeSuperseded(key, by: flight)
+        let cost = cost.map { $0(value, size) } ?? size
+        let extra = MemoryExtra(
+            metadata: options.metadata ?? [:], stored: options.now, keptStale: options.keptStale,
+            mustRevalidate: options.mustRevalidate ?? false, tags: options.allTags, isUnstored: true)
+        let life = MemoryLife(begun: options.now, expires: options.life.expires)
+        insertAlone(key, by: flight) { memory in
+            memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra).demand
         }
     }
 
+    /// Removes the fresh value on disk that a newer one replaces, though that cannot be stored: it would come back.
+    private func removeSuperseded(_ key: Key, by flight: Flight) {
+        let now = disk.now
+        guard let store = disk.readableStore, store.recovery.knownEntry(key, at: now)?.isInForce(at: now) == true else {
+            return
+        }
+        _ = try? store.remove(key, at: now, permit: flights.permit(flight))
+    }
+
+    /// Changes the memory without the disk, unless the key has changed since the flight began.
+    private func insertAlone(
+        _ key: Key, by flight: Flight, _ insert: (MemoryCache<String, Value>) -> ReleaseDemand
+    ) {
+        guard let memory = tier?.memory else { return }
+        func insertIfRegistered() -> ReleaseDemand? {
+            flights.whileRegistered(flight, for: key) { insert(memory) }
+        }
+        // With the key's stripe held, a change of the key is either published, and the flight no longer registered; or
+        // yet to come, and will drop the value.
+        let demand: ReleaseDemand?
+        do {
+            demand = try disk.store.disk.run(shard: key.shard) { _ throws(CacheError) in
+                // Others change the directory, and this cache hears nothing of it any more.
+                disk.isClosed ? nil : insertIfRegistered()
+            }
+        } catch {
+            // A directory that is closed altogether does not change.
+            demand = insertIfRegistered()
+        }
+        if let demand { memory.release(demand) }
+    }
+
     func renew(_ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
-        guard let entry = stored.entry else { return }
         var options = options
-        if options.tags.isEmpty { options.tags = entry.tags }
-        options.mustRevalidate = options.mustRevalidate ?? entry.mustRevalidate
-        if Set(options.tags) == Set(entry.tags), options.mustRevalidate == entry.mustRevalidate {
+        if options.tags.isEmpty { options.tags = stored.tags }
+        options.mustRevalidate = options.mustRevalidate ?? !stored.isAnswerable
+        // A change of these needs a new file: only there are they safe when the index is lost.
+        if let entry = stored.entry, Set(options.allTags) == Set(entry.tags),
+            options.mustRevalidate == entry.mustRevalidate, options.metadata ?? entry.metadata == entry.metadata
+        {
             let isRenewed = await disk.store.io.run { [options] in
-                renewLife(of: entry, stored.value, key, options, by: flight)
+                renewLife(of: entry, stored, key, options, by: flight)
             }
             if isRenewed { return }
         }
-        // The entry was evicted in the meantime, or the change needs a new file.
         options.metadata = options.metadata ?? stored.metadata
+        if let entry = stored.entry {
+            let isRewritten = await disk.store.io.run { [options] in
+                rewrite(entry, stored, key, options, by: flight)
+            }
+            if isRewritten { return }
+        }
+        // The entry was evicted in the meantime, or cannot be read.
         await keep(stored.value, key, options, by: flight)
+    }
+
+    /// Stores the payload of an entry again, byte by byte, with its coding. False when it is gone, or cannot be stored.
+    private func rewrite(
+        _ entry: IndexEntry, _ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight
+    ) -> Bool {
+        let found = disk.readableStore?.read(key, at: disk.now, orStale: true) { directory, current in
+            directory.payload(of: current).then { .value((entry: current, data: $0)) }
+        }
+        guard let found, found.entry.isSameValue(as: entry) else { return false }
+        let promotion = promotion(of: stored.value, key.text, size: found.data.count)
+        let content = Content(data: found.data, coding: entry.coding, promotion: promotion)
+        return store(content, key, options, by: flight)
     }
 
     /// Returns false when the entry is gone.
     private func renewLife(
-        of entry: IndexEntry, _ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight
+        of entry: IndexEntry, _ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight
     ) -> Bool {
-        guard let store = try? disk.openStore else { return true }
-        let update = Attachments.Update(metadata: options.metadata ?? entry.metadata, keptStale: options.keptStale)
+        let update = Attachments.Update(metadata: entry.metadata, keptStale: options.keptStale)
         var life = options.life
-        // A life until a date does not record when it began. Unless reading prolongs lives, a length can say so.
-        if life.ttl == Life.unlimited, !life.isForever, !store.settings.slidingExpiry {
-            life.ttl = life.expires.millisecondsSince(options.now)
-        }
         do {
+            let store = try disk.openStore
+            // A life until a date does not record when it began. Unless reading prolongs lives, a length can say so.
+            if life.ttl == Life.unlimited, !life.isForever, !store.settings.slidingExpiry {
+                life.ttl = life.expires.millisecondsSince(options.now)
+            }
             guard try store.renew(entry, key, .init(life: life, update: update), with: flights.permit(flight)) else {
                 return false
             }
         } catch {
+            var options = options
+            options.metadata = options.metadata ?? entry.metadata
+            keepInMemory(stored.value, key, size: entry.size, options, by: flight)
             return true
         }
-        if let promotion = promotion(of: value, key.text, size: entry.size) {
-            store.index.promote(entry, key, promotion)
+        if let promotion = promotion(of: stored.value, key.text, size: entry.size) {
+            promote(promotion, entry, key)
         }
         return true
     }
 
     func remove(_ key: Key, by flight: Flight) async {
-        await disk.store.io.run { _ = try? disk.openStore.remove(key, at: disk.now, permit: flights.permit(flight)) }
+        await disk.store.io.run {
+            do {
+                try disk.openStore.remove(key, at: disk.now, permit: flights.permit(flight))
+            } catch {
+                insertAlone(key, by: flight) { $0.discardKept(key.text).demand }
+            }
+        }
     }
 
     func report(_ failure: CacheError, of keys: [Key]) {
         disk.store.events.post(CacheEvent(.fetchFailed, keys: keys.map(\.text), in: disk.keyNamespace, error: failure))
+    }
+}
+
+extension StoredValue {
+    fileprivate init(_ value: Value, _ entry: IndexEntry, from source: ValueSource) {
+        self.init(
+            value: value, metadata: entry.metadata, stored: entry.stored, life: MemoryLife(entry),
+            isAnswerable: !entry.mustRevalidate, source: source, tags: entry.tags, entry: entry)
     }
 }

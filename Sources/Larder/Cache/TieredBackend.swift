@@ -12,6 +12,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     let defaultTTL: TimeToLive
     /// Shared by all caches on the directory.
     let flights: Flights
+    let reads: SharedReads<Value>
     let counts = BackendCounters()
 
     /// The number of values that one I/O job reads.
@@ -23,6 +24,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     ) {
         self.disk = disk
         flights = disk.store.observer.observer { Flights() }
+        reads = SharedReads(disk.store.io)
         self.coder = coder
         self.tier = tier
         self.cost = cost
@@ -34,32 +36,44 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     func key(_ text: String) -> Key { disk.key(text) }
 
     func lookupInMemory(_ text: String) -> Lookup<Value>? {
+        let found = findInMemory(text)
+        if found == nil { countMissInMemory() }
+        return found
+    }
+
+    func findInMemory(_ text: String) -> Lookup<Value>? {
         guard let memory = tier?.memory else { return nil }
         let now = memory.time.now
-        guard let found = memory.lookup(text, at: now) else { return nil }
-        if !disk.store.settings.slidingExpiry { return Lookup(found.value, from: .memory, life: found.life, at: now) }
+        guard let found = memory.findEntry(text, at: now) else { return nil }
+        if !disk.store.settings.slidingExpiry || memory.isUnstored(text) {
+            return Lookup(found.value, from: .memory, life: found.life, at: now)
+        }
         return slide(text).map { Lookup(found.value, from: .memory, life: $0, at: now) }
     }
 
-    func lookupOnDisk(_ text: String) async -> Lookup<Value>? {
-        let found = await disk.store.io.run { readFresh(text) }
+    func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>? {
+        guard let found = tier?.memory.useStale(text, at: clock.now, windows) else { return nil }
+        return Lookup(found.value, from: .memory, life: found.life, at: clock.now, isStale: true)
+    }
+
+    func lookupOnDisk(_ key: Key) async -> Lookup<Value>? {
+        let found = await read(key, orStale: false).map { lookup($0) }
         count([found])
+        if found == nil { counts.update { $0.misses += 1 } }
         return found
     }
 
     /// Reads in slices, so that several threads take part and other callers do not wait long.
-    func lookupsOnDisk(_ texts: [String]) async -> [Lookup<Value>?] {
-        if texts.count <= Self.slice {
-            let found = await disk.store.io.run { texts.map { readFresh($0) } }
+    func lookupsOnDisk(_ keys: [Key]) async -> [Lookup<Value>?] {
+        if keys.count == 1 {
+            let found = [await read(keys[0], orStale: false).map { lookup($0) }]
             count(found)
             return found
         }
-        let slices = stride(from: 0, to: texts.count, by: Self.slice).map {
-            texts[$0..<min($0 + Self.slice, texts.count)]
-        }
+        let slices = stride(from: 0, to: keys.count, by: Self.slice).map { keys[$0..<min($0 + Self.slice, keys.count)] }
         let found = await withTaskGroup(of: (Int, [Lookup<Value>?]).self) { group in
             for (number, slice) in slices.enumerated() {
-                group.addTask { (number, await disk.store.io.run { slice.map { readFresh($0) } }) }
+                group.addTask { (number, await lookupsOnDisk(slice)) }
             }
             return await group.reduce(into: [Int: [Lookup<Value>?]]()) { $0[$1.0] = $1.1 }
         }
@@ -68,12 +82,26 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         return all
     }
 
-    private func count(_ found: [Lookup<Value>?]) {
-        let hits = found.count { $0 != nil }
-        counts.update { counts in
-            counts.hits += hits
-            counts.misses += found.count - hits
+    private func lookupsOnDisk(_ slice: ArraySlice<Key>) async -> [Lookup<Value>?] {
+        let names = slice.map { SharedReads<Value>.Name(key: $0, orStale: false) }
+        let found = await reads.values(names) { load($0) }
+        var lookups: [Lookup<Value>?] = []
+        for name in names {
+            // Others may read some of them.
+            let value = if let own = found[name] { own.value } else { await read(name.key, orStale: false) }
+            lookups.append(value.map { lookup($0) })
         }
+        return lookups
+    }
+
+    private func lookup(_ found: SharedReads<Value>.Found) -> Lookup<Value> {
+        Lookup(found.value, from: found.entry == nil ? .memory : .disk, life: found.life, at: found.time)
+    }
+
+    /// Counts the hits on disk.
+    private func count(_ found: [Lookup<Value>?]) {
+        let hits = found.count { $0?.source == .disk }
+        counts.update { $0.hits += hits }
     }
 
     func set(
@@ -84,17 +112,20 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         }
     }
 
-    /// Removes a value that is in memory alone, too.
+    /// Removes a value that is in memory alone, too: even when the directory is closed.
     func remove(_ text: String) async throws(CacheError) -> Bool {
         try await disk.store.io.run { () throws(CacheError) in
+            let isInMemoryAlone = hasUnstoredValue(text)
+            defer { if disk.isClosed { tier?.invalidate(text, .removed) } }
             let isRemoved = try disk.removeValue(forKey: text)
             tier?.invalidate(text, .removed)
-            return isRemoved
+            return isRemoved || isInMemoryAlone
         }
     }
 
     func removeAll() async throws(CacheError) {
         try await disk.store.io.run { () throws(CacheError) in
+            defer { if disk.isClosed { tier?.invalidateAll() } }
             try disk.removeAll()
             tier?.invalidateAll()
         }
@@ -102,6 +133,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
 
     func removeAll(tagged tag: String) async throws(CacheError) {
         try await disk.store.io.run { () throws(CacheError) in
+            defer { if disk.isClosed { tier?.invalidateAll() } }
             try disk.removeAll(tagged: tag)
             tier?.invalidateAll()
         }
@@ -109,24 +141,20 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
 
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool {
         let ttl = ttl.or(defaultTTL)
-        return try await disk.store.io.run { () throws(CacheError) in try disk.setTimeToLive(ttl, forKey: text) }
-    }
-
-    /// Reads a fresh value and promotes it, unless it has been replaced or removed in the meantime.
-    private func readFresh(_ text: String) -> Lookup<Value>? {
-        let now = disk.now
-        let key = key(text)
-        guard let (entry, value) = read(key, at: now, orStale: false) else { return nil }
-        if let promotion = promotion(of: value, text, size: entry.size) {
-            disk.store.index.promote(entry, key, promotion)
+        return try await disk.store.io.run { () throws(CacheError) in
+            guard hasUnstoredValue(text), let memory = tier?.memory else {
+                return try disk.setTimeToLive(ttl, forKey: text)
+            }
+            if ttl.life(from: disk.now, default: defaultTTL) == nil { _ = try disk.removeValue(forKey: text) }
+            return memory.setTimeToLive(ttl, forKey: text)
         }
-        return Lookup(value, from: .disk, life: MemoryLife(entry), at: now)
     }
 
-    /// Reads and decodes a value; nil for a miss.
-    func read(_ key: Key, at now: Timestamp, orStale: Bool) -> (entry: IndexEntry, value: Value)? {
-        disk.read(
-            key, at: now, orStale: orStale, as: coder.coding, "a value of the type \(Value.self)", coder.decode)
+    /// True when there is a fresh value in memory that the disk could not store.
+    private func hasUnstoredValue(_ text: String) -> Bool {
+        let now = disk.now
+        guard let memory = tier?.memory, let found = memory.kept(text, at: now) else { return false }
+        return found.extra.isUnstored && found.value != nil && found.life.isFresh(at: now)
     }
 
     /// Stores a value on disk, and in memory at the moment when every reader sees it there.
@@ -164,7 +192,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         guard let tier else { return nil }
         let cost = cost.map { $0(value, size) } ?? size
         return Promotion(tier: tier) { entry in
-            tier.memory.insert(value, forKey: text, life: MemoryLife(entry), cost: cost)
+            tier.memory.insert(value, forKey: text, life: MemoryLife(entry), cost: cost, MemoryExtra(entry))
         }
     }
 
@@ -195,7 +223,10 @@ final class MemoryTierAdapter<Value: Sendable>: MemoryTier {
     }
 
     func invalidate(_ key: String, _ cause: RemovalCause) {
-        memory.invalidate(key, cause)
+        switch cause {
+        case .expired, .evictedOnDisk: memory.invalidateStored(key, cause)
+        default: memory.invalidate(key, cause)
+        }
     }
 
     func invalidateAll() {

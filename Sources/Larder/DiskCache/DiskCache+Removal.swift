@@ -22,6 +22,7 @@ extension DiskCache {
     ///   a full disk. With `.powerSafe` also when everything was removed but the removal could not be synced: a power
     ///   cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
+        _ = try checked("")
         try openStore.removeAll(of: .namespace(keyNamespace), progress: progress)
     }
 

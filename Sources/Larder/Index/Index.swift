@@ -69,6 +69,20 @@ final class Index: Sendable {
         withShard(at: shard) { $0.table.snapshot }.lazy.filter { $0.file != 0 }
     }
 
+    /// Drops a value of which the disk has nothing: a memory tier may have it alone.
+    func invalidate(_ key: Key) {
+        cells[key.shard].withLock { $0.invalidate(key, .removed) }
+    }
+
+    /// The same for all values in `scope`.
+    func invalidateAll(in scope: ClearScope) {
+        for cell in cells {
+            cell.withLock { cell in
+                for tier in cell.tiers where tier.namespace == scope.namespace { tier.invalidateAll() }
+            }
+        }
+    }
+
     /// Changes the value or the life of a key. Every memory tier drops the value before the change is visible.
     func change<Result>(_ key: Key, _ cause: RemovalCause, _ body: (inout Shard) -> Result) -> Result {
         withCell(at: key.shard) { cell in

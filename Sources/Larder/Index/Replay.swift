@@ -146,6 +146,8 @@ struct LoadedJournals {
     var closedLength = 0
     /// The manifest or the journals had lines that were unreadable or missing.
     var isDamaged = false
+    /// There was no index beside the files. Its first journal must not look like that of a new directory.
+    var isLost = false
     /// Some entries are in neither the manifest nor the journals.
     var isIncomplete = false
 

@@ -95,10 +95,11 @@ struct ExpiryBuckets: Sendable {
         splitting = 0
     }
 
-    /// Whether the clock has been set back so far that due entries would not be found.
+    /// Whether the clock has been set back by more than so many milliseconds: due entries may not be found. Threads that
+    /// have read the clock a moment ago are no reason.
     @inlinable
-    func isAhead(of now: Timestamp) -> Bool {
-        reached > Self.key(now.advanced(byMilliseconds: Life.clockTolerance))
+    func isAhead(of now: Timestamp, by milliseconds: Int64) -> Bool {
+        reached > Self.key(now.advanced(byMilliseconds: milliseconds))
     }
 
     /// Returns the next step towards the entry that is due first. O(1) amortised.

@@ -64,11 +64,12 @@ extension MemoryCache {
     /// Sweeps at every interval for as long as the cache lives.
     func scheduleSweep() {
         guard let interval = configuration.sweepInterval else { return }
-        time.clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
+        let timer = time.clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
             guard let self else { return }
             removeExpired()
             if let age = configuration.ageLimit { trim(toAge: age) }
             scheduleSweep()
         }
+        sweepTimer.set(timer)
     }
 }

@@ -13,8 +13,8 @@ extension MemoryCache {
     }
 
     /// Inserts a value with its life on disk.
-    func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int) {
-        let inserted = insertKept(value, forKey: key, life: life, cost: cost, MemoryExtra())
+    func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra) {
+        let inserted = insertKept(value, forKey: key, life: life, cost: cost, extra)
         assert(inserted.replaced == nil, "it would be released with the caller's locks held")
         releaseInBackground(inserted.demand)
     }
@@ -23,6 +23,14 @@ extension MemoryCache {
     func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
         var demand = ReleaseDemand.none
         let found = table.withLock { $0.useEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand) }
+        releaseInBackground(demand)
+        return found
+    }
+
+    /// The same without counting a miss.
+    func findEntry(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
+        var demand = ReleaseDemand.none
+        let found = table.withLock { $0.findEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand) }
         releaseInBackground(demand)
         return found
     }
@@ -68,7 +76,9 @@ extension MemoryCache {
 
     /// Notes that a key is known to have no value. A value that it had is removed. The caller releases it, as for
     /// `insertKept`.
-    func insertAbsence(_ key: Key, life: MemoryLife) -> (replaced: Value?, demand: ReleaseDemand) {
+    func insertAbsence(
+        _ key: Key, life: MemoryLife, _ extra: MemoryExtra
+    ) -> (replaced: Value?, demand: ReleaseDemand) {
         let now = time.now
         let cost = MemoryKey.cost(key)
         return table.withLock { table in
@@ -77,6 +87,7 @@ extension MemoryCache {
                 _ = table.remove(key, fingerprint: fingerprint, at: now)
             } else {
                 table.insertAbsence(for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
+                table.setExtra(extra, of: key, fingerprint: fingerprint)
                 table.evict(count: countLimit, cost: costLimit, at: now)
             }
             return (nil, table.takeDemand())

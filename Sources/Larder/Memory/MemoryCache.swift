@@ -26,6 +26,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     /// queues share theirs with Swift's tasks.
     let releaseQueue: DispatchQueue
     let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
+    let sweepTimer = OwnedTimer()
     /// Set once, before anybody else has a reference to the cache.
     private let conditions = Lock<SystemConditions?>(nil)
 

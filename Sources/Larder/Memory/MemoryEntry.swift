@@ -65,17 +65,27 @@ struct MemoryLife: Hashable, Sendable {
     }
 }
 
-/// Attributes that few values have: those that a fetch stores when there is no disk.
+/// Attributes that few values have.
 @usableFromInline
 struct MemoryExtra: Sendable {
     var metadata: [String: String] = [:]
     /// The time of the store, if the life was renewed later.
     var stored: Timestamp?
     /// How long the value is kept beyond its expiry, in milliseconds; `Life.unlimited`: for ever.
-    var keptStale: Int64 = 0
-    var mustRevalidate = false
+    @usableFromInline var keptStale: Int64 = 0
+    @usableFromInline var mustRevalidate = false
+    var tags: [Larder.Key] = []
+    /// Whether a disk tier could not store the value: it is in memory alone.
+    var isUnstored = false
 
-    var isNone: Bool { metadata.isEmpty && keptStale == 0 && !mustRevalidate }
+    var isNone: Bool { metadata.isEmpty && keptStale == 0 && !mustRevalidate && tags.isEmpty && !isUnstored }
+}
+
+extension MemoryExtra {
+    /// The attributes of an entry on disk that count in memory.
+    init(_ entry: IndexEntry) {
+        self.init(keptStale: entry.attachments?.traits.keptStale ?? 0, mustRevalidate: entry.mustRevalidate)
+    }
 }
 
 /// How a memory cache compares keys: strings by their UTF-8 bytes, as on disk, and all other types by their own `==`.

@@ -44,12 +44,15 @@ extension MemoryTable {
     /// An entry that is over, and was so first; nil without one. O(1) amortised.
     @inlinable
     mutating func dueSlot(at now: Timestamp) -> Int? {
-        if expiries.isAhead(of: now) { restartExpiries(at: now) }
+        if expiries.isAhead(of: now, by: Life.clockTolerance) { restartExpiries(at: now) }
         while true {
             switch expiries.next(at: now) {
             case .none: return nil
-            // The clock may have been set back a little since this entry was due.
-            case .due(let slot): return end(of: slot) <= now ? slot : nil
+            case .due(let slot) where end(of: slot) <= now: return slot
+            // The clock was set back since this entry was due. Others may be hidden behind it.
+            case .due:
+                if !expiries.isAhead(of: now, by: 1_000) { return nil }
+                restartExpiries(at: now)
             case .move(let slot): expiries.place(slot, at: end(of: slot))
             }
         }
@@ -57,10 +60,11 @@ extension MemoryTable {
 
     /// Removes entries that are over, in at most `limit` steps; true when more may be left. O(limit).
     mutating func removeExpired(limit: Int, at now: Timestamp) -> Bool {
-        if expiries.isAhead(of: now) { restartExpiries(at: now) }
+        if expiries.isAhead(of: now, by: Life.clockTolerance) { restartExpiries(at: now) }
         for _ in 0..<limit {
             switch expiries.next(at: now) {
             case .due(let slot) where end(of: slot) <= now: remove(slot, .expired)
+            case .due where expiries.isAhead(of: now, by: 1_000): restartExpiries(at: now)
             case .none, .due: return false
             case .move(let slot): expiries.place(slot, at: end(of: slot))
             }
@@ -82,8 +86,7 @@ extension MemoryTable {
         extras.isEmpty ? slots[slot].life.expires : staleEnd(of: slot)
     }
 
-    @inline(never)
-    @usableFromInline
+    @inlinable
     func staleEnd(of slot: Int) -> Timestamp {
         slots[slot].life.expires.advanced(byMilliseconds: extras[slot]?.keptStale ?? 0)
     }

@@ -25,6 +25,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var absences = 0
     @usableFromInline var cost = 0
     @usableFromInline var statistics = MemoryStatistics()
+    /// Hits of expired values.
+    @usableFromInline var staleHits = 0
     /// Attributes that few entries have, by slot.
     @usableFromInline var extras: [Int: MemoryExtra] = [:]
     /// Removed values that are yet to be released. Those in `cleared`, which holds all that was removed at once, come
@@ -73,11 +75,18 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     mutating func useEntry(
         _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
     ) -> (value: Value, life: MemoryLife)? {
-        guard let found = useSlot(key, fingerprint: fingerprint, at: now, &demand) else {
+        guard let found = findEntry(key, fingerprint: fingerprint, at: now, &demand) else {
             statistics.misses &+= 1
             return nil
         }
-        return (found.value, slots[found.slot].life)
+        return found
+    }
+
+    /// Like `find`, with the value's life.
+    mutating func findEntry(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> (value: Value, life: MemoryLife)? {
+        useSlot(key, fingerprint: fingerprint, at: now, &demand).map { ($0.value, slots[$0.slot].life) }
     }
 
     @inlinable
@@ -122,10 +131,17 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         now.milliseconds &- slots[slot].used.milliseconds > ageLimit
     }
 
-    /// Uses an absence, and removes an entry that is over: a read has found no value.
+    /// Handles an entry in which a read has found no value. One that is kept stale stays as it is.
+    @inlinable
+    mutating func noteMiss(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
+        isAged(slot, at: now) || slots[slot].life.isFresh(at: now) || now >= end(of: slot)
+            ? noteUnusable(slot, at: now) : .none
+    }
+
+    /// Uses an absence, and removes an entry that is over.
     @inline(never)
     @usableFromInline
-    mutating func noteMiss(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
+    mutating func noteUnusable(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
         if !isUsable(slot, at: now) { return discard(slot, at: now) }
         slots[slot].used = now
         moveToEnd(slot)

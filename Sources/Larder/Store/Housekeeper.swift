@@ -9,6 +9,7 @@ final class Housekeeper: StoreOwner {
     private let sweeper: Sweeper
     private let evictor: Evictor
     private let reconciler: Reconciler
+    private let sweepTimer = OwnedTimer()
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ frozen: ManifestWriter, _ reaper: FileReaper,
@@ -28,7 +29,7 @@ final class Housekeeper: StoreOwner {
     /// Sweeps after each interval, for as long as the store lives.
     func scheduleSweep() {
         guard let sweepInterval = settings.sweepInterval else { return }
-        clock.schedule(after: max(sweepInterval, .milliseconds(1))) { [weak self] in
+        let timer = clock.schedule(after: max(sweepInterval, .milliseconds(1))) { [weak self] in
             guard let self else { return }
             maintenance.begin(.sweep) { [weak self] in
                 self?.sweep()
@@ -36,6 +37,7 @@ final class Housekeeper: StoreOwner {
             }
             scheduleSweep()
         }
+        sweepTimer.set(timer)
     }
 
     private func sweep() {

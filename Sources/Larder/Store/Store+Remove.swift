@@ -49,7 +49,10 @@ extension Store {
         }
         if entry == nil, obsolete.isEmpty {
             // Nothing of the key was stored after its tombstone.
-            if !mayBeUnknown || reaper.hasTombstone(of: key) { return nil }
+            if !mayBeUnknown || reaper.hasTombstone(of: key) {
+                index.invalidate(key)
+                return nil
+            }
         }
         try info.removeShutdownMarker()
         let tombstone = mayBeUnknown ? try reaper.placeTombstone(of: .key(key), in: directory) : nil

@@ -54,6 +54,8 @@ public struct CacheError: Error, Sendable {
         public static let timedOut = Code("timedOut")
         /// A fetch failed. Only in events: its callers get its own error.
         public static let fetchFailed = Code("fetchFailed")
+        /// A fetch would wait for itself: it asked the cache for its own key, directly or through other fetches.
+        public static let fetchCycle = Code("fetchCycle")
         /// The directory is already open in this process with other settings.
         public static let differentConfiguration = Code("differentConfiguration")
         /// The stored bytes are not a value of the requested type. They are kept: they may be another type's.
@@ -74,6 +76,11 @@ extension CacheError {
 
     static func timedOut(_ timeout: Duration) -> CacheError {
         CacheError(code: .timedOut, message: "The fetch took longer than \(timeout).")
+    }
+
+    static func fetchCycle(_ key: String) -> CacheError {
+        CacheError(
+            code: .fetchCycle, message: "A fetch needs the value of \"\(key)\", whose own fetch waits for it.")
     }
 
     static var nothingToRevalidate: CacheError {

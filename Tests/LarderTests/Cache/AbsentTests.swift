@@ -21,15 +21,14 @@ struct AbsentTests {
         }
         for _ in 0..<3 { #expect(try await value() == nil) }
         #expect(calls.withLock { $0 } == 1)
-        // To a plain read it is a miss; who wants a value is told that there is none.
+        // To a plain read it is a miss.
         #expect(await cache.value(forKey: "k") == nil)
         #expect(await cache.lookup(forKey: "k") == nil)
         #expect(await !cache.hasValue(forKey: "k"))
         #expect(await cache.entry(forKey: "k") == nil)
         #expect(await cache.keys() == [])
-        let code = await code { try await cache.value(forKey: "k") { "not fetched" } }
-        #expect(code == .notFound)
         #expect(try await value(.cacheOnly) == nil)
+        #expect(await code { try await cache.value(forKey: "k", policy: .cacheOnly) { "not fetched" } } == .notFound)
         #expect(try await !cache.setTimeToLive(.days(1), forKey: "k"))
         #expect(try await !cache.removeValue(forKey: "other"))
         world.clock.advance(by: .milliseconds(9_999))
@@ -141,7 +140,7 @@ struct AbsentTests {
         let key = cache.backend.key("k")
         let type = ObjectIdentifier(String.self)
         let (_, new) = cache.backend.flights.join([key], of: type) {
-            Flight(of: type, to: $0, tags: [], outlivesCallers: false)
+            Flight(of: type, to: $0, at: cache.backend.clock.now, tags: [], outlivesCallers: false)
         }
         let flight = try #require(new)
         let reload = begin { try await cache.optionalValue(forKey: "k", policy: .reload) { "there by now" } }
@@ -159,17 +158,23 @@ struct AbsentTests {
         #expect(unknown == .notFound)
     }
 
-    @Test("to who waits for the same flight, it is told alike")
-    func shared() async throws {
-        let cache: Cache<String> = try Tiers.both.cache(in: World())
+    @Test(
+        "a call whose own fetch brings a value makes it, whoever has said that there is none", arguments: Tiers.allCases
+    )
+    func shared(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
         let source = HandDrivenSource<String?>()
         let optional = begin { try await cache.optionalValue(forKey: "k") { try await source.fetch() } }
         await until("it is asked") { source.begun == 1 }
-        let strict = begin { try await cache.value(forKey: "k") { "not fetched" } }
+        let strict = begin { try await cache.value(forKey: "k") { "fetched" } }
         await until("it has joined") { cache.statistics.fetches.joined == 1 }
         await source.answer(nil)
         #expect(try await optional.value == nil)
-        let failure = await strict.failure as? CacheError
-        #expect(failure?.code == .notFound)
+        #expect(try await strict.value == "fetched")
+        #expect(try await cache.optionalValue(forKey: "k") { nil } == "fetched")
+        // The same when it has been known for long.
+        #expect(try await cache.optionalValue(forKey: "k", policy: .reload) { nil } == nil)
+        #expect(try await cache.values(forKeys: ["k"]) { _ in ["k": "not fetched"] } == [:])
+        #expect(try await cache.value(forKey: "k") { "there" } == "there")
     }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import LarderFiles
 import LarderTestSupport
@@ -178,5 +179,33 @@ struct BatchTests {
         #expect(found == [composed: "2 bytes"])
         #expect(await cache.value(forKey: decomposed) == "other")
         #expect(await cache.value(forKey: composed) == "2 bytes")
+    }
+
+    @Test("many keys are looked up outside of the caller's actor, few on it")
+    @MainActor
+    func mainActor() async throws {
+        let looks = Lock((onMain: 0, elsewhere: 0))
+        let isMain = DispatchSpecificKey<Bool>()
+        DispatchQueue.main.setSpecific(key: isMain, value: true)
+        defer { DispatchQueue.main.setSpecific(key: isMain, value: nil) }
+        var configuration = MemoryCache<String, Int>.Configuration()
+        configuration.now = {
+            looks.withLock {
+                if DispatchQueue.getSpecific(key: isMain) == true { $0.onMain += 1 } else { $0.elsewhere += 1 }
+            }
+            return Date(timeIntervalSince1970: 1_000_000)
+        }
+        let cache = Cache<Int>(memoryOnly: configuration)
+        for number in 0..<1000 { try await cache.setValue(number, forKey: "\(number)") }
+        let keys = (0..<1000).map(String.init)
+        looks.withLock { $0 = (0, 0) }
+        let values = try await cache.values(forKeys: keys) { _ in [:] }
+        #expect(values.count == 1000)
+        let many = looks.withLock { $0 }
+        #expect(many.onMain == 0 && many.elsewhere >= 1000)
+        looks.withLock { $0 = (0, 0) }
+        #expect(try await cache.values(forKeys: ["1", "2"]) { _ in [:] } == ["1": 1, "2": 2])
+        let few = looks.withLock { $0 }
+        #expect(few.onMain >= 2 && few.elsewhere == 0)
     }
 }

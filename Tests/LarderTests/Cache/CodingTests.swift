@@ -14,7 +14,7 @@ struct CodingTests {
         private func cache<Value: Codable & Sendable>(_ disk: DiskCache) -> Cache<Value> {
             var configuration = Cache<Value>.Configuration()
             configuration.memory = nil
-            return Cache(disk: disk, namespace: disk.keyNamespace.name, configuration: configuration)
+            return Cache(disk: disk, namespace: "", configuration: configuration)
         }
 
         func set<Value: Codable & Sendable>(
@@ -97,11 +97,11 @@ struct CodingTests {
             #expect((disk.value(Int.self, forKey: form) != nil) == (form == "json"), context)
             #expect((disk.propertyList(forKey: form) != nil) == (form == "list"), context)
             #expect((disk.archivedObject(NSString.self, forKey: form) != nil) == (form == "archive"), context)
-            let texts = Cache<String>(disk: disk, namespace: disk.keyNamespace.name, coder: .string)
+            let texts = Cache<String>(disk: disk, namespace: "", coder: .string)
             #expect((await texts.value(forKey: form) != nil) == (form == "string"), context)
-            let json = Cache<Int>(disk: disk, namespace: disk.keyNamespace.name, coder: .json)
+            let json = Cache<Int>(disk: disk, namespace: "", coder: .json)
             #expect((await json.value(forKey: form) != nil) == (form == "json"), context)
-            let lists = Cache<[String: Int]>(disk: disk, namespace: disk.keyNamespace.name, coder: .propertyList)
+            let lists = Cache<[String: Int]>(disk: disk, namespace: "", coder: .propertyList)
             #expect((await lists.value(forKey: form) != nil) == (form == "list"), context)
             #expect(disk.data(forKey: form) != nil && disk.hasValue(forKey: form), context)
         }
@@ -233,7 +233,7 @@ struct CodingTests {
         try disk.close()
         world.restart()
         disk = try world.open()
-        #expect(attachments() == (2, coded) && disk.count == coded + 1)
+        #expect(attachments() == (2, coded) && disk.count + disk.namespace("n").count == coded + 1)
         try disk.close()
         world.remove(try world.journal)
         world.remove("manifest.json")
@@ -241,6 +241,18 @@ struct CodingTests {
         try disk.flush()
         // Two found by the opening, two found later.
         let found = attachments()
-        #expect(found.objects <= 4 && found.entries == coded && disk.count == coded + 1)
+        #expect(found.objects <= 4 && found.entries == coded && disk.count + disk.namespace("n").count == coded + 1)
+    }
+
+    @Test("metadata changed by a cache that reads anything leave the form of the value")
+    func notModifiedKeepsBytes() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        try disk.setValue(["b": 1], forKey: "k", metadata: ["e": "1"])
+        let cache = Cache<Data>(disk: disk, namespace: "")
+        _ = try await cache.lookup(forKey: "k", policy: .reload) { _ in .notModified(metadata: ["e": "2"]) }
+        #expect(disk.value([String: Int].self, forKey: "k") == ["b": 1])
+        #expect(disk.store.index.entry("k")?.coding == .json, "the form is forgotten")
+        #expect(disk.string(forKey: "k") == nil, "JSON is answered as a string")
     }
 }

@@ -306,14 +306,14 @@ struct FetchPolicyTests {
         let (batch, own) = (HandDrivenSource<[String: String]>(), Source())
         let others = begin { try await cache.values(forKeys: ["k"]) { _ in try await batch.fetch() } }
         await until("it is asked") { batch.begun == 1 }
+        let timers = world.clock.scheduledCount
         let caller = begin {
             try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(.seconds(10))) {
                 try await own.fetch()
             }
         }
-        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await until("it has joined, with a timeout") { world.clock.scheduledCount == timers + 1 }
         world.clock.advance(by: .seconds(9))
-        let timers = world.clock.scheduledCount
         await batch.answer([:])
         #expect(try await others.value == [:])
         await until("it asks for itself, and has its timeouts") {
@@ -479,5 +479,156 @@ struct FetchPolicyTests {
         #expect(kept == Life.unlimited && entry.keptUntil.milliseconds == Life.unlimited)
         entry.life = Life(expires: now, ttl: 1)
         #expect(entry.keptUntil.milliseconds == Life.unlimited)
+    }
+
+    @Test("once a fetch is known to be late, nobody waits for it again", arguments: Tiers.allCases)
+    func knownToBeLate(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let source = Source()
+        let policy = FetchPolicy.staleIfError(for: .seconds(100)).softTimeout(.seconds(1))
+        @Sendable func value(_ policy: FetchPolicy) async throws -> String {
+            try await cache.value(forKey: "k", policy: policy) { try await source.fetch() }
+        }
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { "old" }
+        world.clock.advance(by: .seconds(10))
+        let timers = world.clock.scheduledCount
+        let first = begin { try await value(policy) }
+        await until("it waits") { world.clock.scheduledCount == timers + 1 }
+        world.clock.advance(by: .seconds(1))
+        #expect(try await first.value == "old")
+        // The clock stands still: whoever waited would wait for ever.
+        for _ in 0..<3 { #expect(try await value(policy) == "old") }
+        // Who is content to wait longer waits for the rest of that time.
+        let patient = begin { try await value(policy.softTimeout(.seconds(3))) }
+        await until("it waits") { world.clock.scheduledCount == timers + 1 }
+        world.clock.advance(by: .milliseconds(1_999))
+        #expect(cache.statistics.fetches.staleAnswers == 4)
+        world.clock.advance(by: .milliseconds(1))
+        #expect(try await patient.value == "old")
+        #expect(source.begun == 1)
+        await source.answer("new")
+        await cache.waitForFetches()
+        #expect(try await value(policy) == "new")
+    }
+
+    @Test("a hard timeout of nothing begins no fetch", arguments: Tiers.allCases)
+    func noTime(_ tiers: Tiers) async throws {
+        let cache: Cache<String> = try tiers.cache(in: World())
+        let calls = Lock(0)
+        for timeout in [Duration.zero, .seconds(-1)] {
+            for _ in 0..<300 {
+                let caller = begin {
+                    try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(timeout)) {
+                        calls.withLock { $0 += 1 }
+                        return "never"
+                    }
+                }
+                #expect((await caller.failure as? CacheError)?.code == .timedOut)
+            }
+        }
+        #expect(calls.withLock { $0 } == 0)
+        #expect(cache.backend.flights.count == 0)
+        try await cache.setValue("v", forKey: "k")
+        #expect(try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(.zero)) { "never" } == "v")
+    }
+
+    @Test("a timeout takes no memory once its fetch has ended, however", arguments: Tiers.allCases)
+    func timersEnd(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let policy = FetchPolicy.staleIfError(for: .hours(1)).softTimeout(.seconds(100)).hardTimeout(.seconds(300))
+        let timers = world.clock.scheduledCount
+        for number in 0..<500 {
+            let key = "\(number % 10)"
+            try? await withThrowingTaskGroup { group in
+                for _ in 0..<3 {
+                    group.addTask {
+                        _ = try await cache.value(forKey: key, ttl: .seconds(1), policy: policy) {
+                            if number % 3 == 1 { throw SourceFailure() }
+                            await Task.yield()
+                            return "v"
+                        }
+                    }
+                }
+                if number % 3 == 2 { group.cancelAll() }
+                try await group.waitForAll()
+            }
+            if number % 10 == 9 { world.clock.advance(by: .seconds(1)) }
+        }
+        await cache.waitForFetches()
+        // The debounced save of the disk, and what the tiers sweep.
+        await until("no timer is left") { world.clock.scheduledCount <= timers + 1 }
+    }
+
+    @Test("in an outage stale answers come from memory: nothing is read and nothing decoded", arguments: [true, false])
+    func outage(_ isThrottled: Bool) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let decodes = Lock(0)
+        let coder = Coder<String> {
+            Data($0.utf8)
+        } decode: { data in
+            decodes.withLock { $0 += 1 }
+            return String(decoding: data, as: UTF8.self)
+        }
+        let disk = try world.open()
+        let cache = Cache(disk: disk, namespace: "n", coder: coder)
+        let windows = FetchPolicy.staleWhileRevalidate(for: .hours(1)).staleIfError(for: .hours(1))
+        let policy = isThrottled ? windows.retryThrottle(.seconds(60)) : windows
+        _ = try await cache.value(forKey: "k", ttl: .seconds(1), policy: policy) { "v" }
+        world.clock.advance(by: .seconds(1))
+        let before = disk.statistics.hits
+        for _ in 0..<3000 {
+            #expect(try await cache.value(forKey: "k", policy: policy) { throw SourceFailure() } == "v")
+        }
+        await cache.waitForFetches()
+        #expect(decodes.withLock { $0 } == 0 && disk.statistics.hits == before)
+        let statistics = cache.statistics
+        #expect(statistics.fetches.staleAnswers == 3000 && statistics.memoryHits == 3000 && statistics.misses == 1)
+        if isThrottled { #expect(statistics.fetches.begun == 2) }
+        // One that must be revalidated is none, nor one beyond its window, nor one that was removed.
+        world.clock.advance(by: .seconds(1))
+        let strict = FetchPolicy.staleIfError(for: .seconds(1)).retryThrottle(.seconds(60))
+        #expect(
+            await begin { try await cache.value(forKey: "k", policy: strict) { throw SourceFailure() } }.failure
+                is SourceFailure)
+        try disk.namespace("n").removeValue(forKey: "k")
+        #expect(
+            await begin { try await cache.value(forKey: "k", policy: policy) { throw SourceFailure() } }.failure
+                is SourceFailure)
+        for tiers in [Tiers.both, .memoryAlone] {
+            let other: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
+            _ = try await other.value(forKey: "k", ttl: .seconds(0.001), policy: policy) { _ in
+                .modified("v", mustRevalidate: true)
+            }
+            other.backend.flights.noteFailure(of: other.backend.key("k"), until: .init(milliseconds: .max), at: .now)
+            (other.backend.clock as? ManualClock)?.advance(by: .seconds(1))
+            #expect(
+                await begin { try await other.value(forKey: "k", policy: policy) { throw SourceFailure() } }.failure
+                    is SourceFailure)
+        }
+    }
+
+    @Test("misses are the reads that nobody has answered, in each tier", arguments: Tiers.allCases)
+    func misses(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let policy = FetchPolicy.staleWhileRevalidate(for: .hours(1))
+        for number in 0..<50 {
+            _ = try await cache.value(forKey: "\(number)", ttl: .seconds(1), policy: policy) { "v" }
+        }
+        var statistics = cache.statistics
+        #expect(statistics.misses == 50 && statistics.memoryHits + statistics.diskHits == 0)
+        if tiers != .memoryAlone { #expect(statistics.disk?.misses == 50) }
+        if tiers != .diskAlone { #expect(statistics.memory?.misses == 50) }
+        world.clock.advance(by: .seconds(1))
+        for number in 0..<50 {
+            _ = try await cache.value(forKey: "\(number)", policy: policy) { throw SourceFailure() }
+        }
+        await cache.waitForFetches()
+        statistics = cache.statistics
+        #expect(statistics.fetches.staleAnswers == 50)
+        #expect(statistics.misses == 50, "a stale answer is an answer")
+        if tiers != .memoryAlone { #expect(statistics.disk?.misses == 50) }
     }
 }

@@ -245,7 +245,7 @@ struct SingleFlightTests {
     func meanwhileInMemory(_ change: String) async throws {
         let cache: Cache<String> = try Tiers.memoryAlone.cache(in: World())
         let source = Source()
-        let caller = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        let caller = begin { try await cache.value(forKey: "k", tags: ["t"]) { try await source.fetch() } }
         await until("the fetch has begun") { source.begun == 1 }
         switch change {
         case "set": try await cache.setValue("mine", forKey: "k")
@@ -297,21 +297,76 @@ struct SingleFlightTests {
         switch failure {
         case 0: world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
         case 1: world.files.inject { _, _ in .fail(.io) }
-        default: try await cache.close()
+        default: try disk.close()
         }
-        for number in 1...2 {
-            let value = try await cache.value(forKey: "k") { "v\(number)" }
-            #expect(value == "v\(number)", "nothing could be kept")
+        for number in 1...10 {
+            let found = try await cache.lookup(forKey: "k", ttl: .seconds(10)) { "v\(number)" }
+            #expect(found.value == "v1", "in memory alone")
+            #expect(found.source == (number == 1 ? .fetched : .memory))
         }
+        #expect(disk.namespace("n").keys() == [])
+        world.clock.advance(by: .seconds(10))
+        #expect(try await cache.value(forKey: "k") { "v11" } == "v11", "with its life")
         let optional = try await cache.optionalValue(forKey: "none") { nil }
         #expect(optional == nil)
         if failure < 2 {
             #expect(log.events(of: disk).contains { $0.kind == .failed })
             world.files.inject { _, _ in nil }
+            cache.memory?.removeAll()
             let third = try await cache.value(forKey: "k") { "v3" }
             let fourth = try await cache.value(forKey: "k") { "v4" }
             #expect(third == "v3" && fourth == "v3")
+            #expect(disk.namespace("n").string(forKey: "k") == "v3")
+        } else {
+            #expect(await code { try await cache.removeValue(forKey: "k") } == .closed)
+            #expect(await cache.value(forKey: "k") == nil, "even so it is removed")
         }
+    }
+
+    @Test("a value larger than the directory may be is in memory alone, until anybody sets or removes the key")
+    func tooLargeForDisk() async throws {
+        let world = World { $0.sizeLimit = 100 }
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "n")
+        let other = Cache<String>(disk: disk, namespace: "n")
+        let large = String(repeating: "v", count: 101)
+        for policy in [FetchPolicy.whenMissingOrExpired, .staleIfError(for: .hours(1))] {
+            let calls = Lock(0)
+            @Sendable func value() async throws -> String {
+                try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) {
+                    if calls.withLock({ calls in
+                        calls += 1; return calls
+                    }) > 1 {
+                        throw SourceFailure()
+                    }
+                    return large
+                }
+            }
+            #expect(try await value() == large)
+            #expect(try await value() == large)
+            world.clock.advance(by: .seconds(10))
+            if policy == .whenMissingOrExpired {
+                #expect(await begin { try await value() }.failure is SourceFailure)
+            } else {
+                #expect(try await value() == large, "stale, from memory")
+            }
+            #expect(calls.withLock { $0 } == 2)
+        }
+        _ = try await cache.value(forKey: "k", policy: .reload) { large }
+        #expect(await cache.value(forKey: "k") == large)
+        #expect(try await cache.removeValue(forKey: "k"))
+        #expect(await cache.value(forKey: "k") == nil)
+        _ = try await cache.value(forKey: "k") { large }
+        try await other.setValue("small", forKey: "k", ttl: .seconds(5))
+        #expect(await cache.value(forKey: "k") == "small")
+        // What expires on disk is older than what is in memory alone.
+        _ = try await cache.value(forKey: "k", policy: .reload) { large }
+        world.clock.advance(by: .seconds(5))
+        disk.removeExpired()
+        #expect(await cache.value(forKey: "k") == large)
+        #expect(await other.value(forKey: "k") == nil)
+        try await other.removeAll()
+        #expect(await cache.value(forKey: "k") == nil)
     }
 
     @Test("a value that cannot be encoded is answered, and told of")
@@ -328,7 +383,9 @@ struct SingleFlightTests {
         #expect(log.events(of: disk).map(\.error?.code) == [.unencodable])
     }
 
-    @Test("a key too long to be kept, and a life of nothing, are fetched each time", arguments: Tiers.allCases)
+    @Test(
+        "a life of nothing is fetched each time, a key too long for the disk where it has no memory",
+        arguments: Tiers.allCases)
     func unkept(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
         let calls = Lock(0)
@@ -346,7 +403,7 @@ struct SingleFlightTests {
         if tiers != .memoryAlone {
             let long = String(repeating: "k", count: 70_000)
             #expect(try await cache.value(forKey: long) { fetch() } == "v3")
-            #expect(try await cache.value(forKey: long) { fetch() } == "v4")
+            #expect(try await cache.value(forKey: long) { fetch() } == (tiers == .both ? "v3" : "v4"))
         }
     }
 
@@ -473,5 +530,25 @@ struct SingleFlightTests {
         }
         await until("the directory is closed") { store == nil }
         world.clock.advance(by: .seconds(100))
+    }
+
+    @TaskLocal private static var trace = "none"
+
+    @Test("a fetch has the task-local values of the call that began it, whoever else waits")
+    func taskLocals() async throws {
+        let cache: Cache<String> = try Tiers.both.cache(in: World())
+        let source = Source()
+        let first = begin {
+            try await Self.$trace.withValue("first") {
+                try await cache.value(forKey: "k") { try await source.fetch() + Self.trace }
+            }
+        }
+        await until("it is asked") { source.begun == 1 }
+        let second = begin {
+            try await Self.$trace.withValue("second") { try await cache.value(forKey: "k") { "never" } }
+        }
+        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await source.answer("by ")
+        #expect(try await (first.value, second.value) == ("by first", "by first"))
     }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import LarderFiles
 import LarderTestSupport
@@ -339,5 +340,101 @@ struct TagTests {
         #expect(manifest.count == model.count)
         #expect(manifest.violations() == [])
         print("tags in a shard: seed \(seed), \(dead.count) entries cleared")
+    }
+
+    @Test(
+        "callers who join a fetch add their tags to its value, also while it is being stored", arguments: Tiers.allCases
+    )
+    func joined(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        for tag in ["first", "second", "third"] {
+            let source = HandDrivenSource<String>()
+            let first = begin { try await cache.value(forKey: "k", tags: ["first"]) { try await source.fetch() } }
+            await until("it is asked") { source.begun == 1 }
+            let joining = ["second", "third", "first"].map { tag in
+                begin { try await cache.value(forKey: "k", tags: [tag]) { "never" } }
+            }
+            await until("they have joined") {
+                cache.statistics.fetches.joined % 3 == 0 && cache.statistics.fetches.joined > 0
+            }
+            await until("all have") { cache.backend.flights.all.first?.joinedTags(0).count == 3 }
+            await source.answer("v")
+            _ = try await first.value
+            for caller in joining { _ = try await caller.value }
+            #expect(await cache.entry(forKey: "k")?.tags.sorted() == ["first", "second", "third"])
+            try await cache.removeAll(tagged: "other")
+            #expect(await cache.value(forKey: "k") == "v")
+            try await cache.removeAll(tagged: tag)
+            #expect(await cache.value(forKey: "k") == nil, "\(tag)")
+        }
+        // A tag that is cleared while a caller who wants it waits.
+        let source = HandDrivenSource<String>()
+        let first = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("it is asked") { source.begun == 1 }
+        let second = begin { try await cache.value(forKey: "k", tags: ["late"]) { "never" } }
+        await until("it has joined") { cache.backend.flights.all.first?.joinedTags(0).count == 1 }
+        try await cache.removeAll(tagged: "late")
+        await source.answer("from before")
+        #expect(try await (first.value, second.value) == ("from before", "from before"))
+        #expect(await cache.value(forKey: "k") == nil)
+    }
+
+    @Test("a tag that comes while the value is being stored is stored with it")
+    func joinedLate() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let gate = DispatchSemaphore(value: 0)
+        let encodes = Lock(0)
+        let coder = Coder<String> { value in
+            if encodes.withLock({ encodes in
+                encodes += 1; return encodes
+            }) == 1 {
+                gate.wait()
+            }
+            return Data(value.utf8)
+        } decode: {
+            String(decoding: $0, as: UTF8.self)
+        }
+        let cache = Cache(disk: try world.open(), namespace: "n", coder: coder)
+        let first = begin { try await cache.value(forKey: "k", tags: ["first"]) { "v" } }
+        await until("it is encoded") { encodes.withLock { $0 } == 1 }
+        let second = begin { try await cache.value(forKey: "k", tags: ["second"]) { "never" } }
+        await until("it has joined") { cache.backend.flights.all.first?.joinedTags(0).count == 1 }
+        gate.signal()
+        _ = try await (first.value, second.value)
+        #expect(await cache.entry(forKey: "k")?.tags == ["first", "second"])
+    }
+
+    @Test("without a disk tags and metadata are kept too, and a tag removes what has it and nothing else")
+    func inMemory() async throws {
+        let cache: Cache<String> = try Tiers.memoryAlone.cache(in: World())
+        let events = cache.events
+        try await cache.setValue("v", forKey: "a", tags: ["red"])
+        try await cache.setValue("v", forKey: "b", metadata: ["m": "x"], tags: ["red", "blue"])
+        try await cache.setValue("v", forKey: "c")
+        _ = try await cache.value(forKey: "d", tags: ["red"]) { "v" }
+        #expect(try await cache.optionalValue(forKey: "e", tags: ["red"]) { nil } == nil)
+        #expect(await cache.entry(forKey: "b")?.metadata == ["m": "x"])
+        #expect(await cache.entry(forKey: "b")?.tags == ["red", "blue"])
+        try await cache.removeAll(tagged: "green")
+        #expect(await cache.keys().sorted() == ["a", "b", "c", "d"])
+        try await cache.removeAll(tagged: "red")
+        #expect(await cache.keys() == ["c"])
+        #expect(try await cache.optionalValue(forKey: "e") { "there" } == "there")
+        var removed: [String] = []
+        for await event in events where event.kind == .removed {
+            removed += event.keys
+            if removed.count == 3 { break }
+        }
+        #expect(removed.sorted() == ["a", "b", "d"])
+        // A fetch that was given the value does not bring it back, nor one that brings the tag.
+        try await cache.setValue("old", forKey: "k", tags: ["t"])
+        let source = HandDrivenSource<Revalidation<String>>()
+        let caller = begin { try await cache.value(forKey: "k", policy: .reload) { _ in try await source.fetch() } }
+        await until("it is asked") { source.begun == 1 }
+        try await cache.removeAll(tagged: "t")
+        await source.answer(.notModified)
+        #expect(try await caller.value == "old")
+        #expect(await cache.value(forKey: "k") == nil)
     }
 }

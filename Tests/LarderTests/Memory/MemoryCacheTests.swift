@@ -412,4 +412,18 @@ struct MemoryCacheTests {
         #expect(cache.count == 142_858)
         #expect(stride(from: 0, to: 1_000_000, by: 7).allSatisfy { cache[$0] == $0 })
     }
+
+    @Test("a released cache leaves no timer behind, nor does a closed directory")
+    func timers() throws {
+        let clock = ManualClock()
+        for _ in 0..<100 { _ = MemoryCache<String, Int>(configuration: .init(), clock: clock) }
+        #expect(clock.scheduledCount == 0)
+        let world = World()
+        for number in 0..<100 {
+            let disk = try world.open()
+            try disk.setString("v", forKey: "\(number)")
+            try disk.close()
+        }
+        #expect(world.clock.scheduledCount == 0)
+    }
 }

@@ -144,4 +144,28 @@ struct MemoryExpiryTests {
         clock.advance(by: .seconds(11))
         #expect(!cache.hasValue(forKey: "a") && cache.count == 0)
     }
+
+    @Test("a clock that is set back by seconds hides no expired value")
+    func smallSetBackHidesExpired() {
+        let clock = ManualClock()
+        var configuration = MemoryCache<String, Int>.Configuration()
+        configuration.sweepInterval = nil
+        configuration.countLimit = 2
+        let start = clock.milliseconds
+        let cache = MemoryCache(configuration: configuration, clock: clock)
+        cache.setValue(1, forKey: "x", ttl: .init(.milliseconds(100_000)))
+        cache.setValue(0, forKey: "long", ttl: .days(300))
+        clock.set(milliseconds: start + 100_000)
+        cache.removeExpired()
+        clock.set(milliseconds: start + 70_000)
+        cache.removeValue(forKey: "absent")
+        cache.setValue(2, forKey: "late", ttl: .init(.milliseconds(25_000)))
+        cache.trim(toCount: 1)
+        cache.setValue(3, forKey: "early", ttl: .init(.milliseconds(1_000)))
+        clock.advance(by: .seconds(10))
+        cache.removeExpired()
+        #expect(cache.count == 1, "an expired entry is not removed")
+        cache.setValue(4, forKey: "new", ttl: .days(1))
+        #expect(cache.value(forKey: "late") == 2, "a fresh value was evicted while an expired one stays")
+    }
 }

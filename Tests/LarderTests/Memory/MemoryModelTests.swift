@@ -150,7 +150,7 @@ struct MemoryModelTests {
             case 35..<40:
                 let ttl = Int64.random(in: 1...500, using: &generator)
                 let life = MemoryLife(begun: clock.now, expires: clock.now.advanced(byMilliseconds: ttl))
-                cache.release(cache.insertAbsence(key, life: life).demand)
+                cache.release(cache.insertAbsence(key, life: life, MemoryExtra()).demand)
                 model.set(.init(key: key, cost: 1, expires: now + ttl, used: now), isKept: isKept)
             case 40..<75:
                 #expect(cache.value(forKey: key) == model.read(key, now, isUse: true))

@@ -8,6 +8,7 @@ import LarderFiles
 final class CommitQueue: Sendable {
     /// Called once a save is due, a delay after the first change since the last one. On the clock's thread.
     let saveDue = Hook()
+    private let saveTimer = OwnedTimer()
 
     private let queue = SerialQueue()
     private let path: String
@@ -203,7 +204,7 @@ extension CommitQueue {
     }
 
     private func scheduleSave() {
-        clock.schedule(after: saveDelay) { [weak self] in self?.saveDue() }
+        saveTimer.set(clock.schedule(after: saveDelay) { [weak self] in self?.saveDue() })
     }
 
     /// Notes that a scheduled save begins: the next change schedules another.

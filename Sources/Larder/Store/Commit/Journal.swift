@@ -37,6 +37,8 @@ final class Journal {
     private var isMarkerUnsynced = false
     /// Bytes of that record.
     private let closedLength: Int
+    /// There were files without an index: journals begin at 2. Journals from 1 on are complete without a manifest.
+    private let isLost: Bool
     /// How often the journal was found to lack something that the index has: the manifest must be rewritten.
     private(set) var demands: Int
     /// The formats of the manifests on disk.
@@ -52,6 +54,7 @@ final class Journal {
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
         closedLength = loaded.closedLength
+        isLost = loaded.isLost
         isBroken = loaded.isBroken
         savedGeneration = loaded.savedGeneration
         records = loaded.records
@@ -197,12 +200,14 @@ final class Journal {
     }
 
     private func begin(last: UInt64) throws(Errno) {
+        let isFirst = generations.isEmpty && savedGeneration == 0
+        if generation == 0, isLost { generation = 1 }
         let (file, next) = try createAbove()
         let header = JournalFormat.header(generation: generation + 1, last: last)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
             // The first journal proves that the directory is ours. A power cut must not undo it and leave torn entries.
-            if isPowerSafe || generation == 0 {
+            if isPowerSafe || isFirst {
                 try fileSystem.sync(file.file)
                 try fileSystem.sync(try root.file)
             }

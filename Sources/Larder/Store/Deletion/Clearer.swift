@@ -62,6 +62,14 @@ extension Clearer {
         var summary = Summary(count: index.totals.count, isInTrash: true)
         disk.replace(fresh)
         reaper.replaceTombstones()
+        // Before the record, which may sync a new journal and with it the names, but not the trash.
+        if settings.isPowerSafe {
+            do {
+                try syncDirectories(of: fresh)
+            } catch {
+                summary.failure = error
+            }
+        }
         var cleared = ClearMarks()
         cleared.add(.everything, below: trashNumber)
         provisional.replace(with: Reconciliation(cleared: cleared))
@@ -69,7 +77,6 @@ extension Clearer {
             index.removeAll(telling: scope, at: clock.now)
         }
         do throws(CacheError) {
-            if settings.isPowerSafe { try syncDirectories(of: fresh) }
             try info.wait(for: ticket)
         } catch {
             summary.failure = error
@@ -131,7 +138,10 @@ extension Clearer {
             // Afterwards: a fetch that begins earlier may still receive a removed value.
             defer { tellObserver(of: scope) }
             let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
-            if isEmpty, provisional.isConsistent { return Summary(count: 0) }
+            if isEmpty, provisional.isConsistent {
+                index.invalidateAll(in: scope)
+                return Summary(count: 0)
+            }
             try info.removeShutdownMarker()
             let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
             // Unknown files of the scope must not be adopted.

@@ -167,6 +167,8 @@ extension FileReaper {
                 let error = CacheError(error, doing: "place a tombstone", path: directory.path(of: name))
                 guard error.code == .noSpace, case .scope = removal else { throw error }
                 if deleteObsolete(in: directory) > 0 { continue }
+                // An older file that is left would come back with the next loss of the index.
+                if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
                 let waiting = files ?? self.files(coveredBy: removal)
                 for file in waiting.prefix(Self.slice) {
                     try translating("remove an entry", at: directory.path(of: file)) { () throws(Errno) in

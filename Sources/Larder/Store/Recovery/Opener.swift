@@ -42,6 +42,7 @@ struct Opener {
             let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: directory)
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
+            replay.journals.isLost = replay.journals.generations.isEmpty && replay.journals.savedGeneration == 0
             scan = OpeningScan(replay, names: names, tombstones)
         }
         let lookedAt = try scan?.look(in: directory, at: now)
@@ -51,7 +52,8 @@ struct Opener {
             leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
         var loaded = LoadedStore(
             directory: directory, shards: scan?.shards ?? replay.shards,
-            lastNumber: scan?.lastNumber ?? replay.lastNumber, journals: replay.journals,
+            lastNumber: max(scan?.lastNumber ?? replay.lastNumber, try lastNumberInTrash(listing)),
+            journals: replay.journals,
             reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
             tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
         // No line mentions an adopted entry.
@@ -107,6 +109,11 @@ struct Opener {
             if isPowerSafe { try fileSystem.sync(root.file) }
             return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .directory))
         }
+    }
+
+    /// The numbers of cleared directories are in use until the trash is empty.
+    private func lastNumberInTrash(_ listing: RootListing) throws(CacheError) -> UInt64 {
+        try translating("list the trash", at: path) { () throws(Errno) in try lastInTrash(listing) ?? 0 }
     }
 
     private func lastInTrash(_ listing: RootListing) throws(Errno) -> UInt64? {

@@ -1,0 +1,134 @@
+public import LarderFiles
+
+/// Values that outlive their expiry, for fetches, and those that a disk tier could not store.
+extension MemoryCache {
+    /// Returns an expired value that is kept, and records the use, where the windows allow it; with its life.
+    func useStale(_ key: Key, at now: Timestamp, _ windows: StaleWindows) -> (value: Value, life: MemoryLife)? {
+        let fingerprint = MemoryKey.fingerprint(key)
+        return table.withLock { $0.useStale(key, fingerprint: fingerprint, at: now, windows) }
+    }
+
+    /// Returns a fresh value; or else an expired one that is kept and may be an answer, with its expiry. Records the use,
+    /// but counts no miss.
+    @inlinable
+    func findKept(_ key: Key, at now: Timestamp) -> (value: Value, expired: Timestamp?)? {
+        let fingerprint = MemoryKey.fingerprint(key)
+        var demand = ReleaseDemand.none
+        let found = table.withLock { $0.findKept(key, fingerprint: fingerprint, at: now, &demand) }
+        if demand != .none { release(demand) }
+        return found
+    }
+
+    /// Takes the hit back that `findKept` has counted for an expired value.
+    @usableFromInline
+    func takeBackStaleHit() {
+        table.withLock { table in
+            table.statistics.hits &-= 1
+            table.staleHits &-= 1
+        }
+    }
+
+    /// The calls that were answered with an expired value from here.
+    var staleHits: Int { table.withLock { $0.staleHits } }
+
+    /// True when the disk tier could not store the value of a key.
+    func isUnstored(_ key: Key) -> Bool {
+        table.withLock { $0.extra(key, fingerprint: MemoryKey.fingerprint(key))?.isUnstored ?? false }
+    }
+
+    /// Removes a value because the one on disk expires or is evicted, but not a newer one that is not on disk.
+    func invalidateStored(_ key: Key, _ cause: RemovalCause) {
+        change(inBackground: true) { table in
+            let fingerprint = MemoryKey.fingerprint(key)
+            if table.extra(key, fingerprint: fingerprint)?.isUnstored != true {
+                table.remove(key, fingerprint: fingerprint, cause)
+            }
+        }
+    }
+
+    /// Removes the values with a tag, and returns their keys. The caller releases them, as for `insertKept`. O(values
+    /// with attributes).
+    func removeAllKept(tagged tag: Larder.Key) -> (keys: Set<Key>, demand: ReleaseDemand) {
+        table.withLock { table in
+            let keys = table.removeAll(tagged: tag)
+            return (keys, table.takeDemand())
+        }
+    }
+}
+
+extension MemoryTable {
+    mutating func useStale(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ windows: StaleWindows
+    ) -> (value: Value, life: MemoryLife)? {
+        guard !extras.isEmpty, let slot = slot(key, fingerprint), let value = slots[slot].value else { return nil }
+        let life = slots[slot].life
+        guard windows.allow(life.expires, at: now), mayAnswer(slot, at: now) else { return nil }
+        statistics.hits &+= 1
+        staleHits &+= 1
+        slots[slot].used = now
+        moveToEnd(slot)
+        return (value, life)
+    }
+
+    @inlinable
+    mutating func findKept(
+        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
+    ) -> (value: Value, expired: Timestamp?)? {
+        guard let slot = slot(key, fingerprint) else { return nil }
+        let isFresh = isUsable(slot, at: now)
+        guard isFresh || mayAnswer(slot, at: now), let value = slots[slot].value else {
+            demand = noteMiss(slot, at: now)
+            return nil
+        }
+        statistics.hits &+= 1
+        if !isFresh { staleHits &+= 1 }
+        slots[slot].used = now
+        moveToEnd(slot)
+        return (value, isFresh ? nil : slots[slot].life.expires)
+    }
+
+    @inlinable
+    func mayAnswer(_ slot: Int, at now: Timestamp) -> Bool {
+        let life = slots[slot].life
+        return now >= life.expires && life.isFromPast(at: now) && !isAged(slot, at: now)
+            && mayAnswerStale(slot, at: now)
+    }
+
+    /// Whether an expired value is kept, and may be an answer.
+    @inlinable
+    func mayAnswerStale(_ slot: Int, at now: Timestamp) -> Bool {
+        guard let extra = extras[slot], !extra.mustRevalidate else { return false }
+        return now < slots[slot].life.expires.advanced(byMilliseconds: extra.keptStale)
+    }
+
+    func extra(_ key: Key, fingerprint: UInt32) -> MemoryExtra? {
+        extras.isEmpty ? nil : slot(key, fingerprint).flatMap { extras[$0] }
+    }
+
+    mutating func removeAll(tagged tag: Larder.Key) -> Set<Key> {
+        var keys: Set<Key> = []
+        for (slot, extra) in extras where extra.tags.contains(tag) {
+            keys.insert(slots[slot].key)
+            remove(slot, .removed)
+        }
+        return keys
+    }
+}
+
+extension MemoryCache where Key == String {
+    /// Returns the description of a fresh value, without recording a use.
+    func entry(forKey key: String) -> CacheEntry? {
+        let now = time.now
+        return table.withLock { table in
+            let stored = table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now)
+            guard let (entry, extra) = stored, entry.life.isFresh(at: now), entry.value != nil else { return nil }
+            let expires = entry.life.expires
+            let keptUntil = expires.advanced(byMilliseconds: extra.keptStale)
+            return CacheEntry(
+                key: entry.key, namespace: nil, size: entry.cost, storedAt: (extra.stored ?? entry.life.begun).date,
+                expiresAt: expires.milliseconds == Life.unlimited ? nil : expires.date,
+                keptUntil: keptUntil.milliseconds == Life.unlimited ? nil : keptUntil.date,
+                tags: extra.tags.map(\.text), lastUsedAt: entry.used.date, metadata: extra.metadata)
+        }
+    }
+}

@@ -1,0 +1,21 @@
+public import LarderFiles
+
+/// The times after its expiry during which a call may be answered with a value.
+@usableFromInline
+struct StaleWindows: Sendable {
+    /// The windows that count on this occasion; nil: none.
+    let first: TimeToLive?
+    let second: TimeToLive?
+    /// The life that `.default` stands for.
+    let defaultTTL: TimeToLive
+
+    /// True when a value that is fresh until `expires` may be an answer at `now`. O(1).
+    @usableFromInline
+    func allow(_ expires: Timestamp, at now: Timestamp) -> Bool {
+        now < end(of: first, after: expires) || now < end(of: second, after: expires)
+    }
+
+    private func end(of window: TimeToLive?, after expires: Timestamp) -> Timestamp {
+        window?.life(from: expires, default: defaultTTL)?.expires ?? expires
+    }
+}
