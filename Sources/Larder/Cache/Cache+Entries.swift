@@ -57,9 +57,10 @@ extension Cache {
     /// was created over a ``DiskCache`` only waits for fetches; whoever opened the directory closes it. So does a cache
     /// without a disk tier.
     ///
-    /// Afterwards reads of the disk miss and writes throw `.closed`; values that are fetched are kept in memory. Closing
-    /// makes the next opening faster; nothing is lost without it. Releasing the cache closes as well, and waits for
-    /// nothing.
+    /// Afterwards reads of the disk miss and writes throw `.closed`. Values that are fetched are kept in memory, once no
+    /// handle in this process has the directory open; the cache does not notice changes that others make there later.
+    /// Closing makes the next opening faster; nothing is lost without it. Releasing the cache closes as well, and waits
+    /// for nothing.
     ///
     /// - Parameter limit: How long to wait for fetches that are under way, see ``waitForFetches()``; those that take
     ///   longer store nothing on disk. Zero: not at all. Five seconds by default.
