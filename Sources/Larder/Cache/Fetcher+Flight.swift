@@ -6,7 +6,6 @@ extension Fetcher {
     func begin(_ flight: Flight, _ request: FetchRequest<Value>) {
         flight.setOwner(self)
         if let timeout = request.options.policy.hardTimeout {
-            if timeout <= .zero { return timeOut(flight, request.options, after: timeout) }
             // Ends with the flight; it holds neither that nor the user's fetch.
             let timer = backend.clock.schedule(after: timeout) { [weak flight, options = request.options] in
                 guard let flight, let fetcher = flight.owner(Self.self) else { return }
@@ -96,6 +95,7 @@ extension Fetcher {
                 guard let answer else { continue }
                 let outcome = await keep(answer, missing, options, by: flight)
                 outcomes[missing.index] = outcome
+                if case .failed = outcome { continue }
                 settle(flight, missing.index, outcome)
             }
         case .failure(let error):

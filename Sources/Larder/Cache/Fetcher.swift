@@ -302,6 +302,7 @@ struct Fetcher<Value: Sendable>: Sendable {
     /// Fetches keys for which nobody waits, except those under way and, with a throttle, those that failed recently.
     private func refreshInBackground(_ keys: [Key], _ request: FetchRequest<Value>) {
         let options = request.options
+        if let timeout = options.policy.hardTimeout, timeout <= .zero { return }
         let now = backend.clock.now
         let isThrottled = options.policy.retryThrottle != nil
         let due = isThrottled ? keys.filter { !backend.flights.hasFailed($0, at: now) } : keys

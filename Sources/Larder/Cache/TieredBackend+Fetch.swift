@@ -183,16 +183,14 @@ extension TieredBackend {
         }
         options.metadata = options.metadata ?? stored.metadata
         if let entry = stored.entry {
-            let isRewritten = await disk.store.io.run { [options] in
-                rewrite(entry, stored, key, options, by: flight)
-            }
-            if isRewritten { return }
+            let isThere = await disk.store.io.run { [options] in rewrite(entry, stored, key, options, by: flight) }
+            if isThere { return }
         }
         // The entry was evicted in the meantime, or cannot be read.
         await keep(stored.value, key, options, by: flight)
     }
 
-    /// Stores the payload of an entry again, byte by byte, with its coding. False when it is gone, or cannot be stored.
+    /// Stores the payload of an entry again, byte by byte, with its coding. False when it is gone.
     private func rewrite(
         _ entry: IndexEntry, _ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight
     ) -> Bool {
@@ -202,7 +200,10 @@ extension TieredBackend {
         guard let found, found.entry.isSameValue(as: entry) else { return false }
         let promotion = promotion(of: stored.value, key.text, size: found.data.count)
         let content = Content(data: found.data, coding: entry.coding, promotion: promotion)
-        return store(content, key, options, by: flight)
+        if !store(content, key, options, by: flight) {
+            keepInMemory(stored.value, key, size: found.data.count, options, by: flight)
+        }
+        return true
     }
 
     /// Returns false when the entry is gone.

@@ -1,0 +1,211 @@
+import LarderFiles
+
+/// How waiting for a fetch ends.
+enum FetchOutcome: Sendable {
+    /// A `Lookup` of the flight's type of values.
+    case found(any Sendable)
+    /// There is no value, according to the fetch or to the cache.
+    case absent(isFetched: Bool)
+    /// The fetch was for several keys and brought nothing for this one.
+    case nothing
+    case failed(any Error)
+    /// The caller was cancelled.
+    case left
+    /// The caller's soft timeout has passed.
+    case late
+}
+
+/// The state of a flight. Its methods decide; the flight resumes callers and cancels the task outside the lock.
+struct FlightState: Sendable {
+    typealias Continuation = CheckedContinuation<FetchOutcome, Never>
+
+    private struct Caller {
+        /// Among the keys of the flight.
+        let index: Int
+        var continuation: Continuation?
+        /// Set when it is known before the caller waits.
+        var outcome: FetchOutcome?
+    }
+
+    /// The effect of leaving a flight.
+    struct Departure {
+        var continuation: Continuation?
+        /// Nobody is left who wants the result.
+        var isAbandoned = false
+    }
+
+    /// Those to be told that the flight is over.
+    struct End {
+        fileprivate var timer: (any ScheduledWork)?
+        fileprivate var observers: [CheckedContinuation<Void, Never>] = []
+
+        func tell() {
+            timer?.cancel()
+            for observer in observers { observer.resume() }
+        }
+    }
+
+    private var callers: [Int: Caller] = [:]
+    private var last = 0
+    /// Callers without an outcome.
+    private var waiting = 0
+    private var outlivesCallers: Bool
+    /// The tags of the values it brings, for the call that began it, and of those it was given.
+    var tags: [Key]
+    /// The tags that callers who joined want too, by the number of the caller.
+    private var joinedTags: [Int: (index: Int, tags: [Key])] = [:]
+    /// Whether the user's fetch has returned.
+    var hasFetched = false
+    /// The indices of the keys whose callers have been resumed.
+    private(set) var settled: Set<Int> = []
+    private var timer: (any ScheduledWork)?
+    private var observers: [Int: CheckedContinuation<Void, Never>] = [:]
+    /// The fetcher that runs the flight, while anybody wants the result: a fetch that never ends must not keep the
+    /// cache alive.
+    var owner: (any Sendable)?
+    private var hasFinished = false
+    private(set) var isAbandoned = false
+    private var task: Task<Void, Never>?
+    private var priority: TaskPriority?
+    private var isCancelled = false
+
+    init(tags: [Key], outlivesCallers: Bool) {
+        self.tags = tags
+        self.outlivesCallers = outlivesCallers
+    }
+
+    mutating func join(_ index: Int, adding tags: [Key]) -> Int {
+        waiting += 1
+        let number = takeNumber()
+        callers[number] = Caller(index: index)
+        if !tags.isEmpty { joinedTags[number] = (index, tags) }
+        return number
+    }
+
+    /// In the order in which the callers joined.
+    func joinedTags(_ index: Int) -> [Key] {
+        if joinedTags.isEmpty { return [] }
+        let wanted = joinedTags.filter { $0.value.index == index }.sorted { $0.key < $1.key }
+        return wanted.reduce(into: []) { all, caller in
+            for tag in caller.value.tags where !all.contains(tag) { all.append(tag) }
+        }
+    }
+
+    /// Takes a caller back. Returns false when the flight has not begun, and nobody waits for it.
+    mutating func withdraw(_ number: Int) -> Bool {
+        if let caller = callers.removeValue(forKey: number), caller.outcome == nil { waiting -= 1 }
+        joinedTags[number] = nil
+        return waiting > 0 || owner != nil || isOver
+    }
+
+    mutating func settle(_ index: Int, _ outcome: FetchOutcome) -> [Continuation] {
+        settled.insert(index)
+        var resumed: [Continuation] = []
+        for (number, caller) in callers where caller.index == index && caller.outcome == nil {
+            waiting -= 1
+            if let continuation = caller.continuation {
+                resumed.append(continuation)
+                callers[number] = nil
+            } else {
+                callers[number]?.outcome = outcome
+            }
+        }
+        return resumed
+    }
+
+    mutating func takeNumber() -> Int {
+        last += 1
+        return last
+    }
+
+    func hasTag(_ tag: Key) -> Bool { tags.contains(tag) || joinedTags.values.contains { $0.tags.contains(tag) } }
+
+    var isOver: Bool { hasFinished || isCancelled }
+
+    var isObserved: Bool { !observers.isEmpty }
+
+    /// False when the flight is over.
+    mutating func observe(_ number: Int, _ continuation: CheckedContinuation<Void, Never>) -> Bool {
+        if isOver { return false }
+        observers[number] = continuation
+        return true
+    }
+
+    mutating func takeObserver(_ number: Int) -> CheckedContinuation<Void, Never>? {
+        observers.removeValue(forKey: number)
+    }
+
+    /// False when the flight is over.
+    mutating func setTimer(_ timer: any ScheduledWork) -> Bool {
+        if isOver { return false }
+        self.timer = timer
+        return true
+    }
+
+    mutating func takeEnd() -> End {
+        defer { (timer, observers) = (nil, [:]) }
+        return End(timer: timer, observers: Array(observers.values))
+    }
+
+    /// Keeps the continuation, unless the outcome is known: that is returned.
+    mutating func wait(_ number: Int, _ continuation: Continuation) -> FetchOutcome? {
+        guard let outcome = callers[number]?.outcome else {
+            callers[number]?.continuation = continuation
+            return nil
+        }
+        callers[number] = nil
+        return outcome
+    }
+
+    /// Lets a caller leave early, with an outcome of its own. Does nothing when it has one.
+    mutating func leave(_ number: Int, as outcome: FetchOutcome, outlivesCallers: Bool) -> Departure {
+        guard let caller = callers[number], caller.outcome == nil else { return Departure() }
+        if caller.continuation == nil {
+            callers[number]?.outcome = outcome
+        } else {
+            callers[number] = nil
+        }
+        waiting -= 1
+        if outlivesCallers { self.outlivesCallers = true }
+        isAbandoned = !self.outlivesCallers && !hasFinished && waiting == 0
+        return Departure(continuation: caller.continuation, isAbandoned: isAbandoned)
+    }
+
+    /// Returns the callers to resume; nil when the flight has finished before.
+    mutating func finish(_ outcomes: [FetchOutcome]) -> [(Continuation, FetchOutcome)]? {
+        if hasFinished { return nil }
+        hasFinished = true
+        waiting = 0
+        var finished: [(Continuation, FetchOutcome)] = []
+        for (number, caller) in callers where caller.outcome == nil {
+            let outcome = outcomes[caller.index]
+            if let continuation = caller.continuation {
+                finished.append((continuation, outcome))
+                callers[number] = nil
+            } else {
+                callers[number]?.outcome = outcome
+            }
+        }
+        return finished
+    }
+
+    /// Notes the task; returns the requests that came before it.
+    mutating func setTask(_ task: Task<Void, Never>, _ priority: TaskPriority) -> (cancel: Bool, raise: TaskPriority?) {
+        let wanted = self.priority
+        if !hasFinished { self.task = task }
+        self.priority = max(priority, wanted ?? priority)
+        return (isCancelled, wanted.flatMap { $0 > priority ? $0 : nil })
+    }
+
+    mutating func cancel() -> Task<Void, Never>? {
+        isCancelled = true
+        return task
+    }
+
+    /// Returns the task when its priority is to be raised.
+    mutating func raise(to priority: TaskPriority) -> Task<Void, Never>? {
+        if let current = self.priority, current >= priority { return nil }
+        self.priority = priority
+        return task
+    }
+}
