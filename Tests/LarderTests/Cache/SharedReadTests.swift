@@ -63,8 +63,11 @@ struct SharedReadTests {
         let cache = try cache(decodes, in: world)
         try world.open().namespace("n").setString("v", forKey: "k")
         let before = try world.open().statistics.hits
+        decodes.hold()
         let values = try await withThrowingTaskGroup(of: String?.self) { group in
             for _ in 0..<10_000 { group.addTask { try await call.value(cache, "k") } }
+            await until("all wait") { cache.backend.isRead(by: 10_000, "k") }
+            decodes.letGo(10_000)
             return try await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
         }
         #expect(values == ["v": 10_000])

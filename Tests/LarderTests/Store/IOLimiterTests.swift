@@ -35,15 +35,16 @@ struct IOLimiterTests {
 
     @Test("jobs that block take no thread from Swift's tasks", .timeLimit(.minutes(1)))
     func starvation() async {
-        let limiter = IOLimiter()
+        // A pool that others share gets a thread more each second, while all its threads block.
+        let limiter = IOLimiter(limit: 200)
         let (isRunning, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let jobs = limiter.limit
-        let blocked = (0..<jobs).map { number in
-            // One at least of each priority; begun outside of Swift's tasks.
-            let priorities: [TaskPriority] = [.background, .utility, .medium, .high]
-            return Thread {
-                limiter.enqueue(priorities[number % 4]) {
-                    isRunning.signal(); mayEnd.wait()
+        // Begun outside of Swift's tasks, with the priority of most of them: each has a pool of threads.
+        let blocked = (0..<jobs).map { _ in
+            Thread {
+                limiter.enqueue(.medium) {
+                    isRunning.signal()
+                    mayEnd.wait()
                 }
             }
         }
@@ -56,7 +57,7 @@ struct IOLimiterTests {
         }
         // Every job waits for this test, which needs tasks to get on.
         let sum = await withTaskGroup(of: Int.self) { group in
-            for number in 0..<100 { group.addTask { number } }
+            for number in 0..<100 { group.addTask(priority: .medium) { number } }
             return await group.reduce(0, +)
         }
         #expect(sum == 4950)
