@@ -114,11 +114,11 @@ public struct FetchStatistics: Hashable, Sendable {
 
 /// Counts of a cache with two tiers.
 public struct TierStatistics: Hashable, Sendable {
-    /// Reads answered from memory.
+    /// Reads answered from memory, also with stale values.
     public var memoryHits = 0
     /// Reads answered from disk.
     public var diskHits = 0
-    /// Reads that neither tier answered.
+    /// Reads that neither tier answered, not even with a stale value.
     public var misses = 0
     /// Fetches through the cache.
     public var fetches = FetchStatistics()
