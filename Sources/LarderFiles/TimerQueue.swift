@@ -45,12 +45,12 @@ final class TimerQueue: Sendable {
     }
 
     fileprivate func cancel(_ timer: ScheduledTimer) {
-        // The work is released outside the lock. The alarm may ring for nothing.
+        // The work is released outside the lock. The dispatch timer stays, and may find nothing due.
         let work = state.withLock { $0.heap.remove(timer) }
         _ = consume work
     }
 
-    /// The timers that wait.
+    /// The timers that wait. For tests.
     var count: Int { state.withLock { $0.heap.count } }
 
     private func runDue() {
@@ -88,7 +88,7 @@ final class TimerQueue: Sendable {
 /// A timer of a queue.
 final class ScheduledTimer: ScheduledWork {
     let deadline: UInt64
-    /// The place in the heap; both are accessed under the lock of the queue alone.
+    /// The place in the heap. This and `work` are accessed under the lock of the queue alone.
     nonisolated(unsafe) fileprivate var position = 0
     nonisolated(unsafe) fileprivate var work: (@Sendable () -> Void)?
     private unowned let queue: TimerQueue

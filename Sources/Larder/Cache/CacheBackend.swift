@@ -11,10 +11,7 @@ protocol CacheBackend<Value>: Sendable {
 
     func key(_ text: String) -> Key
 
-    /// Returns a fresh value that is in memory; counts a hit or a miss there.
-    func lookupInMemory(_ text: String) -> Lookup<Value>?
-
-    /// The same without counting a miss.
+    /// Returns a fresh value that is in memory; counts a hit there, but no miss.
     func findInMemory(_ text: String) -> Lookup<Value>?
 
     /// Returns an expired value that is in memory and may be an answer within these windows; counts a hit there.
@@ -68,6 +65,13 @@ protocol CacheBackend<Value>: Sendable {
 }
 
 extension CacheBackend {
+    /// Returns a fresh value that is in memory; counts a hit or a miss there.
+    func lookupInMemory(_ text: String) -> Lookup<Value>? {
+        let found = findInMemory(text)
+        if found == nil { countMissInMemory() }
+        return found
+    }
+
     func lookup(_ key: Key) async -> Lookup<Value>? {
         if let found = lookupInMemory(key.text) { return found }
         return await lookupOnDisk(key)

@@ -143,15 +143,10 @@ extension FetchPolicy {
     /// How long a value is kept after its expiry. Milliseconds.
     func keptStale(after expires: Timestamp, revalidates: Bool, defaultTTL: TimeToLive) -> Int64 {
         let kept = keepStale ?? (revalidates ? .days(1) : nil)
-        return [staleWhileRevalidate, staleIfError, kept].reduce(0) { longest, window in
-            guard let window else { return longest }
-            let end = Self.end(of: window, after: expires, defaultTTL: defaultTTL)
+        return [staleWhileRevalidate, staleIfError, kept].compactMap(\.self).reduce(0) { longest, window in
+            let end = StaleWindows.end(of: window, after: expires, defaultTTL: defaultTTL)
             return max(longest, end.milliseconds == Life.unlimited ? Life.unlimited : end.millisecondsSince(expires))
         }
-    }
-
-    private static func end(of window: TimeToLive, after expires: Timestamp, defaultTTL: TimeToLive) -> Timestamp {
-        window.life(from: expires, default: defaultTTL)?.expires ?? expires
     }
 
     /// True when a fresh value is old enough to be fetched again in the background.

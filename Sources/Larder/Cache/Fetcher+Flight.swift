@@ -151,7 +151,7 @@ extension Fetcher {
         repeat {
             storing.joinedTags = flight.joinedTags(missing.index)
             await store(answer, missing, storing, by: flight)
-        } while !backend.flights.retire(flight, missing.index, ifTagCount: storing.joinedTags.count)
+        } while !backend.flights.retire(flight, missing.index, ifTags: storing.joinedTags)
         return outcome(of: answer, missing, MemoryLife(begun: now, expires: storing.life.expires), at: now)
     }
 

@@ -221,8 +221,9 @@ struct Fetcher<Value: Sendable>: Sendable {
         if let current, !WaitGraph.shared.add(from: current, to: flights) {
             var isWanted = false
             for waiter in waiters {
-                let isKept = backend.flights.withdraw(waiter)
-                if waiter.flight === new { isWanted = isKept }
+                let isNew = waiter.flight === new
+                let isKept = backend.flights.withdraw(waiter, isNew ? [] : options.tags)
+                if isNew { isWanted = isKept }
             }
             // Another caller may have joined it meanwhile.
             if let new, isWanted { begin(new, request) }

@@ -75,8 +75,8 @@ final class Flight: Sendable {
     func isSettled(_ index: Int) -> Bool { state.withLock { $0.settled.contains(index) } }
 
     /// Call it through `Flights`. False when the flight has not begun, and nobody waits for it.
-    func withdraw(_ number: Int) -> Bool {
-        state.withLock { $0.withdraw(number) }
+    func withdraw(_ number: Int, _ tags: [Key]) -> Bool {
+        state.withLock { $0.withdraw(number, tags) }
     }
 
     /// Notes that the user's fetch has returned: it waits for nothing any more.
@@ -105,6 +105,9 @@ final class Flight: Sendable {
 
     /// True while somebody waits for its end. For tests.
     var isObserved: Bool { state.withLock { $0.isObserved } }
+
+    /// The callers that have joined and not got their outcome. For tests.
+    var callerCount: Int { state.withLock { $0.callerCount } }
 
     private func stopObserving(_ number: Int) {
         state.withLock { $0.takeObserver(number) }?.resume()

@@ -34,7 +34,7 @@ struct FlightState: Sendable {
         var isAbandoned = false
     }
 
-    /// Those to be told that the flight is over.
+    /// The timer to cancel and the observers to resume once the flight is over.
     struct End {
         fileprivate var timer: (any ScheduledWork)?
         fileprivate var observers: [CheckedContinuation<Void, Never>] = []
@@ -52,8 +52,8 @@ struct FlightState: Sendable {
     private var outlivesCallers: Bool
     /// The tags of the values it brings, for the call that began it, and of those it was given.
     var tags: [Key]
-    /// The tags that callers who joined want too, by the number of the caller.
-    private var joinedTags: [Int: (index: Int, tags: [Key])] = [:]
+    /// The tags that callers who joined want too, by the index of their key; each with the number of these callers.
+    private var joinedTags: [Int: [(tag: Key, callers: Int)]] = [:]
     /// Whether the user's fetch has returned.
     var hasFetched = false
     /// The indices of the keys whose callers have been resumed.
@@ -78,26 +78,33 @@ struct FlightState: Sendable {
         waiting += 1
         let number = takeNumber()
         callers[number] = Caller(index: index)
-        if !tags.isEmpty { joinedTags[number] = (index, tags) }
+        for tag in tags { change(by: 1, tag, index) }
         return number
     }
 
-    /// In the order in which the callers joined.
-    func joinedTags(_ index: Int) -> [Key] {
-        if joinedTags.isEmpty { return [] }
-        let wanted = joinedTags.filter { $0.value.index == index }.sorted { $0.key < $1.key }
-        return wanted.reduce(into: []) { all, caller in
-            for tag in caller.value.tags where !all.contains(tag) { all.append(tag) }
+    /// In the order in which the first caller of each joined.
+    func joinedTags(_ index: Int) -> [Key] { joinedTags[index]?.map(\.tag) ?? [] }
+
+    private mutating func change(by difference: Int, _ tag: Key, _ index: Int) {
+        if let place = joinedTags[index]?.firstIndex(where: { $0.tag == tag }) {
+            joinedTags[index]?[place].callers += difference
+        } else if difference > 0 {
+            joinedTags[index, default: []].append((tag, difference))
         }
+        joinedTags[index]?.removeAll { $0.callers == 0 }
     }
 
-    /// Takes a caller back. Returns false when the flight has not begun, and nobody waits for it.
-    mutating func withdraw(_ number: Int) -> Bool {
-        if let caller = callers.removeValue(forKey: number), caller.outcome == nil { waiting -= 1 }
-        joinedTags[number] = nil
+    /// Takes a caller back, and the tags that it added. Returns false when the flight has not begun, and nobody waits
+    /// for it.
+    mutating func withdraw(_ number: Int, _ tags: [Key]) -> Bool {
+        if let caller = callers.removeValue(forKey: number) {
+            if caller.outcome == nil { waiting -= 1 }
+            for tag in tags { change(by: -1, tag, caller.index) }
+        }
         return waiting > 0 || owner != nil || isOver
     }
 
+    /// Notes the outcome for one key. Returns the callers to resume.
     mutating func settle(_ index: Int, _ outcome: FetchOutcome) -> [Continuation] {
         settled.insert(index)
         var resumed: [Continuation] = []
@@ -118,11 +125,12 @@ struct FlightState: Sendable {
         return last
     }
 
-    func hasTag(_ tag: Key) -> Bool { tags.contains(tag) || joinedTags.values.contains { $0.tags.contains(tag) } }
+    func hasTag(_ tag: Key) -> Bool { tags.contains(tag) || joinedTags.values.joined().contains { $0.tag == tag } }
 
     var isOver: Bool { hasFinished || isCancelled }
 
     var isObserved: Bool { !observers.isEmpty }
+    var callerCount: Int { callers.count }
 
     /// False when the flight is over.
     mutating func observe(_ number: Int, _ continuation: CheckedContinuation<Void, Never>) -> Bool {

@@ -89,11 +89,11 @@ final class Flights: Sendable {
         return flights.filter { known.insert(ObjectIdentifier($0)).inserted }
     }
 
-    /// Removes a flight for one of its keys, whose value is stored: nobody joins it any more. False when callers have
-    /// added tags to the first `tagCount` since.
-    func retire(_ flight: Flight, _ index: Int, ifTagCount tagCount: Int) -> Bool {
+    /// Removes a flight for one of its keys, whose value is stored: nobody joins it any more. False when callers
+    /// want other tags than these by now.
+    func retire(_ flight: Flight, _ index: Int, ifTags tags: [Key]) -> Bool {
         registry.withLock { registry in
-            guard flight.joinedTags(index).count == tagCount else { return false }
+            guard flight.joinedTags(index) == tags else { return false }
             // The caller still holds the flight: nothing is released under the lock.
             _ = registry.remove(flight.keys[index]) { $0 === flight }
             return true
@@ -142,11 +142,11 @@ final class Flights: Sendable {
         remove(key) { $0 === flight }
     }
 
-    /// Takes a waiter back, as if it had never joined. Returns false when nobody else wants its flight: that is removed.
-    func withdraw(_ waiter: Waiter) -> Bool {
+    /// Takes a waiter back, and the tags that it added, as if it had never joined. Returns false when nobody else wants its flight: that is removed.
+    func withdraw(_ waiter: Waiter, _ tags: [Key]) -> Bool {
         let flight = waiter.flight
         return registry.withLock { registry in
-            if flight.withdraw(waiter.number) { return true }
+            if flight.withdraw(waiter.number, tags) { return true }
             // The waiter still holds the flight: nothing is released under the lock.
             for key in flight.keys { _ = registry.remove(key) { $0 === flight } }
             return false

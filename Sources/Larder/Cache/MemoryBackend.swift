@@ -17,11 +17,6 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
 
     func key(_ text: String) -> Key { Key(text) }
 
-    func lookupInMemory(_ text: String) -> Lookup<Value>? {
-        let now = clock.now
-        return memory.lookup(text, at: now).map { Lookup($0.value, from: .memory, life: $0.life, at: now) }
-    }
-
     func findInMemory(_ text: String) -> Lookup<Value>? {
         let now = clock.now
         return memory.findEntry(text, at: now).map { Lookup($0.value, from: .memory, life: $0.life, at: now) }
@@ -42,7 +37,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
 
     func countMiss(of key: Key, isCountedOnDisk: Bool) {
         counts.update { $0.misses += 1 }
-        memory.countMiss()
+        countMissInMemory()
     }
 
     func countMissInMemory() {

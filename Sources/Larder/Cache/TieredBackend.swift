@@ -35,12 +35,6 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
 
     func key(_ text: String) -> Key { disk.key(text) }
 
-    func lookupInMemory(_ text: String) -> Lookup<Value>? {
-        let found = findInMemory(text)
-        if found == nil { countMissInMemory() }
-        return found
-    }
-
     func findInMemory(_ text: String) -> Lookup<Value>? {
         guard let memory = tier?.memory else { return nil }
         let now = memory.time.now

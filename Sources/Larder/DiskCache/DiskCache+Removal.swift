@@ -18,10 +18,11 @@ extension DiskCache {
     ///
     /// - Parameter progress: Called from time to time, on a queue of its own, with the number of deleted files and
     ///   their total.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains, except files that were deleted to make room on
-    ///   a full disk. With `.powerSafe` also when everything was removed but the removal could not be synced: a power
+    /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace`, `.io`, `.closed`. Everything
+    ///   then remains, except files that were deleted to make room on a full disk. With `.powerSafe` also when everything was removed but the removal could not be synced: a power
     ///   cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
+        // The name of the namespace has the same limit as a key.
         _ = try checked("")
         try openStore.removeAll(of: .namespace(keyNamespace), progress: progress)
     }

@@ -26,6 +26,10 @@ final class Index: Sendable {
             }
         }
 
+        func invalidateAll(in scope: ClearScope) {
+            for tier in tiers where scope.mayConcern(tier.namespace) { tier.invalidateAll() }
+        }
+
         func hasTier(_ tier: any MemoryTier) -> Bool { tiers.contains { $0 === tier } }
     }
 
@@ -76,11 +80,7 @@ final class Index: Sendable {
 
     /// The same for all values in `scope`.
     func invalidateAll(in scope: ClearScope) {
-        for cell in cells {
-            cell.withLock { cell in
-                for tier in cell.tiers where tier.namespace == scope.namespace { tier.invalidateAll() }
-            }
-        }
+        for cell in cells { cell.withLock { $0.invalidateAll(in: scope) } }
     }
 
     /// Changes the value or the life of a key. Every memory tier drops the value before the change is visible.
@@ -160,7 +160,7 @@ final class Index: Sendable {
         var gone = EntryTable.Totals()
         for position in cells.indices {
             withCell(at: position) { cell in
-                for tier in cell.tiers where tier.namespace == scope.namespace { tier.invalidateAll() }
+                cell.invalidateAll(in: scope)
                 gone.add(cell.shard.table.clear(scope, below: number))
             }
         }
@@ -197,7 +197,7 @@ final class Index: Sendable {
         _ position: Int, with content: Shard, telling scope: ClearScope = .everything, at now: Timestamp
     ) {
         let old = withCell(at: position) { cell in
-            for tier in cell.tiers where scope.mayConcern(tier.namespace) { tier.invalidateAll() }
+            cell.invalidateAll(in: scope)
             let old = cell.shard
             cell.shard = content
             // Asked under the lock: `keepOrder` sets the flag first, and then visits every shard.

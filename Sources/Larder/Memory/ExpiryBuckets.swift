@@ -23,7 +23,7 @@ struct ExpiryBuckets: Sendable {
         }
     }
 
-    /// What is to be done to find the expired entries.
+    /// A step towards the entry that is due first.
     @usableFromInline
     enum Step {
         /// No entry is due.

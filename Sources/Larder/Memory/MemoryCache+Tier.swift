@@ -19,15 +19,7 @@ extension MemoryCache {
         releaseInBackground(inserted.demand)
     }
 
-    /// Returns a fresh value with its life, and records the use.
-    func lookup(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
-        var demand = ReleaseDemand.none
-        let found = table.withLock { $0.useEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand) }
-        releaseInBackground(demand)
-        return found
-    }
-
-    /// The same without counting a miss.
+    /// Returns a fresh value with its life, and records the use, but counts no miss.
     func findEntry(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
         var demand = ReleaseDemand.none
         let found = table.withLock { $0.findEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand) }

@@ -71,17 +71,6 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         useSlot(key, fingerprint: fingerprint, at: now, &demand)?.value
     }
 
-    /// Like `use`, with the value's life.
-    mutating func useEntry(
-        _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
-    ) -> (value: Value, life: MemoryLife)? {
-        guard let found = findEntry(key, fingerprint: fingerprint, at: now, &demand) else {
-            statistics.misses &+= 1
-            return nil
-        }
-        return found
-    }
-
     /// Like `find`, with the value's life.
     mutating func findEntry(
         _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand

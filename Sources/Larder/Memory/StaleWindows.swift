@@ -12,10 +12,12 @@ struct StaleWindows: Sendable {
     /// True when a value that is fresh until `expires` may be an answer at `now`. O(1).
     @usableFromInline
     func allow(_ expires: Timestamp, at now: Timestamp) -> Bool {
-        now < end(of: first, after: expires) || now < end(of: second, after: expires)
+        now < Self.end(of: first, after: expires, defaultTTL: defaultTTL)
+            || now < Self.end(of: second, after: expires, defaultTTL: defaultTTL)
     }
 
-    private func end(of window: TimeToLive?, after expires: Timestamp) -> Timestamp {
+    /// The end of a window; without one, the expiry itself.
+    static func end(of window: TimeToLive?, after expires: Timestamp, defaultTTL: TimeToLive) -> Timestamp {
         window?.life(from: expires, default: defaultTTL)?.expires ?? expires
     }
 }

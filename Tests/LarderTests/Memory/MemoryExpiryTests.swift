@@ -44,7 +44,7 @@ struct MemoryExpiryTests {
         switch way {
         case 0: #expect(cache.value(forKey: "k") == nil)
         case 1: #expect(cache.find("k") == nil)
-        case 2: #expect(cache.lookup("k", at: clock.now) == nil)
+        case 2: #expect(cache.findEntry("k", at: clock.now) == nil)
         default: #expect(!cache.hasValue(forKey: "k"))
         }
         #expect(cache.count == 1 && cache.cost == 4 && cache.statistics.expirations == 1)
