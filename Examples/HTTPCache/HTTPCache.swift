@@ -29,7 +29,7 @@ struct HTTPCache {
             var failures = 0
             for _ in 0..<times {
                 for url in arguments {
-                    let policy = (reloads ? FetchPolicy.reload : .whenMissingOrExpired)
+                    let policy = (reloads ? FetchPolicy.reload : .cacheFirst)
                         .staleIfError(for: isOffline ? .forever : .days(7)).hardTimeout(.seconds(30))
                     do {
                         try await get(url, from: pages, policy, fetcher)

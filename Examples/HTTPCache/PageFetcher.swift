@@ -40,7 +40,7 @@ nonisolated struct PageFetcher: Sendable {
         session = URLSession(configuration: configuration)
     }
 
-    func fetch(_ address: String, known: CachedValue<Page>?) async throws -> Revalidation<Page> {
+    func fetch(_ address: String, known: Lookup<Page>?) async throws -> FetchResult<Page> {
         if isOffline { throw Failure.offline }
         guard let url = URL(string: address) else { throw URLError(.badURL) }
         var request = URLRequest(url: url)
@@ -52,14 +52,14 @@ nonisolated struct PageFetcher: Sendable {
         switch response.statusCode {
         case 304 where known != nil:
             return .notModified(
-                metadata: headers(of: response, else: known?.metadata ?? [:]), ttl: freshness.ttl,
+                ttl: freshness.ttl, metadata: headers(of: response, else: known?.metadata ?? [:]),
                 mustRevalidate: freshness.mustRevalidate)
         case 200:
-            return .modified(
-                Page(status: 200, body: body), metadata: headers(of: response), ttl: freshness.ttl,
+            return .value(
+                Page(status: 200, body: body), ttl: freshness.ttl, metadata: headers(of: response),
                 mustRevalidate: freshness.mustRevalidate)
         case 500...: throw Failure.server(status: response.statusCode)
-        default: return .modified(Page(status: response.statusCode, body: body), ttl: .seconds(0))
+        default: return .value(Page(status: response.statusCode, body: body), ttl: .seconds(0))
         }
     }
 

@@ -105,7 +105,7 @@ extension Scenario {
     /// Values that have expired and are kept: their fetches have failed, or never end.
     private static func expired(in cache: Cache<Data>, failing: Bool) async throws -> [String] {
         let keys = (0..<batch).map { "stale " + Content.key($0) }
-        let kept = FetchPolicy.whenMissingOrExpired.keepStale(for: .days(1))
+        let kept = FetchPolicy.cacheFirst.keepStale(for: .days(1))
         for key in keys {
             _ = try await cache.value(forKey: key, ttl: TimeToLive(.milliseconds(1)), policy: kept) {
                 Data(count: 1 << 10)

@@ -128,7 +128,7 @@ struct DocumentationTests {
 
         let patient = FetchPolicy.staleIfError(for: .days(7))
             .softTimeout(.milliseconds(300)).hardTimeout(.seconds(20)).retryThrottle(.seconds(10))
-            .earlyRefresh(after: 0.8).jitter(0.1)
+            .eagerRefresh(atFraction: 0.8).jitter(0.1)
         let samePrices = try await lists.value(forKey: "food", policy: patient) { try await api.prices() }
         #expect(prices == samePrices)
 
@@ -136,7 +136,7 @@ struct DocumentationTests {
             let page = try await pages.value(forKey: url, ttl: .minutes(5)) { cached in
                 let response = try await get(url, ifNoneMatch: cached?.metadata["etag"])
                 if response.status == 304 { return .notModified }
-                return .modified(response.body, metadata: ["etag": response.etag])
+                return .value(response.body, metadata: ["etag": response.etag])
             }
             #expect(page == Data("page".utf8))
         }

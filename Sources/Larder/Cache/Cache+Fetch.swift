@@ -31,7 +31,7 @@ extension Cache {
     @inlinable
     public func value(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
-        policy: FetchPolicy = .whenMissingOrExpired, fetch: @escaping @Sendable () async throws -> Value
+        policy: FetchPolicy = .cacheFirst, fetch: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         if !slides, policy.memoryUse == .fresh, let value = memory?.find(key) { return value }
         if !slides, policy.memoryUse == .freshOrStale, let value = freshOrStaleValue(forKey: key, policy) {
@@ -44,18 +44,18 @@ extension Cache {
     /// its expiry.
     public func lookup(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
-        policy: FetchPolicy = .whenMissingOrExpired, fetch: @escaping @Sendable () async throws -> Value
+        policy: FetchPolicy = .cacheFirst, fetch: @escaping @Sendable () async throws -> Value
     ) async throws -> Lookup<Value> {
         let options = options(ttl, tags, policy, acceptsAbsence: false)
         return try await fetcher.existing(
-            FetchRequest(backend.key(key), options) { _ in .modified(try await fetch()) })
+            FetchRequest(backend.key(key), options) { _ in FetchResult.value(try await fetch()) })
     }
 
     /// Returns the value of a key: a fresh one from the cache, or else the one that `revalidate` brings or confirms.
     ///
     ///     let page = try await pages.value(forKey: url, ttl: .minutes(5)) { cached in
     ///         let response = try await get(url, ifNoneMatch: cached?.metadata["etag"])
-    ///         return response.status == 304 ? .notModified : .modified(response.body, metadata: ["etag": response.etag])
+    ///         return response.status == 304 ? .notModified : .value(response.body, metadata: ["etag": response.etag])
     ///     }
     ///
     /// An expired value is kept for revalidation for a day, or for as long as the policy says. A value that is not
@@ -77,8 +77,8 @@ extension Cache {
     @inlinable
     public func value(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
-        policy: FetchPolicy = .whenMissingOrExpired,
-        revalidate: @escaping @Sendable (_ cached: CachedValue<Value>?) async throws -> Revalidation<Value>
+        policy: FetchPolicy = .cacheFirst,
+        revalidate: @escaping @Sendable (_ cached: Lookup<Value>?) async throws -> FetchResult<Value>
     ) async throws -> Value {
         if !slides, policy.memoryUse == .fresh, let value = memory?.find(key) { return value }
         if !slides, policy.memoryUse == .freshOrStale, let value = freshOrStaleValue(forKey: key, policy) {
@@ -91,8 +91,8 @@ extension Cache {
     /// and its expiry.
     public func lookup(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
-        policy: FetchPolicy = .whenMissingOrExpired,
-        revalidate: @escaping @Sendable (_ cached: CachedValue<Value>?) async throws -> Revalidation<Value>
+        policy: FetchPolicy = .cacheFirst,
+        revalidate: @escaping @Sendable (_ cached: Lookup<Value>?) async throws -> FetchResult<Value>
     ) async throws -> Lookup<Value> {
         let options = options(ttl, tags, policy, revalidates: true)
         return try await fetcher.existing(FetchRequest(backend.key(key), options, revalidate))
@@ -117,10 +117,10 @@ extension Cache {
     ///   not fetch.
     public func optionalValue(
         forKey key: String, ttl: TimeToLive = .default, absentTTL: TimeToLive = .minutes(1), tags: [String] = [],
-        policy: FetchPolicy = .whenMissingOrExpired, fetch: @escaping @Sendable () async throws -> Value?
+        policy: FetchPolicy = .cacheFirst, fetch: @escaping @Sendable () async throws -> Value?
     ) async throws -> Value? {
         let request = FetchRequest<Value>(backend.key(key), options(ttl, tags, policy)) { _ in
-            try await fetch().map { .modified($0) } ?? .absent(ttl: absentTTL)
+            try await fetch().map { FetchResult.value($0) } ?? .absent(ttl: absentTTL)
         }
         return try await fetcher.value(request)?.value
     }
@@ -145,7 +145,7 @@ extension Cache {
     /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``, when a failed fetch leaves a key without a value.
     public func values(
         forKeys keys: some Sequence<String>, ttl: TimeToLive = .default, tags: [String] = [],
-        policy: FetchPolicy = .whenMissingOrExpired,
+        policy: FetchPolicy = .cacheFirst,
         fetch: @escaping @Sendable (_ keys: [String]) async throws -> [String: Value]
     ) async throws -> [String: Value] {
         let texts = Array(keys)

@@ -102,10 +102,9 @@ struct StoredValue<Value: Sendable>: Sendable {
     /// The entry on disk; nil where it is in memory alone.
     var entry: IndexEntry?
 
-    /// The part of it that a fetch is given.
-    var cached: CachedValue<Value> {
-        let expires = life.expires.milliseconds == Life.unlimited ? nil : life.expires.date
-        return CachedValue(value: value, metadata: metadata, storedAt: stored.date, expiresAt: expires)
+    /// The part of it that a fetch is given, and callers may be answered with.
+    func lookup(at now: Timestamp) -> Lookup<Value> {
+        Lookup(value, from: source, life: life, metadata: metadata, at: now)
     }
 }
 

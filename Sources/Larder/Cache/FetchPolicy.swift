@@ -2,7 +2,7 @@ import LarderFiles
 
 /// Which values a call that fetches through the cache may return, and when it asks the source.
 ///
-///     .whenMissingOrExpired
+///     .cacheFirst
 ///     .staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
 ///     .reload.hardTimeout(.seconds(10))
 ///
@@ -22,9 +22,9 @@ public struct FetchPolicy: Hashable, Sendable {
     var softTimeout: Duration?
     var hardTimeout: Duration?
     var retryThrottle: Duration?
-    var earlyRefresh: Double?
+    var eagerRefresh: Double?
     var jitter = 0.0
-    var outlivesCallers = false
+    var outlives = false
 
     /// The values in memory that answer a call at once.
     @usableFromInline
@@ -38,7 +38,7 @@ public struct FetchPolicy: Hashable, Sendable {
     @usableFromInline private(set) var memoryUse = MemoryUse.none
 
     private var ownMemoryUse: MemoryUse {
-        if source == .reload || earlyRefresh != nil { return .none }
+        if source == .reload || eagerRefresh != nil { return .none }
         let mayBeStale = staleWhileRevalidate != nil || staleIfError != nil && retryThrottle != nil
         return source == .cacheFirst && mayBeStale ? .freshOrStale : .fresh
     }
@@ -49,7 +49,7 @@ public struct FetchPolicy: Hashable, Sendable {
     }
 
     /// Returns a fresh value; otherwise fetches it. The default.
-    public static let whenMissingOrExpired = FetchPolicy(.cacheFirst)
+    public static let cacheFirst = FetchPolicy(.cacheFirst)
     /// Fetches the value, whatever the cache has. Joins a fetch that is already under way.
     public static let reload = FetchPolicy(.reload)
     /// Returns a fresh value; otherwise throws `.notFound`. Fetches nothing and returns nothing stale, whatever else
@@ -58,12 +58,12 @@ public struct FetchPolicy: Hashable, Sendable {
 
     /// See ``staleWhileRevalidate(for:)-swift.method``.
     public static func staleWhileRevalidate(for window: TimeToLive) -> FetchPolicy {
-        whenMissingOrExpired.staleWhileRevalidate(for: window)
+        cacheFirst.staleWhileRevalidate(for: window)
     }
 
     /// See ``staleIfError(for:)-swift.method``.
     public static func staleIfError(for window: TimeToLive) -> FetchPolicy {
-        whenMissingOrExpired.staleIfError(for: window)
+        cacheFirst.staleIfError(for: window)
     }
 
     /// Returns a stale value at once for this long after its expiry, while a new one is fetched in the background (RFC
@@ -93,12 +93,12 @@ public struct FetchPolicy: Hashable, Sendable {
     /// call tries.
     public func retryThrottle(_ pause: Duration) -> FetchPolicy { with { $0.retryThrottle = pause } }
 
-    /// Fetches a value in the background once it has spent this part of its life, and returns the one that is still
+    /// Fetches a value in the background once it has spent this fraction of its life, and returns the one that is still
     /// fresh: a value in constant use never expires.
     ///
-    /// - Parameter part: From 0 to 1. Without it, values are not fetched early.
+    /// - Parameter fraction: From 0 to 1. Without it, values are not fetched early.
     /// - Returns: The changed policy.
-    public func earlyRefresh(after part: Double) -> FetchPolicy { with { $0.earlyRefresh = part } }
+    public func eagerRefresh(atFraction fraction: Double) -> FetchPolicy { with { $0.eagerRefresh = fraction } }
 
     /// Shortens the lives of fetched values at random by up to this part, so that values fetched together do not expire
     /// together. Never lengthens a life.
@@ -109,7 +109,7 @@ public struct FetchPolicy: Hashable, Sendable {
 
     /// Lets a fetch go on, and stores its value, when all its callers have been cancelled. By default it is cancelled
     /// with the last of them.
-    public func continuesWithoutCallers() -> FetchPolicy { with { $0.outlivesCallers = true } }
+    public func outlivesCallers() -> FetchPolicy { with { $0.outlives = true } }
 
     private func with(_ change: (inout FetchPolicy) -> Void) -> FetchPolicy {
         var policy = self
@@ -151,9 +151,9 @@ extension FetchPolicy {
 
     /// True when a fresh value is old enough to be fetched again in the background.
     func isEarly(_ life: MemoryLife, at now: Timestamp) -> Bool {
-        guard let earlyRefresh, life.expires.milliseconds != Life.unlimited else { return false }
+        guard let eagerRefresh, life.expires.milliseconds != Life.unlimited else { return false }
         let whole = Double(life.expires.millisecondsSince(life.begun))
-        return Double(now.millisecondsSince(life.begun)) >= whole * earlyRefresh
+        return Double(now.millisecondsSince(life.begun)) >= whole * eagerRefresh
     }
 
     /// Returns a life shortened by the jitter, to a millisecond at least.
@@ -170,7 +170,7 @@ extension FetchPolicy {
 extension FetchPolicy: CustomStringConvertible {
     /// The source that is asked first, and whatever differs from the defaults.
     public var description: String {
-        var parts = [source == .cacheFirst ? "whenMissingOrExpired" : "\(source)"]
+        var parts = [source == .cacheFirst ? "cacheFirst" : "\(source)"]
         let windows = [
             ("staleWhileRevalidate", staleWhileRevalidate), ("staleIfError", staleIfError), ("keepStale", keepStale),
         ]
@@ -179,9 +179,9 @@ extension FetchPolicy: CustomStringConvertible {
             ("softTimeout", softTimeout), ("hardTimeout", hardTimeout), ("retryThrottle", retryThrottle),
         ]
         for case (let name, let time?) in timeouts { parts.append("\(name): \(Wording.duration(time))") }
-        if let earlyRefresh { parts.append("earlyRefresh: \(earlyRefresh)") }
+        if let eagerRefresh { parts.append("eagerRefresh: \(eagerRefresh)") }
         if jitter > 0 { parts.append("jitter: \(jitter)") }
-        if outlivesCallers { parts.append("continuesWithoutCallers") }
+        if outlives { parts.append("outlivesCallers") }
         return parts.joined(separator: ", ")
     }
 }

@@ -6,7 +6,7 @@ struct FetchRequest<Value: Sendable>: Sendable {
     let keys: [Key]
     let options: FetchOptions
     /// Brings an answer for each of the keys it is given, in their order; nil for a key without one.
-    let fetch: @Sendable ([MissingKey<Value>]) async throws -> [Revalidation<Value>?]
+    let fetch: @Sendable ([MissingKey<Value>]) async throws -> [FetchResult<Value>?]
 
     /// A call for several keys. Its fetch may bring nothing for some of them.
     init(
@@ -16,18 +16,18 @@ struct FetchRequest<Value: Sendable>: Sendable {
         self.options = options
         self.fetch = { missing in
             let values = try await fetch(missing.map(\.key.text))
-            return missing.map { values.value(forExactly: $0.key.text).map { .modified($0) } }
+            return missing.map { values.value(forExactly: $0.key.text).map { FetchResult.value($0) } }
         }
     }
 
     /// A call for one key. Its fetch is given the value in the cache if the options say so.
     init(
         _ key: Key, _ options: FetchOptions,
-        _ revalidate: @escaping @Sendable (CachedValue<Value>?) async throws -> Revalidation<Value>
+        _ revalidate: @escaping @Sendable (Lookup<Value>?) async throws -> FetchResult<Value>
     ) {
         keys = [key]
         self.options = options
-        fetch = { missing in [try await revalidate(missing.first?.stored?.cached)] }
+        fetch = { missing in [try await revalidate(missing.first.flatMap { $0.stored?.lookup(at: $0.now) })] }
     }
 }
 
@@ -44,6 +44,7 @@ struct MissingKey<Value: Sendable>: Sendable {
     let key: Key
     /// Among the keys of the flight.
     let index: Int
+    let now: Timestamp
     /// The value to revalidate; nil when there is none or the call does not revalidate.
     let stored: StoredValue<Value>?
 }

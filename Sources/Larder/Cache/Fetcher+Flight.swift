@@ -28,7 +28,7 @@ extension Fetcher {
         guard let prepared = await flight.owner(Self.self)?.prepare(flight, request.options), !flight.isOver else {
             return
         }
-        let fetched: Result<[Revalidation<Value>?], any Error>
+        let fetched: Result<[FetchResult<Value>?], any Error>
         do {
             fetched = .success(
                 try await Flight.$current.withValue(flight) {
@@ -56,7 +56,7 @@ extension Fetcher {
                 settle(flight, index, outcome)
             } else {
                 let stored = options.revalidates ? await valueToRevalidate(key, flight) : nil
-                prepared.missing.append(MissingKey(key: key, index: index, stored: stored))
+                prepared.missing.append(MissingKey(key: key, index: index, now: backend.clock.now, stored: stored))
             }
         }
         if !prepared.missing.isEmpty { backend.counts.update { $0.fetches.begun += 1 } }
@@ -86,7 +86,7 @@ extension Fetcher {
 
     private func complete(
         _ flight: Flight, _ options: FetchOptions, _ prepared: Preparation,
-        _ fetched: Result<[Revalidation<Value>?], any Error>
+        _ fetched: Result<[FetchResult<Value>?], any Error>
     ) async {
         var outcomes = prepared.outcomes
         switch fetched {
@@ -141,7 +141,7 @@ extension Fetcher {
     /// Stores the answer of a fetch, for as long as the answer or else the call says; once more when callers who join
     /// meanwhile want other tags.
     private func keep(
-        _ answer: Revalidation<Value>, _ missing: MissingKey<Value>, _ options: FetchOptions, by flight: Flight
+        _ answer: FetchResult<Value>, _ missing: MissingKey<Value>, _ options: FetchOptions, by flight: Flight
     ) async -> FetchOutcome {
         let now = backend.clock.now
         guard var storing = storeOptions(for: answer, options, at: now) else {
@@ -156,10 +156,10 @@ extension Fetcher {
     }
 
     private func store(
-        _ answer: Revalidation<Value>, _ missing: MissingKey<Value>, _ storing: StoreOptions, by flight: Flight
+        _ answer: FetchResult<Value>, _ missing: MissingKey<Value>, _ storing: StoreOptions, by flight: Flight
     ) async {
         switch answer.outcome {
-        case .modified(let value): await backend.keep(value, missing.key, storing, by: flight)
+        case .value(let value): await backend.keep(value, missing.key, storing, by: flight)
         case .notModified:
             if let stored = missing.stored { await backend.renew(stored, missing.key, storing, by: flight) }
         case .absent: await backend.keepAbsence(missing.key, storing, by: flight)
@@ -167,20 +167,26 @@ extension Fetcher {
     }
 
     private func outcome(
-        of answer: Revalidation<Value>, _ missing: MissingKey<Value>, _ life: MemoryLife, at now: Timestamp
+        of answer: FetchResult<Value>, _ missing: MissingKey<Value>, _ life: MemoryLife, at now: Timestamp
     ) -> FetchOutcome {
         switch answer.outcome {
-        case .modified(let value): return .found(Lookup(value, from: .fetched, life: life, at: now, isStale: false))
+        case .value(let value):
+            return .found(
+                Lookup(
+                    value, from: .fetched, life: life, metadata: answer.metadata ?? [:], at: now, isStale: false))
         case .notModified:
             guard let stored = missing.stored else { return .failed(CacheError.nothingToRevalidate) }
-            return .found(Lookup(stored.value, from: .revalidated, life: life, at: now, isStale: false))
+            return .found(
+                Lookup(
+                    stored.value, from: .revalidated, life: life, metadata: answer.metadata ?? stored.metadata, at: now,
+                    isStale: false))
         case .absent: return .absent(isFetched: true)
         }
     }
 
     /// Nil for "do not keep".
     private func storeOptions(
-        for answer: Revalidation<Value>, _ options: FetchOptions, at now: Timestamp
+        for answer: FetchResult<Value>, _ options: FetchOptions, at now: Timestamp
     ) -> StoreOptions? {
         let ttl = answer.ttl ?? options.ttl
         guard let whole = ttl.life(from: now, default: backend.defaultTTL) else { return nil }

@@ -141,7 +141,7 @@ struct Fetcher<Value: Sendable>: Sendable {
             guard stored.isAnswerable, allows(options.policy, occasion, stored.life.expires, now) else { return nil }
             backend.counts.update { $0.fetches.staleAnswers += 1 }
         }
-        return Lookup(stored.value, from: stored.source, life: stored.life, at: now)
+        return stored.lookup(at: now)
     }
 
     /// The same for a value in memory, which counts the answer itself.
@@ -213,7 +213,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         let (waiters, new) = backend.flights.join(keys, of: type, adding: options.tags) {
             Flight(
                 of: type, to: $0, at: backend.clock.now, tags: options.tags,
-                outlivesCallers: options.policy.outlivesCallers)
+                outlivesCallers: options.policy.outlives)
         }
         // A fetch that waits for itself, maybe through others, would wait for ever.
         let current = Flight.current.flatMap { $0.mayWait ? $0 : nil }
@@ -232,7 +232,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         defer { if let current { WaitGraph.shared.remove(from: current, to: flights) } }
         if let new { begin(new, request) }
         let joined = waiters.filter { $0.flight !== new }
-        if !joined.isEmpty { backend.counts.update { $0.fetches.joined += 1 } }
+        if !joined.isEmpty { backend.counts.update { $0.fetches.coalesced += 1 } }
         for waiter in joined { waiter.flight.raise(to: Task.currentPriority) }
         let timers = waiters.flatMap { setTimeouts(of: $0, isOwn: $0.flight === new, options, deadlines) }
         defer { for timer in timers { timer.cancel() } }

@@ -1,34 +1,70 @@
 public import Foundation
 import LarderFiles
 
-/// A value that was found or fetched, with its source, its age and its expiry.
+/// A value that was found or fetched, with its source, its age, its expiry and its metadata.
 public struct Lookup<Value: Sendable>: Sendable {
     /// The value.
     public let value: Value
     /// Where it came from.
     public let source: ValueSource
-    /// The time since its life began: since it was stored or last renewed.
+    /// The time since its life began: since it was stored, renewed or confirmed by a fetch.
     public let age: Duration
-    /// When it expires; nil: never.
+    /// When it expires or has expired; nil: never.
     public let expiresAt: Date?
-    /// Whether it has expired and was returned because the call's policy allows it.
+    /// The metadata that was stored with it.
+    public let metadata: [String: String]
+    /// Whether it has expired. A call returns such a value only where its policy or `allowingStale` says so.
     public let isStale: Bool
+    /// Why a fetch returned a stale value; nil for any other value.
+    public internal(set) var staleReason: StaleReason?
+    /// The error of the fetch, if `staleReason` is `.failed`; nil where `retryThrottle` has spared the call a fetch.
+    public internal(set) var fetchError: (any Error)?
     let life: MemoryLife
 
-    init(_ value: Value, from source: ValueSource, life: MemoryLife, at now: Timestamp, isStale: Bool? = nil) {
+    init(
+        _ value: Value, from source: ValueSource, life: MemoryLife, metadata: [String: String], at now: Timestamp,
+        isStale: Bool? = nil
+    ) {
         self.value = value
         self.source = source
         age = .milliseconds(max(0, now.millisecondsSince(life.begun)))
         expiresAt = life.expires.milliseconds == Life.unlimited ? nil : life.expires.date
+        self.metadata = metadata
         self.isStale = isStale ?? (now >= life.expires)
         self.life = life
     }
+
+    /// The same value, returned stale for a reason; unchanged when it is fresh.
+    func stale(_ reason: StaleReason, _ error: (any Error)? = nil) -> Lookup {
+        guard isStale else { return self }
+        var lookup = self
+        (lookup.staleReason, lookup.fetchError) = (reason, error)
+        return lookup
+    }
+}
+
+/// Why a call that fetches has returned a stale value.
+public struct StaleReason: Hashable, Sendable, CustomStringConvertible {
+    /// The name of the reason.
+    public let description: String
+
+    private init(_ description: String) {
+        self.description = description
+    }
+
+    /// A new value is being fetched in the background: `staleWhileRevalidate`.
+    public static let revalidating = StaleReason("revalidating")
+    /// The fetch took longer than the soft timeout, and goes on.
+    public static let late = StaleReason("late")
+    /// The fetch has failed or timed out, or failed so recently that `retryThrottle` begins no other.
+    public static let failed = StaleReason("failed")
 }
 
 extension Lookup: CustomStringConvertible {
-    /// The value, its source, its age and its expiry.
+    /// The value, its source, its age, its expiry and its metadata.
     public var description: String {
-        let text = "\(Wording.value(value)) from \(source), \(Wording.duration(age)) old, \(Wording.expiry(expiresAt))"
-        return isStale ? "\(text), stale" : text
+        var text = "\(Wording.value(value)) from \(source), \(Wording.duration(age)) old, \(Wording.expiry(expiresAt))"
+        if isStale { text += staleReason.map { ", stale (\($0))" } ?? ", stale" }
+        return metadata.isEmpty ? text : "\(text), \(Wording.metadata(metadata))"
     }
 }

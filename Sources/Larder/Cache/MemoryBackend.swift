@@ -19,12 +19,14 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
 
     func findInMemory(_ text: String) -> Lookup<Value>? {
         let now = clock.now
-        return memory.findEntry(text, at: now).map { Lookup($0.value, from: .memory, life: $0.life, at: now) }
+        return memory.findEntry(text, at: now).map {
+            Lookup($0.value, from: .memory, life: $0.life, metadata: $0.metadata, at: now)
+        }
     }
 
     func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>? {
         memory.useStale(text, at: clock.now, windows).map {
-            Lookup($0.value, from: .memory, life: $0.life, at: clock.now, isStale: true)
+            Lookup($0.value, from: .memory, life: $0.life, metadata: $0.metadata, at: clock.now, isStale: true)
         }
     }
 

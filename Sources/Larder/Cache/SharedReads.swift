@@ -6,6 +6,7 @@ final class SharedReads<Value: Sendable>: Sendable {
     struct Found: Sendable {
         let value: Value
         let life: MemoryLife
+        let metadata: [String: String]
         /// The time of the read.
         let time: Timestamp
         /// The entry on disk; nil when the value was in memory by then.

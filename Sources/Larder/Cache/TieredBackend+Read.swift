@@ -15,7 +15,8 @@ extension TieredBackend {
         // A result from before the call is an answer to it, too, if nothing has changed since.
         case .found(let found):
             if let entry, let read = found.entry, entry.isSameValue(as: read) {
-                return Found(value: found.value, life: MemoryLife(entry), time: disk.now, entry: entry)
+                return Found(
+                    value: found.value, life: MemoryLife(entry), metadata: entry.metadata, time: disk.now, entry: entry)
             }
         case .missed(let read):
             guard let entry else { return nil }
@@ -42,14 +43,14 @@ extension TieredBackend {
     func load(_ name: SharedReads<Value>.Name) -> SharedReads<Value>.Outcome {
         let (key, now) = (name.key, disk.now)
         if let found = findInMemory(key.text) {
-            return .found(Found(value: found.value, life: found.life, time: now, entry: nil))
+            return .found(Found(value: found.value, life: found.life, metadata: found.metadata, time: now, entry: nil))
         }
         let known = knownEntry(name)
         guard let (entry, value) = decode(key, at: now, orStale: name.orStale) else { return .missed(known) }
         if let promotion = promotion(of: value, key.text, size: entry.size) {
             promote(promotion, entry, key)
         }
-        return .found(Found(value: value, life: MemoryLife(entry), time: now, entry: entry))
+        return .found(Found(value: value, life: MemoryLife(entry), metadata: entry.metadata, time: now, entry: entry))
     }
 
     /// Reads and decodes a value; nil for a miss.

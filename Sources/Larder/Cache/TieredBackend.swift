@@ -40,14 +40,15 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         let now = memory.time.now
         guard let found = memory.findEntry(text, at: now) else { return nil }
         if !disk.store.settings.slidingExpiry || memory.isUnstored(text) {
-            return Lookup(found.value, from: .memory, life: found.life, at: now)
+            return Lookup(found.value, from: .memory, life: found.life, metadata: found.metadata, at: now)
         }
-        return slide(text).map { Lookup(found.value, from: .memory, life: $0, at: now) }
+        return slide(text).map { Lookup(found.value, from: .memory, life: $0, metadata: found.metadata, at: now) }
     }
 
     func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>? {
         guard let found = tier?.memory.useStale(text, at: clock.now, windows) else { return nil }
-        return Lookup(found.value, from: .memory, life: found.life, at: clock.now, isStale: true)
+        return Lookup(
+            found.value, from: .memory, life: found.life, metadata: found.metadata, at: clock.now, isStale: true)
     }
 
     func lookupOnDisk(_ key: Key) async -> Lookup<Value>? {
@@ -89,7 +90,9 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     }
 
     private func lookup(_ found: SharedReads<Value>.Found) -> Lookup<Value> {
-        Lookup(found.value, from: found.entry == nil ? .memory : .disk, life: found.life, at: found.time)
+        Lookup(
+            found.value, from: found.entry == nil ? .memory : .disk, life: found.life, metadata: found.metadata,
+            at: found.time)
     }
 
     /// Counts the hits on disk.

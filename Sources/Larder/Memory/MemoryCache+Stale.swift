@@ -2,8 +2,11 @@ public import LarderFiles
 
 /// Values that outlive their expiry, for fetches, and those that a disk tier could not store.
 extension MemoryCache {
-    /// Returns an expired value that is kept, and records the use, where the windows allow it; with its life.
-    func useStale(_ key: Key, at now: Timestamp, _ windows: StaleWindows) -> (value: Value, life: MemoryLife)? {
+    /// A value with its life and metadata.
+    typealias Found = (value: Value, life: MemoryLife, metadata: [String: String])
+
+    /// Returns an expired value that is kept, and records the use, where the windows allow it.
+    func useStale(_ key: Key, at now: Timestamp, _ windows: StaleWindows) -> Found? {
         let fingerprint = MemoryKey.fingerprint(key)
         return table.withLock { $0.useStale(key, fingerprint: fingerprint, at: now, windows) }
     }
@@ -59,7 +62,7 @@ extension MemoryCache {
 extension MemoryTable {
     mutating func useStale(
         _ key: Key, fingerprint: UInt32, at now: Timestamp, _ windows: StaleWindows
-    ) -> (value: Value, life: MemoryLife)? {
+    ) -> MemoryCache<Key, Value>.Found? {
         guard !extras.isEmpty, let slot = slot(key, fingerprint), let value = slots[slot].value else { return nil }
         let life = slots[slot].life
         guard windows.allow(life.expires, at: now), mayAnswer(slot, at: now) else { return nil }
@@ -67,7 +70,7 @@ extension MemoryTable {
         staleHits &+= 1
         slots[slot].used = now
         moveToEnd(slot)
-        return (value, life)
+        return (value, life, extras[slot]?.metadata ?? [:])
     }
 
     @inlinable

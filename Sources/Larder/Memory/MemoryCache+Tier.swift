@@ -19,8 +19,8 @@ extension MemoryCache {
         releaseInBackground(inserted.demand)
     }
 
-    /// Returns a fresh value with its life, and records the use, but counts no miss.
-    func findEntry(_ key: Key, at now: Timestamp) -> (value: Value, life: MemoryLife)? {
+    /// Returns a fresh value with its life and metadata, and records the use, but counts no miss.
+    func findEntry(_ key: Key, at now: Timestamp) -> Found? {
         var demand = ReleaseDemand.none
         let found = table.withLock { $0.findEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand) }
         releaseInBackground(demand)

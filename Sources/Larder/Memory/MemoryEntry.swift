@@ -84,7 +84,9 @@ struct MemoryExtra: Sendable {
 extension MemoryExtra {
     /// The attributes of an entry on disk that count in memory.
     init(_ entry: IndexEntry) {
-        self.init(keptStale: entry.attachments?.traits.keptStale ?? 0, mustRevalidate: entry.mustRevalidate)
+        self.init(
+            metadata: entry.metadata, keptStale: entry.attachments?.traits.keptStale ?? 0,
+            mustRevalidate: entry.mustRevalidate)
     }
 }
 

@@ -71,11 +71,13 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         useSlot(key, fingerprint: fingerprint, at: now, &demand)?.value
     }
 
-    /// Like `find`, with the value's life.
+    /// Like `find`, with the value's life and metadata.
     mutating func findEntry(
         _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
-    ) -> (value: Value, life: MemoryLife)? {
-        useSlot(key, fingerprint: fingerprint, at: now, &demand).map { ($0.value, slots[$0.slot].life) }
+    ) -> MemoryCache<Key, Value>.Found? {
+        useSlot(key, fingerprint: fingerprint, at: now, &demand).map { found in
+            (found.value, slots[found.slot].life, extras.isEmpty ? [:] : extras[found.slot]?.metadata ?? [:])
+        }
     }
 
     @inlinable

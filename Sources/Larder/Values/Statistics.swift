@@ -107,7 +107,7 @@ public struct FetchStatistics: Hashable, Sendable {
     /// longer does not count as failed.
     public var failed = 0
     /// Calls that waited for a fetch that another call had started.
-    public var joined = 0
+    public var coalesced = 0
     /// Calls that returned a stale value.
     public var staleAnswers = 0
 }
@@ -168,7 +168,7 @@ extension MemoryStatistics.Evictions: CustomStringConvertible {
 extension FetchStatistics: CustomStringConvertible {
     /// The number of fetches begun, and every other count that is not 0.
     public var description: String {
-        let counts = Wording.counts(["failed": failed, "joined": joined, "answered stale": staleAnswers])
+        let counts = Wording.counts(["failed": failed, "coalesced": coalesced, "answered stale": staleAnswers])
         return (["\(begun) begun"] + counts).joined(separator: ", ")
     }
 }

@@ -13,7 +13,7 @@ struct AbsentTests {
         let cache: Cache<String> = try tiers.cache(in: world)
         let calls = Lock(0)
         let answer = Lock<String?>(nil)
-        @Sendable func value(_ policy: FetchPolicy = .whenMissingOrExpired) async throws -> String? {
+        @Sendable func value(_ policy: FetchPolicy = .cacheFirst) async throws -> String? {
             try await cache.optionalValue(forKey: "k", ttl: .seconds(100), absentTTL: .seconds(10), policy: policy) {
                 calls.withLock { $0 += 1 }
                 return answer.withLock { $0 }
@@ -136,7 +136,7 @@ struct AbsentTests {
         let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
         #expect(try await cache.optionalValue(forKey: "k") { nil } == nil)
         // Another call had looked before the absence came, and its flight is about to look once more.
-        let options = FetchOptions(ttl: .default, tags: [], policy: .whenMissingOrExpired)
+        let options = FetchOptions(ttl: .default, tags: [], policy: .cacheFirst)
         let key = cache.backend.key("k")
         let type = ObjectIdentifier(String.self)
         let (_, new) = cache.backend.flights.join([key], of: type) {
@@ -145,7 +145,7 @@ struct AbsentTests {
         let flight = try #require(new)
         let reload = begin { try await cache.optionalValue(forKey: "k", policy: .reload) { "there by now" } }
         let reloads = begin { try await cache.values(forKeys: ["k"], policy: .reload) { _ in ["k": "there by now"] } }
-        await until("they have joined") { cache.statistics.fetches.joined == 2 }
+        await until("they have joined") { cache.statistics.fetches.coalesced == 2 }
         cache.fetcher.begin(flight, FetchRequest(key, options) { _ in .absent() })
         #expect(try await reload.value == "there by now")
         #expect(try await reloads.value == ["k": "there by now"])
@@ -167,7 +167,7 @@ struct AbsentTests {
         let optional = begin { try await cache.optionalValue(forKey: "k") { try await source.fetch() } }
         await until("it is asked") { source.begun == 1 }
         let strict = begin { try await cache.value(forKey: "k") { "fetched" } }
-        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await until("it has joined") { cache.statistics.fetches.coalesced == 1 }
         await source.answer(nil)
         #expect(try await optional.value == nil)
         #expect(try await strict.value == "fetched")

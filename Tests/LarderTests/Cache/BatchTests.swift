@@ -75,7 +75,7 @@ struct BatchTests {
         await until("it is asked for d") { two.begun == 1 }
         let joining = begin { try await cache.value(forKey: "b") { "not fetched" } }
         let missing = begin { try await cache.value(forKey: "c") { "my own" } }
-        await until("they have joined") { cache.statistics.fetches.joined == 4 }
+        await until("they have joined") { cache.statistics.fetches.coalesced == 4 }
         #expect(asked.withLock { $0 } == [["b", "c"], ["d"]])
         await two.answer(["d": "D"])
         await single.answer("A")
@@ -136,7 +136,7 @@ struct BatchTests {
         await until("they are stored") { await cache.value(forKey: "b") == "B3" }
         let hung = Source(isDeaf: true)
         let hard = begin {
-            try await cache.values(forKeys: ["x", "y"], policy: .whenMissingOrExpired.hardTimeout(.seconds(1))) { _ in
+            try await cache.values(forKeys: ["x", "y"], policy: .cacheFirst.hardTimeout(.seconds(1))) { _ in
                 try await hung.fetch()
             }
         }

@@ -155,10 +155,10 @@ struct CodingTests {
         var world = World { $0.sweepInterval = nil }
         var disk = try world.open()
         var numbers = Cache<Int>(disk: disk, namespace: "n")
-        func fetch(_ revalidation: Revalidation<Int>) async throws -> Int {
-            try await numbers.value(forKey: "k", ttl: .seconds(10)) { (_: CachedValue<Int>?) in revalidation }
+        func fetch(_ revalidation: FetchResult<Int>) async throws -> Int {
+            try await numbers.value(forKey: "k", ttl: .seconds(10)) { (_: Lookup<Int>?) in revalidation }
         }
-        #expect(try await fetch(.modified(42, metadata: ["etag": "1"])) == 42)
+        #expect(try await fetch(.value(42, metadata: ["etag": "1"])) == 42)
         world.clock.advance(by: .seconds(20))
         #expect(try await fetch(.notModified(metadata: ["etag": "1", "more": "x"])) == 42)
         #expect(try await numbers.setTimeToLive(.hours(1), forKey: "k"))

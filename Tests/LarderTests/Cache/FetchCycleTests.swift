@@ -80,7 +80,7 @@ struct FetchCycleTests {
         let second = begin { try await value("b", "a") }
         let third = begin { try await cache.value(forKey: "a") { "never" } }
         await until("both fetch") { gate.begun == 2 }
-        await until("the third has joined") { cache.statistics.fetches.joined == 1 }
+        await until("the third has joined") { cache.statistics.fetches.coalesced == 1 }
         await gate.answer(())
         await gate.answer(())
         for caller in [first, second, third] {
@@ -106,17 +106,17 @@ struct FetchCycleTests {
         await until("no wait is left") { WaitGraph.shared.count == 0 }
         // A refresh that nobody waits for may ask for a key whose fetch has asked for it.
         let source = HandDrivenSource<Int>()
-        let joined = cache.statistics.fetches.joined
+        let joined = cache.statistics.fetches.coalesced
         let outer = begin {
             try await cache.value(forKey: "outer") {
-                let stale = FetchPolicy.whenMissingOrExpired.earlyRefresh(after: 0)
+                let stale = FetchPolicy.cacheFirst.eagerRefresh(atFraction: 0)
                 _ = try await cache.value(forKey: "60", policy: stale) {
                     try await cache.value(forKey: "outer") { 0 } + 1
                 }
                 return try await source.fetch()
             }
         }
-        await until("the refresh has joined") { cache.statistics.fetches.joined == joined + 1 }
+        await until("the refresh has joined") { cache.statistics.fetches.coalesced == joined + 1 }
         await source.answer(41)
         #expect(try await outer.value == 41)
         await cache.waitForFetches()

@@ -15,7 +15,7 @@ struct FetchEdgeTests {
         try await cache.setValue("v", forKey: "k", ttl: .hours(1))
         world.clock.advance(by: .seconds(1800))
         let fetched = Lock(0)
-        _ = try await cache.value(forKey: "k", policy: .cacheOnly.earlyRefresh(after: 0.1)) {
+        _ = try await cache.value(forKey: "k", policy: .cacheOnly.eagerRefresh(atFraction: 0.1)) {
             fetched.withLock { $0 += 1 }
             return "w"
         }
@@ -43,7 +43,7 @@ struct FetchEdgeTests {
         world.clock.advance(by: .seconds(3600))
         #expect(await cache.value(forKey: "a") == nil)
         let late = begin { try await cache.lookup(forKey: "a") { "new" } }
-        await until("joined") { cache.statistics.fetches.joined == 1 || cache.statistics.fetches.begun == 2 }
+        await until("joined") { cache.statistics.fetches.coalesced == 1 || cache.statistics.fetches.begun == 2 }
         await gate.answer("b")
         _ = try await batch.value
         let found = try await late.value
@@ -75,7 +75,7 @@ struct FetchEdgeTests {
         try await cache.removeAll(tagged: "t")
         #expect(await cache.value(forKey: "a") == nil)
         let late = begin { try await cache.lookup(forKey: "a") { "new" } }
-        await until("joined") { cache.statistics.fetches.joined == 1 || cache.statistics.fetches.begun == 3 }
+        await until("joined") { cache.statistics.fetches.coalesced == 1 || cache.statistics.fetches.begun == 3 }
         await gate.answer("b")
         _ = try await batch.value
         let found = try await late.value
@@ -161,9 +161,9 @@ struct FetchEdgeTests {
         }
         await until("it is stored") { cache.backend.flights.all.contains { !$0.mayWait } }
         let b = begin { try await cache.value(forKey: "b") { "never" } }
-        await until("joined") { cache.statistics.fetches.joined == 1 }
+        await until("joined") { cache.statistics.fetches.coalesced == 1 }
         await source.answer(())
-        await until("b asks for a") { cache.statistics.fetches.joined == 2 }
+        await until("b asks for a") { cache.statistics.fetches.coalesced == 2 }
         gate.signal()
         _ = try await a.value
         #expect(await b.failure == nil)
@@ -238,7 +238,7 @@ struct FetchEdgeTests {
         let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: coder)
         let source = HandDrivenSource<Void>()
         let batch = begin {
-            try await cache.values(forKeys: ["a", "b"], policy: .whenMissingOrExpired.hardTimeout(.seconds(10))) {
+            try await cache.values(forKeys: ["a", "b"], policy: .cacheFirst.hardTimeout(.seconds(10))) {
                 keys in
                 try await source.fetch()
                 return Dictionary(uniqueKeysWithValues: keys.map { ($0, $0) })
@@ -246,7 +246,7 @@ struct FetchEdgeTests {
         }
         await until("begun") { source.begun == 1 }
         let single = begin { try await cache.value(forKey: "a") { "never" } }
-        await until("joined") { cache.statistics.fetches.joined == 1 }
+        await until("joined") { cache.statistics.fetches.coalesced == 1 }
         await source.answer(())
         while await cache.value(forKey: "a") == nil { await Task.yield() }
         world.clock.advance(by: .seconds(11))

@@ -26,7 +26,7 @@ struct FetchPolicyTests {
     static let windows = FetchPolicy.staleWhileRevalidate(for: .seconds(10)).staleIfError(for: .seconds(100))
 
     static let policies: [(String, FetchPolicy)] = [
-        ("whenMissingOrExpired", .whenMissingOrExpired), ("reload", .reload), ("cacheOnly", .cacheOnly),
+        ("cacheFirst", .cacheFirst), ("reload", .reload), ("cacheOnly", .cacheOnly),
         ("staleWhileRevalidate", .staleWhileRevalidate(for: .seconds(10))),
         ("staleIfError", .staleIfError(for: .seconds(100))), ("both", windows),
         ("reload, staleIfError", .reload.staleIfError(for: .seconds(100))),
@@ -154,7 +154,7 @@ struct FetchPolicyTests {
         }
         await until("the fetch has begun") { source.begun == 1 }
         let strict = begin { try await cache.value(forKey: "k") { "not fetched" } }
-        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await until("it has joined") { cache.statistics.fetches.coalesced == 1 }
         await source.answer("new")
         #expect(try await strict.value == "new")
         await until("it is stored") { await cache.value(forKey: "k") == "new" }
@@ -199,7 +199,7 @@ struct FetchPolicyTests {
             begin { try await cache.value(forKey: "k", policy: policy) { try await source.fetch() } }
         }
         let strict = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
-        await until("all have joined") { cache.statistics.fetches.joined == 10 }
+        await until("all have joined") { cache.statistics.fetches.coalesced == 10 }
         await source.answer(.failure(SourceFailure()))
         for caller in lenient { #expect(try await caller.value == "old") }
         #expect(await strict.failure is SourceFailure, "each caller is answered by his own policy")
@@ -231,7 +231,7 @@ struct FetchPolicyTests {
         let timers = world.clock.scheduledCount
         let hurried = call()
         let cancelled = call()
-        await until("they wait") { cache.statistics.fetches.joined == 1 && source.begun == 2 }
+        await until("they wait") { cache.statistics.fetches.coalesced == 1 && source.begun == 2 }
         await until("the timeouts are set") { world.clock.scheduledCount == timers + 2 }
         world.clock.advance(by: .milliseconds(999))
         #expect(cache.statistics.fetches.staleAnswers == 0)
@@ -249,11 +249,11 @@ struct FetchPolicyTests {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
         let hung = Source(isDeaf: true)
-        let policy = FetchPolicy.whenMissingOrExpired.hardTimeout(.seconds(5))
+        let policy = FetchPolicy.cacheFirst.hardTimeout(.seconds(5))
         let callers = (0..<5).map { _ in
             begin { try await cache.value(forKey: "k", policy: policy) { try await hung.fetch() } }
         }
-        await until("all have joined") { cache.statistics.fetches.joined == 4 && hung.begun == 1 }
+        await until("all have joined") { cache.statistics.fetches.coalesced == 4 && hung.begun == 1 }
         world.clock.advance(by: .milliseconds(4_999))
         #expect(cache.backend.flights.count == 1)
         world.clock.advance(by: .milliseconds(1))
@@ -288,7 +288,7 @@ struct FetchPolicyTests {
         await until("it is asked") { source.begun == 1 }
         let timers = world.clock.scheduledCount
         let hurried = begin {
-            try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(.seconds(1))) { "not fetched" }
+            try await cache.value(forKey: "k", policy: .cacheFirst.hardTimeout(.seconds(1))) { "not fetched" }
         }
         await until("the timeout is set") { world.clock.scheduledCount == timers + 1 }
         world.clock.advance(by: .seconds(1))
@@ -308,7 +308,7 @@ struct FetchPolicyTests {
         await until("it is asked") { batch.begun == 1 }
         let timers = world.clock.scheduledCount
         let caller = begin {
-            try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(.seconds(10))) {
+            try await cache.value(forKey: "k", policy: .cacheFirst.hardTimeout(.seconds(10))) {
                 try await own.fetch()
             }
         }
@@ -357,7 +357,7 @@ struct FetchPolicyTests {
         await until("nothing is under way") { cache.backend.flights.count == 0 }
         #expect(calls.withLock { $0 } == 5)
         // Who has no such policy asks.
-        #expect(await begin { try await call(.whenMissingOrExpired) }.failure is SourceFailure)
+        #expect(await begin { try await call(.cacheFirst) }.failure is SourceFailure)
         #expect(calls.withLock { $0 } == 6)
         world.clock.advance(by: .seconds(6))
         #expect(try await call(policy, fails: false) == "v")
@@ -384,11 +384,11 @@ struct FetchPolicyTests {
     }
 
     @Test("early refresh: a value is fetched again behind before it expires", arguments: Tiers.allCases)
-    func earlyRefresh(_ tiers: Tiers) async throws {
+    func eagerRefresh(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
         let source = Source()
-        let policy = FetchPolicy.whenMissingOrExpired.earlyRefresh(after: 0.75)
+        let policy = FetchPolicy.cacheFirst.eagerRefresh(atFraction: 0.75)
         @Sendable func call() async throws -> String {
             try await cache.value(forKey: "k", ttl: .seconds(100), policy: policy) { try await source.fetch() }
         }
@@ -422,7 +422,7 @@ struct FetchPolicyTests {
         let now = world.clock.date
         for number in 0..<1000 {
             _ = try await cache.value(
-                forKey: "\(number)", ttl: .seconds(100), policy: .whenMissingOrExpired.jitter(0.2)
+                forKey: "\(number)", ttl: .seconds(100), policy: .cacheFirst.jitter(0.2)
             ) { "v" }
         }
         let lives = disk.namespace("n").entries().compactMap { $0.expiresAt?.timeIntervalSince(now) }
@@ -438,7 +438,7 @@ struct FetchPolicyTests {
     func jitterBounds() {
         let now = Timestamp(milliseconds: 1_000)
         for part in [0.0, 0.5, 1.0] {
-            let policy = FetchPolicy.whenMissingOrExpired.jitter(part)
+            let policy = FetchPolicy.cacheFirst.jitter(part)
             for ttl in [1, 2, 100_000] as [Int64] {
                 for life in [
                     Life(expires: now.advanced(byMilliseconds: ttl), ttl: ttl),
@@ -457,9 +457,9 @@ struct FetchPolicyTests {
             let cut = policy.jittered(longest, from: Timestamp(milliseconds: 0)) { $0.upperBound }
             #expect(cut.expires.milliseconds >= 1)
         }
-        #expect(FetchPolicy.whenMissingOrExpired.jitter(-3).jitter == 0)
-        #expect(FetchPolicy.whenMissingOrExpired.jitter(3).jitter == 1)
-        #expect(FetchPolicy.whenMissingOrExpired.jitter(.nan).jitter == 0)
+        #expect(FetchPolicy.cacheFirst.jitter(-3).jitter == 0)
+        #expect(FetchPolicy.cacheFirst.jitter(3).jitter == 1)
+        #expect(FetchPolicy.cacheFirst.jitter(.nan).jitter == 0)
     }
 
     @Test("windows may be any life: for ever, until a date, of nothing")
@@ -519,7 +519,7 @@ struct FetchPolicyTests {
         for timeout in [Duration.zero, .seconds(-1)] {
             for _ in 0..<300 {
                 let caller = begin {
-                    try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(timeout)) {
+                    try await cache.value(forKey: "k", policy: .cacheFirst.hardTimeout(timeout)) {
                         calls.withLock { $0 += 1 }
                         return "never"
                     }
@@ -530,7 +530,7 @@ struct FetchPolicyTests {
         #expect(calls.withLock { $0 } == 0)
         #expect(cache.backend.flights.count == 0)
         try await cache.setValue("v", forKey: "k")
-        #expect(try await cache.value(forKey: "k", policy: .whenMissingOrExpired.hardTimeout(.zero)) { "never" } == "v")
+        #expect(try await cache.value(forKey: "k", policy: .cacheFirst.hardTimeout(.zero)) { "never" } == "v")
     }
 
     @Test("a timeout takes no memory once its fetch has ended, however", arguments: Tiers.allCases)
@@ -599,7 +599,7 @@ struct FetchPolicyTests {
         for tiers in [Tiers.both, .memoryAlone] {
             let other: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
             _ = try await other.value(forKey: "k", ttl: .seconds(0.001), policy: policy) { _ in
-                .modified("v", mustRevalidate: true)
+                .value("v", mustRevalidate: true)
             }
             other.backend.flights.noteFailure(of: other.backend.key("k"), until: .init(milliseconds: .max), at: .now)
             (other.backend.clock as? ManualClock)?.advance(by: .seconds(1))

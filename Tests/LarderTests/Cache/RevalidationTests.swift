@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Revalidation: what has expired is asked about, and not transferred again")
+@Suite("FetchResult: what has expired is asked about, and not transferred again")
 struct RevalidationTests {
     /// A server with one document that has a version.
     final class Server: Sendable {
@@ -17,13 +17,13 @@ struct RevalidationTests {
 
         let state = Lock(State())
 
-        func answer(_ cached: CachedValue<String>?) -> Revalidation<String> {
+        func answer(_ cached: Lookup<String>?) -> FetchResult<String> {
             state.withLock { state in
                 state.requests.append(cached?.metadata["etag"])
                 let etag = "\(state.version)"
                 if cached?.metadata["etag"] == etag { return .notModified }
                 state.transfers += 1
-                return .modified("document \(etag)", metadata: ["etag": etag, "type": "text"])
+                return .value("document \(etag)", metadata: ["etag": etag, "type": "text"])
             }
         }
 
@@ -36,7 +36,7 @@ struct RevalidationTests {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
         let server = Server()
-        func lookup(_ policy: FetchPolicy = .whenMissingOrExpired) async throws -> Lookup<String> {
+        func lookup(_ policy: FetchPolicy = .cacheFirst) async throws -> Lookup<String> {
             try await cache.lookup(forKey: "k", ttl: .seconds(10), policy: policy) { server.answer($0) }
         }
         let first = try await lookup()
@@ -71,11 +71,11 @@ struct RevalidationTests {
         var disk = try world.open()
         var cache = Cache<Data>(disk: disk, namespace: "n")
         let payload = Data(repeating: 7, count: 100_000)
-        let policy = FetchPolicy.whenMissingOrExpired.keepStale(for: .days(7))
-        func revalidate(_ answer: Revalidation<Data>) async throws -> Lookup<Data> {
+        let policy = FetchPolicy.cacheFirst.keepStale(for: .days(7))
+        func revalidate(_ answer: FetchResult<Data>) async throws -> Lookup<Data> {
             try await cache.lookup(forKey: "k", ttl: .seconds(10), tags: ["t"], policy: policy) { _ in answer }
         }
-        _ = try await revalidate(.modified(payload, metadata: ["etag": "1"]))
+        _ = try await revalidate(.value(payload, metadata: ["etag": "1"]))
         let files = world.entryFiles
         world.clock.advance(by: .seconds(20))
         disk.settle()
@@ -91,7 +91,7 @@ struct RevalidationTests {
         }
         world.files.inject(nil)
         // A response that confirms a value may also say that it must not be used as before: no loss may undo that.
-        let renewed = try await revalidate(.notModified(metadata: ["etag": "1", "vary": "accept"], ttl: .seconds(30)))
+        let renewed = try await revalidate(.notModified(ttl: .seconds(30), metadata: ["etag": "1", "vary": "accept"]))
         #expect(renewed.value == payload && renewed.expiresAt == world.clock.date.addingTimeInterval(30))
         for isDamaged in [false, true] {
             world.restart()
@@ -146,14 +146,14 @@ struct RevalidationTests {
     func tooLong() async throws {
         var world = World { $0.sweepInterval = nil }
         let cache = Cache<String>(disk: try world.open(), namespace: "n")
-        _ = try await cache.value(forKey: "k", ttl: .seconds(10)) { _ in .modified("v", metadata: ["etag": "1"]) }
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10)) { _ in .value("v", metadata: ["etag": "1"]) }
         world.clock.advance(by: .seconds(20))
         let long = String(repeating: "x", count: 2 << 20)
         let value = try await cache.value(forKey: "k") { _ in .notModified(metadata: ["etag": long]) }
         #expect(value == "v")
         world.restart()
         let reopened = Cache<String>(disk: try world.open(), namespace: "n")
-        let again = try await reopened.value(forKey: "k") { cached in .modified(cached?.metadata["etag"] ?? "none") }
+        let again = try await reopened.value(forKey: "k") { cached in .value(cached?.metadata["etag"] ?? "none") }
         #expect(again == "1")
     }
 
@@ -207,13 +207,13 @@ struct RevalidationTests {
             let disk = try World { $0.sweepInterval = nil }.open()
             let cache = Cache<String>(disk: disk, namespace: "n")
             try await cache.setValue("old", forKey: "k", tags: ["t"])
-            let source = HandDrivenSource<Revalidation<String>>()
+            let source = HandDrivenSource<FetchResult<String>>()
             let caller = begin {
                 try await cache.value(forKey: "k", tags: tags, policy: .reload) { _ in try await source.fetch() }
             }
             await until("it is asked") { source.begun == 1 }
             try change.run(disk)
-            await source.answer(isNotModified ? .notModified : .modified("from before the removal"))
+            await source.answer(isNotModified ? .notModified : .value("from before the removal"))
             _ = try await caller.value
             #expect(await cache.value(forKey: "k") == nil, "with \(tags)")
             #expect(disk.namespace("n").keys() == [])
@@ -229,7 +229,7 @@ struct RevalidationTests {
         cache.memory?.removeAll()
         handles.seam.interrupt { try? change.run(disk) }
         let value = try await cache.value(forKey: "k", policy: .reload) { cached in
-            cached == nil ? .modified("new") : .notModified
+            cached == nil ? .value("new") : .notModified
         }
         #expect(["old", "new"].contains(value))
         #expect(await cache.value(forKey: "k") != "old")
@@ -245,7 +245,7 @@ struct RevalidationTests {
         // The first change of a session waits for the journal; it is held up there.
         let disk = try world.open()
         let cache = Cache<String>(disk: disk, namespace: "n")
-        let source = HandDrivenSource<Revalidation<String>>()
+        let source = HandDrivenSource<FetchResult<String>>()
         let (isHeld, isFree, isRemoved) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), Lock(false))
         Thread.detachNewThread {
             disk.store.info.run {
@@ -282,7 +282,7 @@ struct RevalidationTests {
         let cache: Cache<String> = try tiers.cache(in: world)
         let policy = FetchPolicy.reload.staleIfError(for: .forever)
         _ = try await cache.value(forKey: "k", tags: ["t"], policy: policy) { _ in
-            .modified("v", metadata: ["etag": "1"])
+            .value("v", metadata: ["etag": "1"])
         }
         let strict = try await cache.value(forKey: "k", ttl: .seconds(10), tags: ["u"], policy: policy) { _ in
             .notModified(metadata: nil, mustRevalidate: true)
@@ -299,7 +299,7 @@ struct RevalidationTests {
             try await cache.value(forKey: "k", policy: policy) { throw SourceFailure() }
         }
         try await cache.removeAll(tagged: "u")
-        let given = try await cache.value(forKey: "k") { cached in .modified(cached?.value ?? "nothing") }
+        let given = try await cache.value(forKey: "k") { cached in .value(cached?.value ?? "nothing") }
         #expect(given == "nothing")
     }
 
@@ -311,10 +311,10 @@ struct RevalidationTests {
         let cache: Cache<String> = try tiers.cache(in: world)
         let calls = Lock(0)
         @Sendable func value() async throws -> Lookup<String> {
-            try await cache.lookup(forKey: "k", policy: .whenMissingOrExpired.earlyRefresh(after: 0.8)) { cached in
+            try await cache.lookup(forKey: "k", policy: .cacheFirst.eagerRefresh(atFraction: 0.8)) { cached in
                 calls.withLock { $0 += 1 }
                 let ttl = TimeToLive.until(world.clock.date + 100)
-                return cached == nil ? .modified("v", ttl: ttl) : .notModified(metadata: nil, ttl: ttl)
+                return cached == nil ? .value("v", ttl: ttl) : .notModified(ttl: ttl)
             }
         }
         for _ in 0..<6 {
@@ -335,7 +335,7 @@ struct RevalidationTests {
         let world = World { $0.sweepInterval = nil }
         let cache = Cache<String>(disk: try world.open(), namespace: "n")
         let source = HandDrivenSource<Void>()
-        _ = try await cache.value(forKey: "k", ttl: .seconds(10)) { _ in .modified("old") }
+        _ = try await cache.value(forKey: "k", ttl: .seconds(10)) { _ in .value("old") }
         world.clock.advance(by: .seconds(20))
         let caller = begin {
             try await cache.value(forKey: "k") { _ in
@@ -357,12 +357,12 @@ struct RevalidationTests {
         let cache: Cache<String> = try tiers.cache(in: world)
         let policy = FetchPolicy.staleWhileRevalidate(for: .forever).staleIfError(for: .forever).softTimeout(
             .seconds(1))
-        func value(_ answer: @escaping @Sendable (CachedValue<String>?) throws -> Revalidation<String>) async throws
+        func value(_ answer: @escaping @Sendable (Lookup<String>?) throws -> FetchResult<String>) async throws
             -> String
         {
             try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy, revalidate: answer)
         }
-        #expect(try await value { _ in .modified("v", metadata: ["etag": "1"], mustRevalidate: true) } == "v")
+        #expect(try await value { _ in .value("v", metadata: ["etag": "1"], mustRevalidate: true) } == "v")
         #expect(try await value { _ in throw SourceFailure() } == "v", "it is fresh")
         for _ in 0..<2 {
             world.clock.advance(by: .seconds(10))
@@ -375,18 +375,18 @@ struct RevalidationTests {
         }
     }
 
-    @Test("the fetch is told when the value was stored, however often it was renewed", arguments: Tiers.allCases)
-    func storedAt(_ tiers: Tiers) async throws {
+    @Test("the fetch is told when the life of the value began and ended", arguments: Tiers.allCases)
+    func lifeOfCached(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
         let begun = world.clock.date
         for round in 0..<4 {
             let value = try await cache.value(forKey: "k", ttl: .seconds(10)) { cached in
                 if let cached {
-                    #expect(cached.storedAt == begun)
+                    #expect(cached.isStale && cached.age == .seconds(20) && cached.staleReason == nil)
                     #expect(cached.expiresAt == begun.addingTimeInterval(Double(20 * round - 10)))
                 }
-                return cached == nil ? .modified("v") : .notModified
+                return cached == nil ? .value("v") : .notModified
             }
             #expect(value == "v")
             world.clock.advance(by: .seconds(20))
@@ -411,7 +411,7 @@ struct RevalidationTests {
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
         let cache = Cache<String>(disk: disk, namespace: "n")
-        _ = try await cache.value(forKey: "kept", ttl: .seconds(10)) { _ in .modified("v") }
+        _ = try await cache.value(forKey: "kept", ttl: .seconds(10)) { _ in .value("v") }
         _ = try await cache.value(forKey: "not kept", ttl: .seconds(10)) { "v" }
         let entries = disk.namespace("n").entries()
         for entry in entries {
@@ -422,11 +422,11 @@ struct RevalidationTests {
         world.clock.advance(by: .seconds(10))
         disk.removeExpired()
         #expect(disk.namespace("n").count == 1)
-        let given = try await cache.value(forKey: "kept") { cached in .modified(cached?.value ?? "nothing") }
+        let given = try await cache.value(forKey: "kept") { cached in .value(cached?.value ?? "nothing") }
         #expect(given == "v")
         // Policies stretch from the expiry, and end where they end.
         world.clock.advance(by: .days(1) + .days(1))
-        let gone = try await cache.value(forKey: "kept") { cached in .modified(cached?.value ?? "nothing") }
+        let gone = try await cache.value(forKey: "kept") { cached in .value(cached?.value ?? "nothing") }
         #expect(gone == "nothing")
     }
 }

@@ -32,7 +32,7 @@ struct SingleFlightTests {
         #expect(await cache.value(forKey: "k") == nil)
         #expect(try await value() == "v2")
         let statistics = cache.statistics.fetches
-        #expect(statistics.begun == 2 && statistics.failed == 0 && statistics.joined == 0)
+        #expect(statistics.begun == 2 && statistics.failed == 0 && statistics.coalesced == 0)
         #expect(cache.backend.flights.count == 0)
     }
 
@@ -42,7 +42,7 @@ struct SingleFlightTests {
         let source = Source()
         let values = try await withThrowingTaskGroup { group in
             for _ in 0..<10_000 { group.addTask { try await cache.value(forKey: "k") { try await source.fetch() } } }
-            await until("all have joined") { cache.statistics.fetches.joined == 9_999 }
+            await until("all have joined") { cache.statistics.fetches.coalesced == 9_999 }
             await source.answer("v")
             var values: [String: Int] = [:]
             for try await value in group { values[value, default: 0] += 1 }
@@ -95,7 +95,7 @@ struct SingleFlightTests {
         let cache: Cache<String> = try tiers.cache(in: World())
         let source = Source()
         let callers = (0..<3).map { _ in begin { try await cache.value(forKey: "k") { try await source.fetch() } } }
-        await until("all have joined") { cache.statistics.fetches.joined == 2 }
+        await until("all have joined") { cache.statistics.fetches.coalesced == 2 }
         await until("the fetch has begun") { source.begun == 1 }
         callers[0].cancel()
         callers[1].cancel()
@@ -132,13 +132,13 @@ struct SingleFlightTests {
     func outlivesCallers() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let source = Source()
-        let policy = FetchPolicy.whenMissingOrExpired.continuesWithoutCallers()
+        let policy = FetchPolicy.cacheFirst.outlivesCallers()
         let caller = begin { try await cache.value(forKey: "k", policy: policy) { try await source.fetch() } }
         await until("the fetch has begun") { source.begun == 1 }
         caller.cancel()
         #expect(await caller.failure is CancellationError)
         let joining = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
-        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await until("it has joined") { cache.statistics.fetches.coalesced == 1 }
         joining.cancel()
         #expect(await joining.failure is CancellationError)
         await source.answer("v")
@@ -177,7 +177,7 @@ struct SingleFlightTests {
         let events = cache.events
         let source = Source()
         let callers = (0..<20).map { _ in begin { try await cache.value(forKey: "k") { try await source.fetch() } } }
-        await until("all have joined") { cache.statistics.fetches.joined == 19 }
+        await until("all have joined") { cache.statistics.fetches.coalesced == 19 }
         await source.answer(.failure(SourceFailure(number: 7)))
         for caller in callers { #expect(await caller.failure as? SourceFailure == SourceFailure(number: 7)) }
         let again = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
@@ -271,7 +271,7 @@ struct SingleFlightTests {
         let first = begin { try await one.value(forKey: "k") { try await source.fetch() } }
         await until("the fetch has begun") { source.begun == 1 }
         let second = begin { try await two.value(forKey: "k") { try await source.fetch() } }
-        await until("it has joined") { two.statistics.fetches.joined == 1 }
+        await until("it has joined") { two.statistics.fetches.coalesced == 1 }
         let third = begin { try await other.value(forKey: "k") { try await source.fetch() } }
         let fourth = begin { try await number.value(forKey: "k") { try await numbers.fetch() } }
         await until("they have begun") { source.begun == 2 && numbers.begun == 1 }
@@ -330,7 +330,7 @@ struct SingleFlightTests {
         let cache = Cache<String>(disk: disk, namespace: "n")
         let other = Cache<String>(disk: disk, namespace: "n")
         let large = String(repeating: "v", count: 101)
-        for policy in [FetchPolicy.whenMissingOrExpired, .staleIfError(for: .hours(1))] {
+        for policy in [FetchPolicy.cacheFirst, .staleIfError(for: .hours(1))] {
             let calls = Lock(0)
             @Sendable func value() async throws -> String {
                 try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) {
@@ -345,7 +345,7 @@ struct SingleFlightTests {
             #expect(try await value() == large)
             #expect(try await value() == large)
             world.clock.advance(by: .seconds(10))
-            if policy == .whenMissingOrExpired {
+            if policy == .cacheFirst {
                 #expect(await begin { try await value() }.failure is SourceFailure)
             } else {
                 #expect(try await value() == large, "stale, from memory")
@@ -430,7 +430,7 @@ struct SingleFlightTests {
         await until("a is decoded") { decodings.withLock { $0 } == 2 }
         let reload = begin { try await cache.lookup(forKey: "a", policy: .reload) { "reloaded" } }
         let reloads = begin { try await cache.values(forKeys: ["a"], policy: .reload) { _ in ["a": "reloaded too"] } }
-        await until("they have joined") { cache.statistics.fetches.joined == 2 }
+        await until("they have joined") { cache.statistics.fetches.coalesced == 2 }
         gate.signal()
         for _ in 0..<10 { gate.signal() }
         let found = try await reload.value
@@ -485,7 +485,7 @@ struct SingleFlightTests {
         }
         await until("the fetch has begun") { source.begun == 1 }
         let urgent = Task(priority: .high) { try await cache.value(forKey: "k") { "not fetched" } }
-        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await until("it has joined") { cache.statistics.fetches.coalesced == 1 }
         await source.answer("v")
         #expect(try await (slow.value, urgent.value) == ("v", "v"))
         #expect(seen.withLock { $0 } == .high)
@@ -499,7 +499,7 @@ struct SingleFlightTests {
         do {
             let cache: Cache<String> = try Tiers.both.cache(in: world)
             store = cache.disk?.store
-            let policy = FetchPolicy.whenMissingOrExpired.hardTimeout(.seconds(5))
+            let policy = FetchPolicy.cacheFirst.hardTimeout(.seconds(5))
             let call = begin { [cache] in
                 try await cache.value(forKey: "k", policy: policy) { try await source.fetch() }
             }
@@ -547,7 +547,7 @@ struct SingleFlightTests {
         let second = begin {
             try await Self.$trace.withValue("second") { try await cache.value(forKey: "k") { "never" } }
         }
-        await until("it has joined") { cache.statistics.fetches.joined == 1 }
+        await until("it has joined") { cache.statistics.fetches.coalesced == 1 }
         await source.answer("by ")
         #expect(try await (first.value, second.value) == ("by first", "by first"))
     }

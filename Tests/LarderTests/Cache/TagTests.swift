@@ -356,7 +356,7 @@ struct TagTests {
                 begin { try await cache.value(forKey: "k", tags: [tag]) { "never" } }
             }
             await until("they have joined") {
-                cache.statistics.fetches.joined % 3 == 0 && cache.statistics.fetches.joined > 0
+                cache.statistics.fetches.coalesced % 3 == 0 && cache.statistics.fetches.coalesced > 0
             }
             await until("all have") { cache.backend.flights.all.first?.joinedTags(0).count == 3 }
             await source.answer("v")
@@ -429,7 +429,7 @@ struct TagTests {
         #expect(removed.sorted() == ["a", "b", "d"])
         // A fetch that was given the value does not bring it back, nor one that brings the tag.
         try await cache.setValue("old", forKey: "k", tags: ["t"])
-        let source = HandDrivenSource<Revalidation<String>>()
+        let source = HandDrivenSource<FetchResult<String>>()
         let caller = begin { try await cache.value(forKey: "k", policy: .reload) { _ in try await source.fetch() } }
         await until("it is asked") { source.begun == 1 }
         try await cache.removeAll(tagged: "t")

@@ -85,7 +85,7 @@ struct WaitForFetchesTests {
             let begun = source.begun
             let policy =
                 ending == "timed out"
-                ? FetchPolicy.whenMissingOrExpired.hardTimeout(.seconds(1)) : .whenMissingOrExpired
+                ? FetchPolicy.cacheFirst.hardTimeout(.seconds(1)) : .cacheFirst
             let caller = begin { try await cache.value(forKey: ending, policy: policy) { try await source.fetch() } }
             await until("it is asked") { source.begun == begun + 1 }
             let flight = try #require(cache.backend.flights.all.first)

@@ -39,7 +39,7 @@ struct FetchCrashTests {
         Step(name: "revalidate", after: ["a": "a1"]) { cache, world in
             world.clock.set(milliseconds: world.clock.milliseconds + 7_200_000)
             let answer = try await cache.value(forKey: "a", ttl: .days(9), tags: ["t"], policy: policy) { cached in
-                cached == nil ? .modified("lost") : .notModified(metadata: ["etag": "2"])
+                cached == nil ? .value("lost") : .notModified(metadata: ["etag": "2"])
             }
             guard answer == "a1" else { throw SourceFailure() }
         },

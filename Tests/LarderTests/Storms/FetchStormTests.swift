@@ -44,7 +44,7 @@ struct FetchStormTests {
             return version
         }
         let policies: [FetchPolicy] = [
-            .whenMissingOrExpired, .reload, .whenMissingOrExpired.earlyRefresh(after: 0),
+            .cacheFirst, .reload, .cacheFirst.eagerRefresh(atFraction: 0),
             .staleWhileRevalidate(for: .days(1)), .staleIfError(for: .days(1)),
         ]
         let policy = policies[how % policies.count]
@@ -53,7 +53,7 @@ struct FetchStormTests {
         case 1:
             return try await cache.value(forKey: key, tags: ["all"], policy: policy) { cached in
                 let version = await fetch()
-                return cached?.value == version ? .notModified : .modified(version)
+                return cached?.value == version ? .notModified : .value(version)
             }
         case 2:
             return try await cache.values(forKeys: [key], tags: ["all"], policy: policy) { _ in [key: await fetch()] }[
@@ -132,7 +132,7 @@ struct FetchStormTests {
                     while !isOver.withLock({ $0 }) {
                         _ = try await cache.value(forKey: "k", policy: .reload) { cached in
                             for _ in 0..<reader { await Task.yield() }
-                            return cached == nil ? .modified(0, ttl: .seconds(0)) : .notModified
+                            return cached == nil ? .value(0, ttl: .seconds(0)) : .notModified
                         }
                     }
                 }

@@ -14,12 +14,13 @@ struct DescriptionTests {
     {
         let begun = Timestamp(noon)
         let life = MemoryLife(begun: begun, expires: begun.advanced(byMilliseconds: milliseconds))
-        return Lookup(value, from: .memory, life: life, at: begun.advanced(byMilliseconds: 3200), isStale: isStale)
+        return Lookup(
+            value, from: .memory, life: life, metadata: [:], at: begun.advanced(byMilliseconds: 3200), isStale: isStale)
     }
 
     private static let forever: Lookup<String> = {
         let life = MemoryLife(begun: Timestamp(noon), expires: Timestamp(milliseconds: Life.unlimited))
-        return Lookup("Ann", from: .disk, life: life, at: Timestamp(noon))
+        return Lookup("Ann", from: .disk, life: life, metadata: ["etag": "x"], at: Timestamp(noon))
     }()
 
     private static let entry = CacheEntry(
@@ -46,11 +47,11 @@ struct DescriptionTests {
         return memory
     }()
 
-    private static let fetches = FetchStatistics(begun: 4, failed: 1, joined: 0, staleAnswers: 1)
+    private static let fetches = FetchStatistics(begun: 4, failed: 1, coalesced: 0, staleAnswers: 1)
 
     private static let policy = FetchPolicy.staleWhileRevalidate(for: .minutes(5)).staleIfError(for: .days(1))
         .keepStale(for: .hours(1)).softTimeout(.milliseconds(300)).hardTimeout(.seconds(20)).retryThrottle(.seconds(10))
-        .earlyRefresh(after: 0.8).jitter(0.1).continuesWithoutCallers()
+        .eagerRefresh(atFraction: 0.8).jitter(0.1).outlivesCallers()
 
     private static let diskConfiguration: DiskCache.Configuration = {
         var configuration = DiskCache.Configuration()
@@ -84,20 +85,17 @@ struct DescriptionTests {
     private static let texts: [(value: any CustomStringConvertible & Sendable, text: String)] = [
         (lookup("Ann", lasting: 3_600_000), "Ann from memory, 3.2 s old, expires 2025-11-20T13:00:00Z"),
         (lookup(1, lasting: 1000, isStale: true), "1 from memory, 3.2 s old, expires 2025-11-20T12:00:01Z, stale"),
-        (forever, "Ann from disk, 0 ms old, never expires"),
+        (forever, #"Ann from disk, 0 ms old, never expires, metadata ["etag": "x"]"#),
         (
-            CachedValue(value: "Ann", metadata: ["etag": "x"], storedAt: noon, expiresAt: nil),
-            #"Ann, stored 2025-11-20T12:00:00Z, never expires, metadata ["etag": "x"]"#
+            lookup(1, lasting: 1000, isStale: true).stale(.late),
+            "1 from memory, 3.2 s old, expires 2025-11-20T12:00:01Z, stale (late)"
         ),
+        (StaleReason.failed, "failed"),
+        (FetchResult<Int>.notModified, "not modified"),
+        (FetchResult<Int>.absent(ttl: .minutes(1)), "absent, ttl 1 min"),
         (
-            CachedValue<Int?>(value: 1, metadata: [:], storedAt: noon, expiresAt: later),
-            "1, stored 2025-11-20T12:00:00Z, expires 2025-11-20T13:00:00Z"
-        ),
-        (Revalidation<Int>.notModified, "not modified"),
-        (Revalidation<Int>.absent(ttl: .minutes(1)), "absent, ttl 1 min"),
-        (
-            Revalidation.modified("Ann", metadata: ["etag": "x"], ttl: .hours(1), mustRevalidate: true),
-            #"modified: Ann, ttl 1 h, metadata ["etag": "x"], must revalidate"#
+            FetchResult.value("Ann", ttl: .hours(1), metadata: ["etag": "x"], mustRevalidate: true),
+            #"Ann, ttl 1 h, metadata ["etag": "x"], must revalidate"#
         ),
         (CacheStatistics(), "0 hits, 0 misses"),
         (disk, "12 hits, 1 miss, 2 stored, 1 orphan deleted; evicted: 4 for count, 1 for free space"),
@@ -139,14 +137,14 @@ struct DescriptionTests {
         (TimeToLive.until(noon), "until 2025-11-20T12:00:00Z"),
         (TimeToLive.until(.distantPast.addingTimeInterval(-1e12)), "until before the year 1"),
         (TimeToLive.until(Date(timeIntervalSince1970: .infinity)), "until after the year 9999"),
-        (FetchPolicy.whenMissingOrExpired, "whenMissingOrExpired"),
+        (FetchPolicy.cacheFirst, "cacheFirst"),
         (FetchPolicy.cacheOnly, "cacheOnly"),
         (FetchPolicy.reload.hardTimeout(.seconds(1.5)), "reload, hardTimeout: 1.5 s"),
         (
             policy,
-            "whenMissingOrExpired, staleWhileRevalidate: 5 min, staleIfError: 1 day, keepStale: 1 h, "
-                + "softTimeout: 300 ms, hardTimeout: 20 s, retryThrottle: 10 s, earlyRefresh: 0.8, jitter: 0.1, "
-                + "continuesWithoutCallers"
+            "cacheFirst, staleWhileRevalidate: 5 min, staleIfError: 1 day, keepStale: 1 h, "
+                + "softTimeout: 300 ms, hardTimeout: 20 s, retryThrottle: 10 s, eagerRefresh: 0.8, jitter: 0.1, "
+                + "outlivesCallers"
         ),
         (CacheLimit.freeSpace, "freeSpace"),
         (ValueSource.revalidated, "revalidated"),
