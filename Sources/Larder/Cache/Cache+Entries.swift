@@ -1,9 +1,12 @@
 import LarderFiles
 
 extension Cache {
+    /// The memory tier; nil without one.
+    public var memory: MemoryCache<String, Value>? { memoryTier }
+
     /// Returns whether there is a fresh value. Does not read it and does not count as a use. O(1).
     public func hasValue(forKey key: String) async -> Bool {
-        if memory?.hasValue(forKey: key) == true { return true }
+        if memoryTier?.hasValue(forKey: key) == true { return true }
         guard let disk else { return false }
         return await disk.store.io.run { disk.hasValue(forKey: key) }
     }
@@ -12,13 +15,20 @@ extension Cache {
     ///
     /// With a disk tier it is the entry on disk. Without one the size is the value's cost.
     public func entry(forKey key: String) async -> CacheEntry? {
-        guard let disk else { return memory?.entry(forKey: key) }
+        guard let disk else { return memoryTier?.entry(forKey: key) }
         return await disk.store.io.run { disk.entry(forKey: key) }
     }
 
+    /// The number of values on disk, or in memory without a disk tier, including expired ones that have not been removed
+    /// yet. O(1).
+    public var count: Int { disk?.count ?? memoryTier?.count ?? 0 }
+
+    /// The payload bytes of all values on disk; without a disk tier, the sum of their costs. O(1).
+    public var size: Int { disk?.size ?? memoryTier?.cost ?? 0 }
+
     /// Returns the keys of all fresh values, in no order. O(n).
     public func keys() async -> [String] {
-        guard let disk else { return memory?.keys() ?? [] }
+        guard let disk else { return memoryTier?.keys() ?? [] }
         return await disk.store.io.run { disk.keys() }
     }
 
@@ -74,8 +84,8 @@ extension Cache {
     /// The counters of the cache, tier by tier. O(1).
     public var statistics: TierStatistics {
         var counts = backend.counts.values
-        counts.fetches.staleAnswers += memory?.staleHits ?? 0
-        let memory = memory?.statistics
+        counts.fetches.staleAnswers += memoryTier?.staleHits ?? 0
+        let memory = memoryTier?.statistics
         return TierStatistics(
             memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, fetches: counts.fetches,
             memory: memory, disk: disk?.statistics)
@@ -87,6 +97,6 @@ extension Cache {
     /// tier drops is still in the cache, and dropping it is no event. An event that nobody listens to costs next to
     /// nothing.
     public var events: AsyncStream<CacheEvent> {
-        disk?.events ?? ownEvents?.stream ?? AsyncStream { $0.finish() }
+        disk?.events(reader: reader) ?? ownEvents?.stream ?? AsyncStream { $0.finish() }
     }
 }

@@ -1,42 +1,97 @@
 import LarderFiles
 
+/// Reading without a fetch.
 extension Cache {
     /// Returns the value of a key, from memory or else from disk; nil for a miss. O(1) in memory, O(size) on disk.
     ///
     /// A value that cannot be read or decoded is a miss too; it is counted, reported as an event, and kept.
     @inlinable
     public func value(forKey key: String) async -> Value? {
-        if !slides, let value = memory?.value(forKey: key) { return value }
+        if !reportsHits, let value = memoryTier?.value(forKey: key) { return value }
         return await readValue(forKey: key)
     }
 
     /// Reads a value that the inlined look into memory has not returned.
     @usableFromInline
     func readValue(forKey key: String) async -> Value? {
-        if slides, let found = backend.lookupInMemory(key) { return found.value }
-        return await backend.lookupOnDisk(backend.key(key))?.value
+        let key = backend.key(key)
+        let found =
+            if reportsHits, let found = backend.lookupInMemory(key.text) { found } else {
+                await backend.lookupOnDisk(key)
+            }
+        report(found, key)
+        return found?.value
     }
 
     /// Returns the value of a key with its source, its age and its expiry; nil for a miss. See ``value(forKey:)``.
     public func lookup(forKey key: String) async -> Lookup<Value>? {
-        await backend.lookup(backend.key(key))
+        let key = backend.key(key)
+        let found = await backend.lookup(key)
+        report(found, key)
+        return found
     }
 
+    /// Returns the value of a key, also one that has expired and is still kept; nil for a miss.
+    ///
+    /// Expired values are kept where `keepStale` or the policy of a fetch says so. A value that must be revalidated is
+    /// never returned once it has expired. See ``value(forKey:)`` for the rest.
+    public func value(forKey key: String, allowingStale: Bool) async -> Value? {
+        await lookup(forKey: key, allowingStale: allowingStale)?.value
+    }
+
+    /// Does the same as ``value(forKey:allowingStale:)``, and returns the value with its source, its age and its
+    /// expiry; `isStale` tells whether it has expired.
+    public func lookup(forKey key: String, allowingStale: Bool) async -> Lookup<Value>? {
+        let fresh = await lookup(forKey: key)
+        if fresh != nil || !allowingStale { return fresh }
+        let key = backend.key(key)
+        guard let stored = await backend.storedValue(for: key) else { return nil }
+        let found = stored.lookup(at: backend.clock.now)
+        return found.isStale && !stored.isAnswerable ? nil : found
+    }
+
+    func report(_ found: Lookup<Value>?, _ key: Key) {
+        guard let events = backend.readEvents else { return }
+        if let found { events.postHit(key, found) } else { events.post(.missed, key) }
+    }
+}
+
+/// Storing and removing.
+extension Cache {
     /// Stores a value, on disk first. When the call returns, the value is on disk and every later read sees it.
     ///
     /// - Parameters:
     ///   - value: The value.
     ///   - key: Any string of at most 64 KiB.
-    ///   - ttl: How long it is kept. Zero or less removes the key. The configured life by default.
-    ///   - metadata: Stored beside the value and readable without it. None by default.
-    ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:)``. None by default.
+    ///   - ttl: How long it is fresh. Zero or less removes the key. Default: the configured life.
+    ///   - keepStale: How long it is kept beyond its expiry, for calls that allow stale values. Default: as the
+    ///     configured policy and `Configuration.keepStale` say.
+    ///   - metadata: Stored beside the value and readable without it. Default: none.
+    ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:)``. Default: none.
     /// - Throws: `.unencodable`, and the errors of ``DiskCache/setData(_:forKey:ttl:metadata:tags:)``. The old value is
     ///   then still there, in both tiers. Never throws without a disk tier.
     public func setValue(
-        _ value: Value, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
-        tags: [String] = []
+        _ value: Value, forKey key: String, ttl: TimeToLive = .default, keepStale: TimeToLive? = nil,
+        metadata: [String: String] = [:], tags: [String] = []
     ) async throws(CacheError) {
-        try await backend.set(value, key, ttl: ttl, metadata: metadata, tags: tags)
+        let options = SetOptions(ttl: ttl, keepStale: keepStale, metadata: metadata, tags: tags)
+        try await backend.set([(key, value)], options)
+    }
+
+    /// Stores several values, one after the other. Not atomic: a kill may leave some of them stored.
+    ///
+    /// - Parameters:
+    ///   - values: The values by key.
+    ///   - ttl: How long they are fresh. Zero or less removes the keys. Default: the configured life.
+    ///   - keepStale: As for ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``.
+    ///   - tags: Names by which they can be removed with others; see ``removeAll(tagged:)``. Default: none.
+    /// - Throws: The first error of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, which ends the call. Its `keys`
+    ///   are those that were left as they were.
+    public func setValues(
+        _ values: [String: Value], ttl: TimeToLive = .default, keepStale: TimeToLive? = nil, tags: [String] = []
+    ) async throws(CacheError) {
+        let options = SetOptions(ttl: ttl, keepStale: keepStale, tags: tags)
+        try await backend.set(values.map { ($0.key, $0.value) }, options)
     }
 
     /// Removes a value from both tiers; its file is gone when the call returns. O(1).
@@ -46,6 +101,25 @@ extension Cache {
     @discardableResult
     public func removeValue(forKey key: String) async throws(CacheError) -> Bool {
         try await backend.remove(key)
+    }
+
+    /// Removes several values, one after the other. Not atomic.
+    ///
+    /// - Returns: The number of fresh values among them.
+    /// - Throws: The first error of ``removeValue(forKey:)``, which ends the call. Its `keys` are those that were left
+    ///   as they were.
+    @discardableResult
+    public func removeValues(forKeys keys: some Sequence<String>) async throws(CacheError) -> Int {
+        let keys = Array(keys)
+        var removed = 0
+        for (index, key) in keys.enumerated() {
+            do throws(CacheError) {
+                if try await backend.remove(key) { removed += 1 }
+            } catch {
+                throw error.leaving(Array(keys[index...]))
+            }
+        }
+        return removed
     }
 
     /// Removes every value of this cache from both tiers: those of its namespace, or without one. O(1); the files are
@@ -64,5 +138,16 @@ extension Cache {
     /// - Throws: The errors of ``DiskCache/removeAll(tagged:progress:)``.
     public func removeAll(tagged tag: String) async throws(CacheError) {
         try await backend.removeAll(tagged: tag)
+    }
+
+    /// Removes expired values from both tiers without waiting for the sweep, on disk those of the whole directory. O(1)
+    /// per expired value. Values that are kept beyond their expiry stay until that time is over.
+    ///
+    /// - Returns: The number of values removed: from disk, or from memory without a disk tier.
+    @discardableResult
+    public func removeExpired() async -> Int {
+        let inMemory = memoryTier?.removeExpired() ?? 0
+        guard let disk else { return inMemory }
+        return await disk.store.io.run { disk.removeExpired() }
     }
 }

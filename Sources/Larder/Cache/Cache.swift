@@ -21,9 +21,7 @@ import LarderFiles
 /// reads return `nil` for a miss and never throw, a write that has returned survives the process, and one that throws
 /// has left the old value in place, in both tiers.
 public final class Cache<Value: Sendable>: Sendable {
-    /// The memory tier; nil without one. Use it to inspect, trim and clear: a value stored in it directly is not on
-    /// disk, and fetches under way do not notice changes made there.
-    public let memory: MemoryCache<String, Value>?
+    @usableFromInline let memoryTier: MemoryCache<String, Value>?
     /// The disk tier, with this cache's namespace; nil without one. Changes made there are changes here.
     public let disk: DiskCache?
     let backend: any CacheBackend<Value>
@@ -31,9 +29,13 @@ public final class Cache<Value: Sendable>: Sendable {
     @usableFromInline let staleGate: StaleGate
     /// The events of a cache without a disk tier.
     let ownEvents: EventCenter?
-    /// Reading renews lives, so the disk has to know of hits in memory.
-    @usableFromInline let slides: Bool
-    let defaultTTL: TimeToLive
+    /// Whether a hit in memory concerns others: the disk, where reading renews lives, or listeners.
+    @usableFromInline let reportsHits: Bool
+    /// The policy of calls without one.
+    @usableFromInline let defaultPolicy: FetchPolicy
+    @usableFromInline let defaultMemoryUse: FetchPolicy.MemoryUse
+    let reader: ReadReporting?
+    let maximumConcurrentFetches: Int?
     /// Whether this cache opened the directory, and closes it.
     let ownsDisk: Bool
     /// Run when the cache is released.
@@ -49,8 +51,9 @@ public final class Cache<Value: Sendable>: Sendable {
     public convenience init(
         directory: URL, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
-        let disk = try DiskCache(directory: directory, configuration: configuration.disk)
-        self.init(disk: disk, coder: coder, configuration: configuration, ownsDisk: true)
+        try self.init(coder: coder, configuration) { () throws(CacheError) in
+            try DiskCache(directory: directory, configuration: configuration.disk)
+        }
     }
 
     /// Opens the cache `name` in the user's caches directory.
@@ -59,8 +62,25 @@ public final class Cache<Value: Sendable>: Sendable {
     public convenience init(
         name: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
-        let disk = try DiskCache(name: name, configuration: configuration.disk)
-        self.init(disk: disk, coder: coder, configuration: configuration, ownsDisk: true)
+        try self.init(coder: coder, configuration) { () throws(CacheError) in
+            try DiskCache(name: name, configuration: configuration.disk)
+        }
+    }
+
+    private convenience init(
+        coder: Coder<Value>, _ configuration: Configuration, _ open: () throws(CacheError) -> DiskCache
+    ) throws(CacheError) {
+        let failure: CacheError
+        do throws(CacheError) {
+            let disk = try open()
+            self.init(disk: disk, coder: coder, configuration: configuration, ownsDisk: true)
+            return
+        } catch {
+            guard configuration.fallsBackToMemory, error.code.allowsFallback else { throw error }
+            failure = error
+        }
+        self.init(withoutDisk: configuration, clock: configuration.disk.clock)
+        ownEvents?.post(CacheEvent(.failed, error: failure))
     }
 
     /// Creates a cache over a part of a directory, so that several types of values can share one.
@@ -82,85 +102,88 @@ public final class Cache<Value: Sendable>: Sendable {
         let memory = configuration.memory.map {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
         }
-        self.memory = memory
+        memoryTier = memory
         let tier = memory.map { MemoryTierAdapter($0, of: disk.keyNamespace) }
+        let reader = configuration.reportsReads ? ReadReporting() : nil
+        self.reader = reader
+        defaultPolicy = configuration.fetchPolicy.resolved(.cacheFirst)
+        defaultMemoryUse = defaultPolicy.memoryUse
+        maximumConcurrentFetches = configuration.maximumConcurrentFetches
         let backend = TieredBackend(
             disk: disk, coder: coder, tier: tier, cost: configuration.costInMemory,
-            defaultTTL: configuration.defaultTTL)
+            defaults: CacheDefaults(
+                ttl: configuration.defaultTTL.or(disk.configuration.defaultTTL), keepStale: configuration.keepStale,
+                policy: defaultPolicy),
+            memoryTTL: configuration.memoryTTL.map { max(0, $0.milliseconds) }, reader: reader)
         self.backend = backend
-        fetcher = Fetcher(backend: backend)
+        fetcher = Fetcher(backend: backend, limiter: configuration.fetchLimiter)
         staleGate = StaleGate(backend)
-        slides = disk.store.settings.slidingExpiry
-        defaultTTL = configuration.defaultTTL
+        reportsHits = disk.store.settings.slidingExpiry || reader != nil
         ownEvents = nil
         var endings: [@Sendable () -> Void] = []
         if let tier { endings.append(disk.attach(tier)) }
-        if let onEvent = configuration.onEvent { endings.append(disk.observe(onEvent)) }
+        if let onEvent = configuration.onEvent { endings.append(disk.observe(onEvent, reader: reader)) }
         self.endings = endings
     }
 
     /// Creates a cache without a disk tier.
-    public convenience init(memoryOnly configuration: MemoryCache<String, Value>.Configuration) {
-        self.init(memoryOnly: configuration, clock: configuration.clock)
+    ///
+    ///     let users = Cache<User>(memoryOnly: .init(countLimit: 100))
+    ///
+    /// - Parameters:
+    ///   - memory: The settings of the memory tier.
+    ///   - configuration: The other settings: policy, limit on fetches, events. Those of both tiers are ignored.
+    public convenience init(
+        memoryOnly memory: MemoryCache<String, Value>.Configuration, configuration: Configuration = .init()
+    ) {
+        self.init(memoryOnly: memory, configuration: configuration, clock: memory.clock)
     }
 
-    init(memoryOnly configuration: MemoryCache<String, Value>.Configuration, clock: any LarderFiles.Clock) {
+    convenience init(
+        memoryOnly memory: MemoryCache<String, Value>.Configuration, configuration: Configuration = .init(),
+        clock: any LarderFiles.Clock
+    ) {
+        var configuration = configuration
+        configuration.memory = memory
+        configuration.defaultTTL = configuration.defaultTTL.or(memory.defaultTTL)
+        self.init(withoutDisk: configuration, clock: clock)
+    }
+
+    private init(withoutDisk configuration: Configuration, clock: any LarderFiles.Clock) {
         let events = EventCenter()
-        let memory = MemoryCache<String, Value>(configuration: configuration, clock: clock) { removals in
+        if let onEvent = configuration.onEvent { _ = events.add(onEvent) }
+        var settings = configuration.memory ?? .init()
+        settings.defaultTTL = configuration.defaultTTL.or(configuration.disk.defaultTTL)
+        if let cost = configuration.costInMemory { settings.cost = { cost($0, 0) } }
+        let memory = MemoryCache<String, Value>(configuration: settings, clock: clock) { removals in
             switch removals {
             case .cleared(let count): events.post(CacheEvent(.cleared, count: count))
             case .left(let key, let cause): events.post(CacheEvent(cause.kind, keys: [key], limit: cause.limit))
             }
         }
-        self.memory = memory
+        memoryTier = memory
         disk = nil
-        let backend = MemoryBackend(memory, events: events)
+        let reader = configuration.reportsReads ? ReadReporting() : nil
+        self.reader = reader
+        defaultPolicy = configuration.fetchPolicy.resolved(.cacheFirst)
+        defaultMemoryUse = defaultPolicy.memoryUse
+        maximumConcurrentFetches = configuration.maximumConcurrentFetches
+        let backend = MemoryBackend(
+            memory, events: events,
+            defaults: CacheDefaults(
+                ttl: settings.defaultTTL, keepStale: configuration.keepStale, policy: defaultPolicy),
+            reader: reader)
         self.backend = backend
-        fetcher = Fetcher(backend: backend)
+        fetcher = Fetcher(backend: backend, limiter: configuration.fetchLimiter)
         staleGate = StaleGate(backend)
         ownEvents = events
         ownsDisk = false
-        slides = false
-        defaultTTL = configuration.defaultTTL
+        reportsHits = reader != nil
         endings = []
     }
 
     deinit {
         for ending in endings { ending() }
-    }
-}
-
-extension Cache {
-    /// The settings of a cache.
-    public struct Configuration: Sendable {
-        /// The memory tier; nil: none. With a disk tier, lives and time are those of the disk, and values pushed out by
-        /// a change there are released in the background, or on the main queue. A tier without limits by default.
-        public var memory: MemoryCache<String, Value>.Configuration? = .init()
-        /// The disk tier, where the cache opens the directory itself.
-        public var disk = DiskCache.Configuration()
-        /// The life of values stored without one. By default that of the disk tier, which is one day unless changed.
-        public var defaultTTL: TimeToLive = .default
-        /// Returns the cost of a value in memory, given its bytes on disk, in the unit of `memory.costLimit`. Called
-        /// with no lock held. By default `memory.cost`, or else the bytes on disk.
-        public var cost: (@Sendable (_ value: Value, _ size: Int) -> Int)?
-        /// Receives every failure and every removal with its cause, in this cache's namespace, or without one in the
-        /// whole directory. None by default.
-        public var onEvent: (@Sendable (CacheEvent) -> Void)?
-
-        /// Creates the defaults.
-        public init() {}
-
-        var costInMemory: (@Sendable (_ value: Value, _ size: Int) -> Int)? {
-            if let cost { return cost }
-            return memory?.cost.map { cost in { value, _ in cost(value) } }
-        }
-    }
-}
-
-extension Cache.Configuration: CustomStringConvertible {
-    /// The settings of each tier.
-    public var description: String {
-        "defaultTTL: \(defaultTTL); memory (\(memory.map { "\($0)" } ?? "none")); disk (\(disk))"
     }
 }
 

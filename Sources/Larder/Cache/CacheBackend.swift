@@ -6,8 +6,10 @@ protocol CacheBackend<Value>: Sendable {
 
     var flights: Flights { get }
     var clock: any Clock { get }
-    var defaultTTL: TimeToLive { get }
+    var defaults: CacheDefaults { get }
     var counts: BackendCounters { get }
+    /// Nil when reads are not reported.
+    var readEvents: ReadEvents? { get }
 
     func key(_ text: String) -> Key
 
@@ -29,13 +31,20 @@ protocol CacheBackend<Value>: Sendable {
     /// Counts a miss in memory alone.
     func countMissInMemory()
 
-    func set(
-        _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
-    ) async throws(CacheError)
+    func set(_ values: [(key: String, value: Value)], _ options: SetOptions) async throws(CacheError)
     func remove(_ text: String) async throws(CacheError) -> Bool
     func removeAll() async throws(CacheError)
     func removeAll(tagged tag: String) async throws(CacheError)
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool
+
+    /// Returns the fresh value of a key with what is to stay when it is replaced.
+    func current(_ key: Key) async -> StoredValue<Value>?
+
+    /// Replaces `current` by a new value, or by none, if the key has not changed since the watch began. Returns whether
+    /// it did. Without options, the life and the attributes of the current value stay.
+    func replace(
+        _ current: StoredValue<Value>?, with value: Value?, _ options: SetOptions, _ watch: Watch
+    ) async throws(CacheError) -> Bool
 
     // For fetches. A flight changes a key only while it is registered for it. Failures to store are reported,
     // not thrown.
@@ -65,6 +74,8 @@ protocol CacheBackend<Value>: Sendable {
 }
 
 extension CacheBackend {
+    var defaultTTL: TimeToLive { defaults.ttl }
+
     /// Returns a fresh value that is in memory; counts a hit or a miss there.
     func lookupInMemory(_ text: String) -> Lookup<Value>? {
         let found = findInMemory(text)
@@ -76,6 +87,29 @@ extension CacheBackend {
         if let found = lookupInMemory(key.text) { return found }
         return await lookupOnDisk(key)
     }
+}
+
+/// The settings of a cache for calls that do not say otherwise.
+struct CacheDefaults: Sendable {
+    var ttl: TimeToLive
+    var keepStale: TimeToLive?
+    var policy = FetchPolicy.cacheFirst
+
+    /// How long a value that a caller stores is kept after its expiry. Milliseconds.
+    func keptStale(_ keepStale: TimeToLive?, after expires: Timestamp) -> Int64 {
+        keepStale?.milliseconds(after: expires, defaultTTL: ttl)
+            ?? policy.keptStale(
+                after: expires, revalidates: false, configured: self.keepStale, defaultTTL: ttl)
+    }
+}
+
+/// How a caller's values are stored.
+struct SetOptions: Sendable {
+    /// Nil: the life of the value that is replaced, or else the default.
+    var ttl: TimeToLive?
+    var keepStale: TimeToLive?
+    var metadata: [String: String] = [:]
+    var tags: [String] = []
 }
 
 /// The state of a key in the cache.
@@ -99,6 +133,8 @@ struct StoredValue<Value: Sendable>: Sendable {
     /// The tier that had it.
     let source: ValueSource
     let tags: [Key]
+    /// How long it is kept beyond its expiry. Milliseconds.
+    var keptStale: Int64 = 0
     /// The entry on disk; nil where it is in memory alone.
     var entry: IndexEntry?
 

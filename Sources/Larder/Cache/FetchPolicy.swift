@@ -8,37 +8,51 @@ import LarderFiles
 ///
 /// Each call decides for itself how stale its answer may be, how long it waits, and when it fetches. The call that
 /// begins a fetch decides how that runs and how its result is stored; calls that join take it as it is. Windows are
-/// counted from the expiry: an expired value is kept on disk for the longest of them, and only a call with such a
-/// policy ever returns it.
-public struct FetchPolicy: Hashable, Sendable {
+/// counted from the expiry: an expired value is kept for the longest of them, and only a call with such a policy, or one
+/// that allows stale values, ever returns it.
+public struct FetchPolicy: Sendable {
     enum Source: Hashable {
+        /// That of the configured policy.
+        case configured
         case cacheFirst, reload, cacheOnly
     }
 
-    var source = Source.cacheFirst
+    var source: Source
     var staleWhileRevalidate: TimeToLive?
     var staleIfError: TimeToLive?
+    /// Whether a failure is an outage; nil: each is.
+    var isOutage: (@Sendable (any Error) -> Bool)?
     var keepStale: TimeToLive?
     var softTimeout: Duration?
     var hardTimeout: Duration?
     var retryThrottle: Duration?
     var eagerRefresh: Double?
-    var jitter = 0.0
-    var outlives = false
+    var jitter: Double?
+    var outlives: Bool?
 
     /// The values in memory that answer a call at once.
     @usableFromInline
     enum MemoryUse: Hashable, Sendable {
+        /// Those that the configured policy allows.
+        case configured
         case none, fresh
         /// Also an expired one, while a fetch is under way or shortly after one has failed.
         case freshOrStale
     }
 
     /// Derived from the others, so that a hit in memory reads one field.
-    @usableFromInline private(set) var memoryUse = MemoryUse.none
+    @usableFromInline private(set) var memoryUse = MemoryUse.configured
 
     private var ownMemoryUse: MemoryUse {
-        if source == .reload || eagerRefresh != nil { return .none }
+        switch source {
+        case .configured:
+            // A window or a throttle changes the answers of the configured policy.
+            let isUnchanged = staleWhileRevalidate == nil && staleIfError == nil && retryThrottle == nil
+            return isUnchanged && eagerRefresh == nil ? .configured : .none
+        case .reload: return .none
+        case .cacheFirst, .cacheOnly: break
+        }
+        if eagerRefresh != nil { return .none }
         let mayBeStale = staleWhileRevalidate != nil || staleIfError != nil && retryThrottle != nil
         return source == .cacheFirst && mayBeStale ? .freshOrStale : .fresh
     }
@@ -48,7 +62,10 @@ public struct FetchPolicy: Hashable, Sendable {
         memoryUse = ownMemoryUse
     }
 
-    /// Returns a fresh value; otherwise fetches it. The default.
+    /// The policy that the cache is configured with: `cacheFirst`, unless changed. Settings made on it replace the
+    /// configured ones: `.default.hardTimeout(.seconds(5))`.
+    public static let `default` = FetchPolicy(.configured)
+    /// Returns a fresh value; otherwise fetches it.
     public static let cacheFirst = FetchPolicy(.cacheFirst)
     /// Fetches the value, whatever the cache has. Joins a fetch that is already under way.
     public static let reload = FetchPolicy(.reload)
@@ -61,35 +78,53 @@ public struct FetchPolicy: Hashable, Sendable {
         cacheFirst.staleWhileRevalidate(for: window)
     }
 
-    /// See ``staleIfError(for:)-swift.method``.
-    public static func staleIfError(for window: TimeToLive) -> FetchPolicy {
-        cacheFirst.staleIfError(for: window)
+    /// See ``staleIfError(for:when:)-swift.method``.
+    public static func staleIfError(
+        for window: TimeToLive, when isOutage: (@Sendable (any Error) -> Bool)? = nil
+    ) -> FetchPolicy {
+        cacheFirst.staleIfError(for: window, when: isOutage)
     }
 
     /// Returns a stale value at once for this long after its expiry, while a new one is fetched in the background (RFC
-    /// 5861, section 3). By default: not at all.
+    /// 5861, section 3). Default: not at all.
     public func staleWhileRevalidate(for window: TimeToLive) -> FetchPolicy {
         with { $0.staleWhileRevalidate = window }
     }
 
     /// Returns a stale value for this long after its expiry, when fetching a new one fails or times out (RFC 5861,
-    /// section 4). By default: not at all.
-    public func staleIfError(for window: TimeToLive) -> FetchPolicy { with { $0.staleIfError = window } }
+    /// section 4). Default: not at all.
+    ///
+    ///     .staleIfError(for: .days(1)) { error in (error as? HTTPFailure)?.status != 404 }
+    ///
+    /// - Parameters:
+    ///   - window: How long after the expiry.
+    ///   - isOutage: Returns whether a stale value is a good answer to this error; a 404, for example, is an answer of
+    ///     the source itself, and is thrown. Called with no lock held; it gets `.timedOut` after a hard timeout.
+    ///     Default: nil, every error is an outage.
+    /// - Returns: The changed policy.
+    public func staleIfError(
+        for window: TimeToLive, when isOutage: (@Sendable (any Error) -> Bool)? = nil
+    ) -> FetchPolicy {
+        with {
+            $0.staleIfError = window
+            $0.isOutage = isOutage
+        }
+    }
 
-    /// Keeps a value for this long after its expiry, so that it can be revalidated, without returning it. By default: a
-    /// day for calls that revalidate, and otherwise not at all.
+    /// Keeps a value for this long after its expiry, so that it can be revalidated, without returning it. Default: a
+    /// day for calls that revalidate, and otherwise `Configuration.keepStale`.
     public func keepStale(for window: TimeToLive) -> FetchPolicy { with { $0.keepStale = window } }
 
     /// Limits how long a caller waits when there is a stale value that one of the windows allows: that is returned, and
     /// the result of the fetch is stored when it comes. A caller that joins a fetch which has taken that long already
-    /// does not wait. By default callers wait.
+    /// does not wait. Default: callers wait.
     public func softTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.softTimeout = timeout } }
 
     /// Cancels a fetch that takes longer, which counts as failed, with `.timedOut`; the next call begins another. A
-    /// result that comes later is dropped. A call that joins a fetch leaves it after this long. None by default.
+    /// result that comes later is dropped. A call that joins a fetch leaves it after this long. Default: none.
     public func hardTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.hardTimeout = timeout } }
 
-    /// Begins no fetch for this long after a failed one, where a stale value can be returned instead. By default each
+    /// Begins no fetch for this long after a failed one, where a stale value can be returned instead. Default: each
     /// call tries.
     public func retryThrottle(_ pause: Duration) -> FetchPolicy { with { $0.retryThrottle = pause } }
 
@@ -100,14 +135,16 @@ public struct FetchPolicy: Hashable, Sendable {
     /// - Returns: The changed policy.
     public func eagerRefresh(atFraction fraction: Double) -> FetchPolicy { with { $0.eagerRefresh = fraction } }
 
-    /// Shortens the lives of fetched values at random by up to this part, so that values fetched together do not expire
-    /// together. Never lengthens a life.
+    /// Shortens the lives of fetched values at random by up to this fraction, so that values fetched together do not
+    /// expire together. Never lengthens a life.
     ///
-    /// - Parameter part: From 0 to 1. 0 by default.
+    /// - Parameter fraction: From 0 to 1. Default: 0.
     /// - Returns: The changed policy.
-    public func jitter(_ part: Double) -> FetchPolicy { with { $0.jitter = part > 0 ? min(part, 1) : 0 } }
+    public func jitter(_ fraction: Double) -> FetchPolicy {
+        with { $0.jitter = fraction > 0 ? min(fraction, 1) : 0 }
+    }
 
-    /// Lets a fetch go on, and stores its value, when all its callers have been cancelled. By default it is cancelled
+    /// Lets a fetch go on, and stores its value, when all its callers have been cancelled. Default: it is cancelled
     /// with the last of them.
     public func outlivesCallers() -> FetchPolicy { with { $0.outlives = true } }
 
@@ -119,11 +156,52 @@ public struct FetchPolicy: Hashable, Sendable {
     }
 }
 
+/// The configured policy.
+extension FetchPolicy {
+    /// True without a setting of its own.
+    private var isPlain: Bool {
+        let hasWindow = staleWhileRevalidate != nil || staleIfError != nil || keepStale != nil
+        let hasTimeout = softTimeout != nil || hardTimeout != nil || retryThrottle != nil
+        return !hasWindow && !hasTimeout && eagerRefresh == nil && jitter == nil && outlives == nil
+    }
+
+    /// The policy itself; or if it is the default, the configured one with its settings.
+    func resolved(_ configured: FetchPolicy) -> FetchPolicy {
+        guard source == .configured else { return self }
+        if isPlain { return configured }
+        return configured.with { policy in
+            policy.staleWhileRevalidate = staleWhileRevalidate ?? policy.staleWhileRevalidate
+            if let staleIfError { (policy.staleIfError, policy.isOutage) = (staleIfError, isOutage) }
+            policy.keepStale = keepStale ?? policy.keepStale
+            policy.softTimeout = softTimeout ?? policy.softTimeout
+            policy.hardTimeout = hardTimeout ?? policy.hardTimeout
+            policy.retryThrottle = retryThrottle ?? policy.retryThrottle
+            policy.eagerRefresh = eagerRefresh ?? policy.eagerRefresh
+            policy.jitter = jitter ?? policy.jitter
+            policy.outlives = outlives ?? policy.outlives
+        }
+    }
+}
+
 /// The decisions of a policy, given times.
 extension FetchPolicy {
     /// Why a stale value might be returned.
     enum Occasion {
         case revalidating, failed, late
+
+        var reason: StaleReason {
+            switch self {
+            case .revalidating: .revalidating
+            case .failed: .failed
+            case .late: .late
+            }
+        }
+    }
+
+    /// True when a stale value may be the answer to a failure. Calls the user's closure: with no lock held.
+    func forgives(_ error: (any Error)?) -> Bool {
+        guard let isOutage, let error else { return true }
+        return isOutage(error)
     }
 
     /// True when a value that is fresh until `expires` may be returned at `now`.
@@ -140,12 +218,13 @@ extension FetchPolicy {
             defaultTTL: defaultTTL)
     }
 
-    /// How long a value is kept after its expiry. Milliseconds.
-    func keptStale(after expires: Timestamp, revalidates: Bool, defaultTTL: TimeToLive) -> Int64 {
-        let kept = keepStale ?? (revalidates ? .days(1) : nil)
+    /// How long a value is kept after its expiry, unless it says so itself. Milliseconds.
+    func keptStale(
+        after expires: Timestamp, revalidates: Bool, configured: TimeToLive?, defaultTTL: TimeToLive
+    ) -> Int64 {
+        let kept = keepStale ?? configured ?? (revalidates ? .days(1) : nil)
         return [staleWhileRevalidate, staleIfError, kept].compactMap(\.self).reduce(0) { longest, window in
-            let end = StaleWindows.end(of: window, after: expires, defaultTTL: defaultTTL)
-            return max(longest, end.milliseconds == Life.unlimited ? Life.unlimited : end.millisecondsSince(expires))
+            max(longest, window.milliseconds(after: expires, defaultTTL: defaultTTL))
         }
     }
 
@@ -158,7 +237,7 @@ extension FetchPolicy {
 
     /// Returns a life shortened by the jitter, to a millisecond at least.
     func jittered(_ life: Life, from now: Timestamp, by random: (ClosedRange<Int64>) -> Int64) -> Life {
-        if jitter == 0 || life.isForever { return life }
+        guard let jitter, jitter > 0, !life.isForever else { return life }
         let rest = life.expires.millisecondsSince(now)
         let most = Int64(exactly: (Double(rest) * jitter).rounded(.down)) ?? rest
         let cut = min(random(0...most), rest - 1)
@@ -167,10 +246,18 @@ extension FetchPolicy {
     }
 }
 
+extension TimeToLive {
+    /// The length of a window that begins at an expiry. Milliseconds; `Life.unlimited`: without end.
+    func milliseconds(after expires: Timestamp, defaultTTL: TimeToLive) -> Int64 {
+        let end = StaleWindows.end(of: self, after: expires, defaultTTL: defaultTTL)
+        return end.milliseconds == Life.unlimited ? Life.unlimited : end.millisecondsSince(expires)
+    }
+}
+
 extension FetchPolicy: CustomStringConvertible {
     /// The source that is asked first, and whatever differs from the defaults.
     public var description: String {
-        var parts = [source == .cacheFirst ? "cacheFirst" : "\(source)"]
+        var parts = [source == .configured ? "default" : "\(source)"]
         let windows = [
             ("staleWhileRevalidate", staleWhileRevalidate), ("staleIfError", staleIfError), ("keepStale", keepStale),
         ]
@@ -180,8 +267,8 @@ extension FetchPolicy: CustomStringConvertible {
         ]
         for case (let name, let time?) in timeouts { parts.append("\(name): \(Wording.duration(time))") }
         if let eagerRefresh { parts.append("eagerRefresh: \(eagerRefresh)") }
-        if jitter > 0 { parts.append("jitter: \(jitter)") }
-        if outlives { parts.append("outlivesCallers") }
+        if let jitter, jitter > 0 { parts.append("jitter: \(jitter)") }
+        if outlives == true { parts.append("outlivesCallers") }
         return parts.joined(separator: ", ")
     }
 }

@@ -5,18 +5,19 @@ import LarderFiles
 struct FetchRequest<Value: Sendable>: Sendable {
     let keys: [Key]
     let options: FetchOptions
-    /// Brings an answer for each of the keys it is given, in their order; nil for a key without one.
+    /// Brings a result for each of the keys it is given, in their order; nil for a key without one.
     let fetch: @Sendable ([MissingKey<Value>]) async throws -> [FetchResult<Value>?]
 
     /// A call for several keys. Its fetch may bring nothing for some of them.
     init(
-        _ keys: [Key], _ options: FetchOptions, _ fetch: @escaping @Sendable ([String]) async throws -> [String: Value]
+        _ keys: [Key], _ options: FetchOptions,
+        _ fetch: @escaping @Sendable ([String]) async throws -> [String: FetchResult<Value>]
     ) {
         self.keys = keys
         self.options = options
         self.fetch = { missing in
-            let values = try await fetch(missing.map(\.key.text))
-            return missing.map { values.value(forExactly: $0.key.text).map { FetchResult.value($0) } }
+            let results = try await fetch(missing.map(\.key.text))
+            return missing.map { results.value(forExactly: $0.key.text) }
         }
     }
 
@@ -63,8 +64,8 @@ final class FetchOptions: Sendable {
     let acceptsAbsence: Bool
 
     init(
-        ttl: TimeToLive, tags: [Key], policy: FetchPolicy, revalidates: Bool = false, acceptsNothing: Bool = false,
-        acceptsAbsence: Bool = true
+        ttl: TimeToLive, tags: [Key], policy: FetchPolicy, revalidates: Bool = false,
+        acceptsNothing: Bool = false, acceptsAbsence: Bool = true
     ) {
         self.ttl = ttl
         self.tags = tags

@@ -30,15 +30,33 @@ extension Fetcher {
         }
         let fetched: Result<[FetchResult<Value>?], any Error>
         do {
-            fetched = .success(
-                try await Flight.$current.withValue(flight) {
-                    prepared.missing.isEmpty ? [] : try await request.fetch(prepared.missing)
-                })
+            fetched = .success(prepared.missing.isEmpty ? [] : try await fetch(prepared.missing, flight, request))
         } catch {
             fetched = .failure(error)
         }
         flight.noteFetched()
         await flight.owner(Self.self)?.complete(flight, request.options, prepared, fetched)
+    }
+
+    /// Runs the user's fetch, once there is a slot for it.
+    private static func fetch(
+        _ missing: [MissingKey<Value>], _ flight: Flight, _ request: FetchRequest<Value>
+    ) async throws -> [FetchResult<Value>?] {
+        // A fetch that another one has begun may be what that waits for.
+        let isNested = Flight.current?.mayWait == true
+        let limiter = isNested ? nil : flight.owner(Self.self)?.limiter
+        let hasSlot = await limiter?.acquire(for: flight) ?? false
+        defer { if hasSlot { limiter?.release() } }
+        if flight.isOver { throw CancellationError() }
+        guard let (clock, counts) = flight.owner(Self.self).map({ ($0.backend.clock, $0.backend.counts) }) else {
+            throw CancellationError()
+        }
+        let begun = clock.now
+        defer {
+            let time = Duration.milliseconds(max(0, clock.now.millisecondsSince(begun)))
+            counts.update { $0.fetches.note(time) }
+        }
+        return try await Flight.$current.withValue(flight) { try await request.fetch(missing) }
     }
 
     private struct Preparation {
@@ -125,13 +143,17 @@ extension Fetcher {
         var failed: [Key] = []
         var failure: (any Error)?
         for (index, (key, outcome)) in zip(flight.keys, outcomes).enumerated() {
+            if case .found(let found) = outcome, (found as? Lookup<Value>)?.source.isFetch == true {
+                backend.readEvents?.post(.fetched, key)
+            }
+            if case .absent(isFetched: true) = outcome { backend.readEvents?.post(.fetched, key) }
             guard case .failed(let error) = outcome, !flight.isSettled(index) else {
                 backend.flights.noteSuccess(of: key)
                 continue
             }
             failed.append(key)
             failure = error
-            if let end { backend.flights.noteFailure(of: key, until: end, at: now) }
+            if let end { backend.flights.noteFailure(of: key, error, until: end, at: now) }
         }
         guard let failure else { return }
         backend.counts.update { $0.fetches.failed += 1 }
@@ -144,7 +166,13 @@ extension Fetcher {
         _ answer: FetchResult<Value>, _ missing: MissingKey<Value>, _ options: FetchOptions, by flight: Flight
     ) async -> FetchOutcome {
         let now = backend.clock.now
-        guard var storing = storeOptions(for: answer, options, at: now) else {
+        let ttl = answer.ttl ?? options.ttl
+        let tags = answer.tags.map { backend.key($0) }
+        if !answer.isStored || !tags.isEmpty && !backend.flights.mayBring(tags, flight, for: missing.key) {
+            let expires = answer.isStored ? ttl.life(from: now, default: backend.defaultTTL)?.expires : nil
+            return outcome(of: answer, missing, MemoryLife(begun: now, expires: expires ?? now), at: now)
+        }
+        guard var storing = storeOptions(for: answer, tags, options, at: now) else {
             await backend.remove(missing.key, by: flight)
             return outcome(of: answer, missing, MemoryLife(begun: now, expires: now), at: now)
         }
@@ -186,15 +214,19 @@ extension Fetcher {
 
     /// Nil for "do not keep".
     private func storeOptions(
-        for answer: FetchResult<Value>, _ options: FetchOptions, at now: Timestamp
+        for answer: FetchResult<Value>, _ tags: [Key], _ options: FetchOptions, at now: Timestamp
     ) -> StoreOptions? {
         let ttl = answer.ttl ?? options.ttl
         guard let whole = ttl.life(from: now, default: backend.defaultTTL) else { return nil }
         let life = options.policy.jittered(whole, from: now) { Int64.random(in: $0) }
-        let keptStale = options.policy.keptStale(
-            after: life.expires, revalidates: options.revalidates, defaultTTL: backend.defaultTTL)
+        let keptStale =
+            answer.keepStale?.milliseconds(after: life.expires, defaultTTL: backend.defaultTTL)
+            ?? options.policy.keptStale(
+                after: life.expires, revalidates: options.revalidates, configured: backend.defaults.keepStale,
+                defaultTTL: backend.defaultTTL)
         return StoreOptions(
-            now: now, life: life, metadata: answer.metadata, tags: options.tags, joinedTags: [], keptStale: keptStale,
+            now: now, life: life, metadata: answer.metadata,
+            tags: options.tags + tags.filter { !options.tags.contains($0) }, joinedTags: [], keptStale: keptStale,
             mustRevalidate: answer.mustRevalidate)
     }
 }

@@ -79,6 +79,13 @@ final class Flight: Sendable {
         state.withLock { $0.withdraw(number, tags) }
     }
 
+    /// Notes that another fetch waits for this one, which therefore must not wait for the end of others.
+    func noteNeeded() {
+        state.withLock { $0.isNeededByFetch = true }
+    }
+
+    var isNeededByFetch: Bool { state.withLock { $0.isNeededByFetch } }
+
     /// Notes that the user's fetch has returned: it waits for nothing any more.
     func noteFetched() {
         state.withLock { $0.hasFetched = true }
@@ -156,6 +163,9 @@ final class Flight: Sendable {
         task?.cancel()
         end.tell()
     }
+
+    /// The highest priority of those who want the result.
+    var priority: TaskPriority? { state.withLock { $0.priority } }
 
     /// Raises the priority of the task to that of a caller, where the platform can.
     func raise(to priority: TaskPriority) {

@@ -54,6 +54,8 @@ struct FlightState: Sendable {
     var tags: [Key]
     /// The tags that callers who joined want too, by the index of their key; each with the number of these callers.
     private var joinedTags: [Int: [(tag: Key, callers: Int)]] = [:]
+    /// Whether another fetch waits for this one.
+    var isNeededByFetch = false
     /// Whether the user's fetch has returned.
     var hasFetched = false
     /// The indices of the keys whose callers have been resumed.
@@ -66,7 +68,7 @@ struct FlightState: Sendable {
     private var hasFinished = false
     private(set) var isAbandoned = false
     private var task: Task<Void, Never>?
-    private var priority: TaskPriority?
+    private(set) var priority: TaskPriority?
     private var isCancelled = false
 
     init(tags: [Key], outlivesCallers: Bool) {

@@ -10,10 +10,20 @@ final class Flights: Sendable {
     private struct Place {
         let flight: Flight
         let index: Int
+        /// The last clear of a tag before.
+        let tagClear: UInt64
     }
 
     private struct Registry {
         private(set) var places: [Key: [Place]] = [:]
+        /// The keys that are being modified.
+        var watches = Watches()
+        /// The tags that were cleared while flights were under way.
+        var tagClears = TagClears()
+
+        func isRegistered(_ flight: Flight, for key: Key) -> Bool {
+            places[key]?.contains { $0.flight === flight } ?? false
+        }
 
         func place(of key: Key, _ type: ObjectIdentifier) -> Place? {
             places[key]?.first { $0.flight.type == type }
@@ -25,7 +35,7 @@ final class Flights: Sendable {
             if free.isEmpty { return nil }
             let flight = make(free)
             for (index, key) in free.enumerated() {
-                places[key, default: []].append(Place(flight: flight, index: index))
+                places[key, default: []].append(Place(flight: flight, index: index, tagClear: tagClears.last))
             }
             return flight
         }
@@ -40,6 +50,7 @@ final class Flights: Sendable {
         }
 
         mutating func removeAll() -> [Key: [Place]] {
+            watches.noteChanges { _ in true }
             defer { places = [:] }
             return places
         }
@@ -47,6 +58,8 @@ final class Flights: Sendable {
 
     private let registry = Lock(Registry())
     private let failures = Lock(FailureLog())
+    /// Those of the callers that modify values.
+    let turns = KeyTurns()
 
     /// Joins a flight for each key, whose value gets `tags` too. Keys without one share a new flight, which `make`
     /// returns and the caller has to begin.
@@ -69,11 +82,23 @@ final class Flights: Sendable {
         registry.withLock { $0.add(keys, type, make) }
     }
 
-    /// Runs `body` if the flight is registered for the key. The caller may hold locks; `body` may take those of a
-    /// memory tier.
-    func whileRegistered<Result>(_ flight: Flight, for key: Key, _ body: () -> Result) -> Result? {
+    /// Changes the value of a key if the flight is registered for it. The caller may hold locks; `change` may take those
+    /// of a memory tier.
+    func whileRegistered<Result>(_ flight: Flight, for key: Key, _ change: () -> Result) -> Result? {
         registry.withLock { registry in
-            registry.places[key]?.contains { $0.flight === flight } == true ? body() : nil
+            guard registry.isRegistered(flight, for: key) else { return nil }
+            registry.watches.noteChange(of: key)
+            return change()
+        }
+    }
+
+    /// Notes the tags that a fetch has brought for a key. Returns false when one of them was cleared since the flight
+    /// began: its value may be older than that.
+    func mayBring(_ tags: [Key], _ flight: Flight, for key: Key) -> Bool {
+        registry.withLock { registry in
+            guard let place = registry.places[key]?.first(where: { $0.flight === flight }) else { return false }
+            flight.add(tags: tags)
+            return !registry.tagClears.hasAny(of: tags, after: place.tagClear)
         }
     }
 
@@ -101,7 +126,7 @@ final class Flights: Sendable {
     }
 
     func isRegistered(_ flight: Flight, for key: Key) -> Bool {
-        whileRegistered(flight, for: key) { true } ?? false
+        registry.withLock { $0.isRegistered(flight, for: key) }
     }
 
     /// Returns the right of a flight to write the keys it is registered for.
@@ -109,12 +134,19 @@ final class Flights: Sendable {
 
     /// Removes the flights for a key that is being set or removed, except the flight that does so.
     func invalidate(_ key: Key, except writer: Flight? = nil) {
-        remove(key) { $0 !== writer }
+        let gone = registry.withLock { registry in
+            registry.watches.noteChange(of: key)
+            return registry.remove(key) { $0 !== writer }
+        }
+        _ = consume gone
     }
 
     /// Removes the flights for a key and changes memory in one step, under the lock of the flights.
     func invalidating<Result>(_ key: Key, _ change: () -> Result) -> Result {
-        let (gone, result) = registry.withLock { ($0.remove(key), change()) }
+        let (gone, result) = registry.withLock { registry in
+            registry.watches.noteChange(of: key)
+            return (registry.remove(key), change())
+        }
         _ = consume gone
         return result
     }
@@ -130,7 +162,8 @@ final class Flights: Sendable {
     func invalidateAll(in namespace: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
         // `isWanted` takes locks: it is called outside this one.
         let candidates = registry.withLock { registry in
-            registry.places.filter { namespace == nil || $0.key.namespace == namespace }
+            registry.watches.noteChanges { namespace == nil || $0.namespace == namespace }
+            return registry.places.filter { namespace == nil || $0.key.namespace == namespace }
         }
         for (key, places) in candidates {
             for place in places where isWanted(key, place.flight) { remove(key) { $0 === place.flight } }
@@ -183,16 +216,53 @@ final class Flights: Sendable {
     var count: Int { registry.withLock { $0.places.values.reduce(0) { $0 + $1.count } } }
 
     /// Notes that a fetch has failed, and until when that is a reason not to try again.
-    func noteFailure(of key: Key, until end: Timestamp, at now: Timestamp) {
-        failures.withLock { $0.note(key, until: end, at: now) }
+    func noteFailure(of key: Key, _ error: any Error, until end: Timestamp, at now: Timestamp) {
+        let gone = failures.withLock { $0.note(key, error, until: end, at: now) }
+        _ = consume gone
     }
 
     func noteSuccess(of key: Key) {
-        failures.withLock { $0.remove(key) }
+        let gone = failures.withLock { $0.remove(key) }
+        _ = consume gone
     }
 
-    func hasFailed(_ key: Key, at now: Timestamp) -> Bool {
-        failures.withLock { $0.has(key, at: now) }
+    /// The error of a fetch that has failed recently.
+    func failure(of key: Key, at now: Timestamp) -> (any Error)? {
+        failures.withLock { $0.error(of: key, at: now) }
+    }
+}
+
+/// Values that are being modified.
+extension Flights {
+    /// Notes every change of a key from now on, until `endWatch`.
+    func watch(_ key: Key) -> Watch {
+        let watch = Watch(key)
+        registry.withLock { $0.watches.add(watch) }
+        return watch
+    }
+
+    func isUnchanged(_ watch: Watch) -> Bool {
+        registry.withLock { $0.watches.isUnchanged(watch) }
+    }
+
+    func endWatch(_ watch: Watch) {
+        registry.withLock { $0.watches.remove(watch) }
+    }
+
+    /// Changes memory, and removes the flights for the key, if it has not changed since the watch began. One step, under
+    /// the lock of the flights.
+    func ifUnchanged<Result>(_ watch: Watch, _ change: () -> Result) -> Result? {
+        let changed = registry.withLock { registry -> ([Place], Result)? in
+            guard registry.watches.isUnchanged(watch) else { return nil }
+            registry.watches.noteChange(of: watch.key)
+            return (registry.remove(watch.key), change())
+        }
+        return changed?.1
+    }
+
+    /// Notes a change that leaves flights alone: that of a life.
+    func noteChange(of key: Key) {
+        registry.withLock { $0.watches.noteChange(of: key) }
     }
 }
 
@@ -204,6 +274,7 @@ extension Flights: ChangeObserver {
     /// Clearing a tag removes the flights that were given a value with it and those that bring one.
     func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool) {
         guard case .tag(let tag) = scope else { return invalidateAll(in: scope.namespace) }
+        registry.withLock { $0.tagClears.note(tag, isAnyUnderWay: !$0.places.isEmpty) }
         invalidateAll(in: scope.namespace) { key, flight in flight.hasTag(tag) || isTagged(key) }
     }
 }
@@ -213,29 +284,4 @@ private struct FlightPermit: WritePermit {
     let flight: Flight
 
     func isValid(for key: Key) -> Bool { flights.isRegistered(flight, for: key) }
-}
-
-/// Keys whose last fetch failed, each for as long as that is a reason not to try again. Bounded.
-struct FailureLog: Sendable {
-    /// The most failures that are kept. Beyond it all keys may be tried again.
-    static let most = 10_000
-
-    private var ends: [Key: Timestamp] = [:]
-
-    var count: Int { ends.count }
-
-    /// O(1) amortised.
-    mutating func note(_ key: Key, until end: Timestamp, at now: Timestamp) {
-        if ends.count >= Self.most {
-            ends = ends.filter { now < $0.value }
-            if ends.count > Self.most / 2 { ends = [:] }
-        }
-        ends[key] = end
-    }
-
-    func has(_ key: Key, at now: Timestamp) -> Bool { !ends.isEmpty && ends[key].map { now < $0 } ?? false }
-
-    mutating func remove(_ key: Key) {
-        ends[key] = nil
-    }
 }

@@ -6,14 +6,19 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     let events: EventCenter
     let flights = Flights()
     let counts = BackendCounters()
+    let defaults: CacheDefaults
+    let readEvents: ReadEvents?
 
-    init(_ memory: MemoryCache<String, Value>, events: EventCenter) {
+    init(
+        _ memory: MemoryCache<String, Value>, events: EventCenter, defaults: CacheDefaults, reader: ReadReporting?
+    ) {
         self.memory = memory
         self.events = events
+        self.defaults = defaults
+        readEvents = reader.map { ReadEvents(center: events, reader: $0, namespace: .none) }
     }
 
     var clock: any Clock { memory.time.clock }
-    var defaultTTL: TimeToLive { memory.defaultTTL }
 
     func key(_ text: String) -> Key { Key(text) }
 
@@ -48,17 +53,55 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
 
     // Values change under the lock of the flights, so that no flight stores one in between, and are released after it.
 
-    func set(_ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]) async {
+    func set(_ values: [(key: String, value: Value)], _ options: SetOptions) async {
+        for (text, value) in values {
+            let cost = memory.costOfValue?(value) ?? 0
+            guard let life = MemoryLife(options.ttl ?? .default, from: clock.now, default: defaultTTL) else {
+                _ = await remove(text)
+                continue
+            }
+            let extra = extra(options, after: life.expires)
+            let gone = flights.invalidating(key(text)) {
+                memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
+            }
+            memory.release(gone.demand)
+        }
+    }
+
+    private func extra(_ options: SetOptions, after expires: Timestamp) -> MemoryExtra {
+        MemoryExtra(
+            metadata: options.metadata, keptStale: defaults.keptStale(options.keepStale, after: expires),
+            tags: options.tags.map { key($0) })
+    }
+
+    func current(_ key: Key) async -> StoredValue<Value>? {
+        guard let stored = await storedValue(for: key), stored.life.isFresh(at: clock.now) else { return nil }
+        return stored
+    }
+
+    func replace(
+        _ current: StoredValue<Value>?, with value: Value?, _ options: SetOptions, _ watch: Watch
+    ) async -> Bool {
+        let text = watch.key.text
+        var life = options.ttl == nil ? current?.life : nil
+        life = life ?? MemoryLife(options.ttl ?? .default, from: clock.now, default: defaultTTL)
+        guard let value, let life else {
+            let gone = flights.ifUnchanged(watch) { memory.discardKept(text) }
+            if let gone { memory.release(gone.demand) }
+            return gone != nil
+        }
         let cost = memory.costOfValue?(value) ?? 0
-        guard let life = MemoryLife(ttl, from: clock.now, default: defaultTTL) else {
-            _ = await remove(text)
-            return
+        var extra = extra(options, after: life.expires)
+        if let current {
+            extra = MemoryExtra(
+                metadata: current.metadata, stored: current.stored, keptStale: current.keptStale,
+                mustRevalidate: !current.isAnswerable, tags: current.tags)
         }
-        let gone = flights.invalidating(key(text)) {
-            let extra = MemoryExtra(metadata: metadata, tags: tags.map { key($0) })
-            return memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
+        let gone = flights.ifUnchanged(watch) {
+            memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
         }
-        memory.release(gone.demand)
+        if let gone { memory.release(gone.demand) }
+        return gone != nil
     }
 
     func remove(_ text: String) async -> Bool {
@@ -74,6 +117,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
 
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async -> Bool {
         if MemoryLife(ttl, from: clock.now, default: defaultTTL) == nil { return await remove(text) }
+        defer { flights.noteChange(of: key(text)) }
         return memory.setTimeToLive(ttl, forKey: text)
     }
 
@@ -103,7 +147,8 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         guard let found = memory.kept(key.text, at: clock.now), let value = found.value else { return nil }
         return StoredValue(
             value: value, metadata: found.extra.metadata, stored: found.extra.stored ?? found.life.begun,
-            life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory, tags: found.extra.tags)
+            life: found.life, isAnswerable: !found.extra.mustRevalidate, source: .memory, tags: found.extra.tags,
+            keptStale: found.extra.keptStale)
     }
 
     /// Every change but the removal of a tag removes the flights for the key: one that is still registered has the

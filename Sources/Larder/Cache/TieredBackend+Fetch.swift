@@ -52,7 +52,8 @@ extension TieredBackend {
         if extra.isUnstored {
             return StoredValue(
                 value: value, metadata: extra.metadata, stored: extra.stored ?? life.begun, life: life,
-                isAnswerable: !extra.mustRevalidate, source: .memory, tags: extra.tags)
+                isAnswerable: !extra.mustRevalidate, source: .memory, tags: extra.tags,
+                keptStale: extra.keptStale)
         }
         guard let entry, entry.isUsable(at: now), disk.store.index.isCurrent(entry, key) else { return nil }
         return StoredValue(value, entry, from: .memory)
@@ -252,6 +253,7 @@ extension StoredValue {
     fileprivate init(_ value: Value, _ entry: IndexEntry, from source: ValueSource) {
         self.init(
             value: value, metadata: entry.metadata, stored: entry.stored, life: MemoryLife(entry),
-            isAnswerable: !entry.mustRevalidate, source: source, tags: entry.tags, entry: entry)
+            isAnswerable: !entry.mustRevalidate, source: source, tags: entry.tags,
+            keptStale: entry.attachments?.traits.keptStale ?? 0, entry: entry)
     }
 }

@@ -9,18 +9,21 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     /// The memory; nil without one.
     let tier: MemoryTierAdapter<Value>?
     let cost: (@Sendable (Value, Int) -> Int)?
-    let defaultTTL: TimeToLive
+    let defaults: CacheDefaults
+    /// The longest life in memory, in milliseconds; nil: that on disk.
+    let memoryTTL: Int64?
+    let readEvents: ReadEvents?
     /// Shared by all caches on the directory.
     let flights: Flights
     let reads: SharedReads<Value>
     let counts = BackendCounters()
 
-    /// The number of values that one I/O job reads.
-    private static var slice: Int { 32 }
+    /// The number of values that one I/O job reads or stores.
+    static var slice: Int { 32 }
 
     init(
         disk: DiskCache, coder: Coder<Value>, tier: MemoryTierAdapter<Value>?,
-        cost: (@Sendable (Value, Int) -> Int)?, defaultTTL: TimeToLive
+        cost: (@Sendable (Value, Int) -> Int)?, defaults: CacheDefaults, memoryTTL: Int64?, reader: ReadReporting?
     ) {
         self.disk = disk
         flights = disk.store.observer.observer { Flights() }
@@ -28,7 +31,9 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         self.coder = coder
         self.tier = tier
         self.cost = cost
-        self.defaultTTL = defaultTTL.or(disk.configuration.defaultTTL)
+        self.defaults = defaults
+        self.memoryTTL = memoryTTL
+        readEvents = reader.map { ReadEvents(center: disk.store.events, reader: $0, namespace: disk.keyNamespace) }
     }
 
     var clock: any Clock { disk.store.clock }
@@ -39,10 +44,10 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         guard let memory = tier?.memory else { return nil }
         let now = memory.time.now
         guard let found = memory.findEntry(text, at: now) else { return nil }
-        if !disk.store.settings.slidingExpiry || memory.isUnstored(text) {
+        if !disk.store.settings.slidingExpiry && memoryTTL == nil || memory.isUnstored(text) {
             return Lookup(found.value, from: .memory, life: found.life, metadata: found.metadata, at: now)
         }
-        return slide(text).map { Lookup(found.value, from: .memory, life: $0, metadata: found.metadata, at: now) }
+        return lifeOnDisk(text).map { Lookup(found.value, from: .memory, life: $0, metadata: found.metadata, at: now) }
     }
 
     func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>? {
@@ -101,14 +106,6 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         counts.update { $0.hits += hits }
     }
 
-    func set(
-        _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
-    ) async throws(CacheError) {
-        try await disk.store.io.run { () throws(CacheError) in
-            try setOnDisk(value, text, ttl: ttl, metadata: metadata, tags: tags)
-        }
-    }
-
     /// Removes a value that is in memory alone, too: even when the directory is closed.
     func remove(_ text: String) async throws(CacheError) -> Bool {
         try await disk.store.io.run { () throws(CacheError) in
@@ -148,32 +145,10 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     }
 
     /// True when there is a fresh value in memory that the disk could not store.
-    private func hasUnstoredValue(_ text: String) -> Bool {
+    func hasUnstoredValue(_ text: String) -> Bool {
         let now = disk.now
         guard let memory = tier?.memory, let found = memory.kept(text, at: now) else { return false }
         return found.extra.isUnstored && found.value != nil && found.life.isFresh(at: now)
-    }
-
-    /// Stores a value on disk, and in memory at the moment when every reader sees it there.
-    private func setOnDisk(
-        _ value: Value, _ text: String, ttl: TimeToLive, metadata: [String: String], tags: [String]
-    ) throws(CacheError) {
-        let data = try encode(value)
-        let store = try disk.openStore
-        let key = try disk.checked(text)
-        let now = disk.now
-        guard let life = ttl.life(from: now, default: defaultTTL) else {
-            _ = try disk.removeValue(forKey: text)
-            tier?.invalidate(text, .removed)
-            return
-        }
-        let attachments = try disk.attachments(metadata, tags, coder.coding)
-        let request = SetRequest(
-            key: key, life: life, attachments: attachments, now: now,
-            promotion: promotion(of: value, text, size: data.count))
-        _ = try data.withBytes { bytes throws(CacheError) in
-            try store.set(bytes, request)
-        }
     }
 
     func encode(_ value: Value) throws(CacheError) -> Data {
@@ -189,19 +164,27 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         guard let tier else { return nil }
         let cost = cost.map { $0(value, size) } ?? size
         return Promotion(tier: tier) { entry in
-            tier.memory.insert(value, forKey: text, life: MemoryLife(entry), cost: cost, MemoryExtra(entry))
+            tier.memory.insert(value, forKey: text, life: lifeInMemory(entry), cost: cost, MemoryExtra(entry))
         }
     }
 
-    /// Renews the life of a value that was read in memory, for caches with sliding expiry. Returns nil when it is no
-    /// longer on disk.
-    private func slide(_ text: String) -> MemoryLife? {
+    /// The life of a value that comes into memory now.
+    private func lifeInMemory(_ entry: IndexEntry) -> MemoryLife {
+        let life = MemoryLife(entry)
+        guard let memoryTTL else { return life }
+        return MemoryLife(begun: life.begun, expires: min(life.expires, disk.now.advanced(byMilliseconds: memoryTTL)))
+    }
+
+    /// Returns the life of a value that was read in memory, where that on disk is another: it is renewed with sliding
+    /// expiry, and longer with a `memoryTTL`. Nil when the value is no longer on disk.
+    private func lifeOnDisk(_ text: String) -> MemoryLife? {
         let key = disk.key(text)
         let now = disk.now
+        let slides = disk.store.settings.slidingExpiry
         let life = disk.readableStore?.index.withShard(of: key) { shard -> MemoryLife? in
-            guard let entry = shard.table.use(key, at: now, sliding: true) else { return nil }
+            guard let entry = shard.table.use(key, at: now, sliding: slides) else { return nil }
             let life = MemoryLife(entry)
-            tier?.memory.setLife(life, forKey: text)
+            if memoryTTL == nil { tier?.memory.setLife(life, forKey: text) }
             return life
         }
         return life ?? nil

@@ -5,22 +5,29 @@ extension DiskCache {
     ///
     /// Each stream buffers at most 1,000 unread events, the newest ones, and ends when the handle is closed or
     /// destroyed. An event that nobody observes costs almost nothing.
-    public var events: AsyncStream<CacheEvent> {
+    public var events: AsyncStream<CacheEvent> { events(reader: nil) }
+
+    /// The same with the reads of one cache.
+    func events(reader: ReadReporting?) -> AsyncStream<CacheEvent> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: CacheEvent.self, bufferingPolicy: .bufferingNewest(EventCenter.bound))
         let events = store.events
-        let stop = observe({ continuation.yield($0) }, finally: { events.run { continuation.finish() } })
+        let stop = observe(
+            { continuation.yield($0) }, reader: reader, finally: { events.run { continuation.finish() } })
         continuation.onTermination = { _ in stop() }
         return stream
     }
 
     /// Calls a handler with the events of this namespace or of the whole directory, until the session ends or the
-    /// returned function is called.
+    /// returned function is called; those of reads only of one cache.
     func observe(
-        _ handler: @escaping EventCenter.Handler, finally: @escaping @Sendable () -> Void = {}
+        _ handler: @escaping EventCenter.Handler, reader: ReadReporting? = nil,
+        finally: @escaping @Sendable () -> Void = {}
     ) -> @Sendable () -> Void {
         let (events, name) = (store.events, keyNamespace == .none ? nil : keyNamespace.name)
+        let reader = reader.map { ObjectIdentifier($0) }
         let listener = events.add { event in
+            if event.reader != nil, event.reader != reader { return }
             // A failure or a reopening that concerns no key concerns all.
             let isAboutAll =
                 event.isOfAllNamespaces || event.namespace == nil && event.keys.isEmpty && event.kind != .cleared

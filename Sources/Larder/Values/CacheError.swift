@@ -12,13 +12,18 @@ public struct CacheError: Error, Sendable {
     public var path: String?
     /// The error number of the operating system, if that is the cause.
     public var errno: Int32?
+    /// The keys that a call for several keys has left as they were; empty for every other error.
+    public var keys: [String] = []
 
     /// Creates an error.
-    public init(code: Code, message: String, path: String? = nil, errno: Int32? = nil) {
+    public init(
+        code: Code, message: String, path: String? = nil, errno: Int32? = nil, keys: [String] = []
+    ) {
         self.code = code
         self.message = message
         self.path = path
         self.errno = errno
+        self.keys = keys
     }
 
     /// The kinds of failure. More may come.
@@ -85,6 +90,14 @@ extension CacheError {
 
     static var nothingToRevalidate: CacheError {
         CacheError(code: .notFound, message: "A fetch calls a value not modified that the cache does not have.")
+    }
+
+    /// The error of a call for several keys, which has stopped at the first of `keys`.
+    func leaving(_ keys: [String]) -> CacheError {
+        var error = self
+        error.keys = keys
+        error.message += " \(Wording.number(keys.count, "key is", "keys are")) left as before: \(Wording.list(keys))."
+        return error
     }
 
     static func closed(_ path: String) -> CacheError {

@@ -17,6 +17,10 @@ public struct CacheEvent: Sendable {
     public let count: Int
     /// Of `evicted`: the limit that was exceeded.
     public let limit: CacheLimit?
+    /// Of a hit and a stale answer: the tier that had the value.
+    public internal(set) var source: ValueSource?
+    /// The cache whose reads are reported: only its listeners get the event. Nil: everybody.
+    var reader: ObjectIdentifier?
     /// Of a failure: the error.
     public let error: CacheError?
 
@@ -61,6 +65,14 @@ public struct CacheEvent: Sendable {
         public static let adopted = Kind("adopted")
         /// The directory was deleted or replaced while open, and opened again.
         public static let reopened = Kind("reopened")
+        /// A read returned a value. Only with `Cache.Configuration.reportsReads`, as are the next three kinds.
+        public static let hit = Kind("hit")
+        /// A read found no value.
+        public static let missed = Kind("missed")
+        /// A fetch brought a value, or the news that there is none.
+        public static let fetched = Kind("fetched")
+        /// A call returned a stale value.
+        public static let answeredStale = Kind("answeredStale")
         /// A fetch failed; its callers got its error or a stale value.
         public static let fetchFailed = Kind("fetchFailed")
         /// An operation failed; the caller went on without it, or was thrown the same error.
@@ -80,8 +92,12 @@ extension CacheEvent: CustomStringConvertible {
         if let tag { text += " tagged \(Wording.quoted(tag))" }
         if isOfAllNamespaces { text += " in all namespaces" }
         if let namespace { text += " in namespace \(Wording.quoted(namespace))" }
+        if let source { text += " from \(source)" }
         if let limit { text += " for \(limit)" }
         if let error { text += ": \(error)" }
         return text
     }
 }
+
+/// The identity of a cache whose reads are reported.
+final class ReadReporting: Sendable {}

@@ -110,6 +110,15 @@ public struct FetchStatistics: Hashable, Sendable {
     public var coalesced = 0
     /// Calls that returned a stale value.
     public var staleAnswers = 0
+    /// The sum of the times that fetches took, failed ones included.
+    public var totalTime = Duration.zero
+    /// The time that the longest fetch took.
+    public var longestTime = Duration.zero
+
+    mutating func note(_ time: Duration) {
+        totalTime += time
+        longestTime = max(longestTime, time)
+    }
 }
 
 /// Counts of a cache with two tiers.
@@ -122,6 +131,11 @@ public struct TierStatistics: Hashable, Sendable {
     public var misses = 0
     /// Fetches through the cache.
     public var fetches = FetchStatistics()
+    /// The part of the reads that the cache answered, from 0 to 1; nil before the first read.
+    public var hitRatio: Double? {
+        let hits = memoryHits + diskHits
+        return hits + misses == 0 ? nil : Double(hits) / Double(hits + misses)
+    }
     /// The statistics of the memory tier; nil without one.
     public var memory: MemoryStatistics?
     /// The statistics of the directory, by any handle; nil without one.
@@ -168,8 +182,10 @@ extension MemoryStatistics.Evictions: CustomStringConvertible {
 extension FetchStatistics: CustomStringConvertible {
     /// The number of fetches begun, and every other count that is not 0.
     public var description: String {
-        let counts = Wording.counts(["failed": failed, "coalesced": coalesced, "answered stale": staleAnswers])
-        return (["\(begun) begun"] + counts).joined(separator: ", ")
+        var parts = ["\(begun) begun"]
+        parts += Wording.counts(["failed": failed, "coalesced": coalesced, "answered stale": staleAnswers])
+        if longestTime > .zero { parts.append("longest \(Wording.duration(longestTime))") }
+        return parts.joined(separator: ", ")
     }
 }
 

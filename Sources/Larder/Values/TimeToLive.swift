@@ -31,10 +31,18 @@ public struct TimeToLive: Hashable, Sendable {
     /// No expiry at all.
     public static let forever = TimeToLive(.span(Life.unlimited))
 
+    /// A number of milliseconds.
+    public static func milliseconds(_ milliseconds: Double) -> TimeToLive {
+        TimeToLive(.span(wholeMilliseconds(milliseconds)))
+    }
+
     /// A number of seconds.
     public static func seconds(_ seconds: Double) -> TimeToLive {
-        TimeToLive(.span(wholeMilliseconds(seconds * 1000)))
+        milliseconds(seconds * 1000)
     }
+
+    /// A number of seconds, as an HTTP header gives it.
+    public static func seconds(_ seconds: some BinaryInteger) -> TimeToLive { .seconds(Double(seconds)) }
 
     /// A number of minutes.
     public static func minutes(_ minutes: Double) -> TimeToLive { seconds(minutes * 60) }
@@ -86,6 +94,21 @@ extension TimeToLive: CustomStringConvertible {
         case .until(let date): "until \(Wording.date(date.date))"
         }
     }
+}
+
+// Disfavored, so that a program with functions of the same names can go on using its own.
+extension Duration {
+    /// A number of minutes.
+    @_disfavoredOverload
+    public static func minutes(_ minutes: Double) -> Duration { .seconds(minutes * 60) }
+
+    /// A number of hours.
+    @_disfavoredOverload
+    public static func hours(_ hours: Double) -> Duration { .seconds(hours * 3600) }
+
+    /// A number of days of 24 hours.
+    @_disfavoredOverload
+    public static func days(_ days: Double) -> Duration { .seconds(days * 86_400) }
 }
 
 extension Duration {

@@ -42,7 +42,7 @@ struct CacheTests {
         let inMemory = try #require(await cache.lookup(forKey: "k"))
         #expect(inMemory.value == user && inMemory.source == .memory)
         #expect(inMemory.age == .seconds(10) && inMemory.expiresAt == expiry)
-        cache.memory?.removeAll()
+        cache.memoryTier?.removeAll()
         let onDisk = try #require(await cache.lookup(forKey: "k"))
         #expect(onDisk.value == user && onDisk.source == .disk)
         #expect(onDisk.age == .seconds(10) && onDisk.expiresAt == expiry)
@@ -77,11 +77,11 @@ struct CacheTests {
         #expect(disk.namespace("blobs").data(forKey: "k") == Data([0, 255]))
         let numbers = Cache<Int>(disk: disk, namespace: "numbers")
         try await numbers.setValue(-7, forKey: "k")
-        numbers.memory?.removeAll()
+        numbers.memoryTier?.removeAll()
         #expect(await numbers.value(forKey: "k") == -7)
         let optionals = Cache<[String?]>(disk: disk, namespace: "optionals")
         try await optionals.setValue([nil, "a"], forKey: "k")
-        optionals.memory?.removeAll()
+        optionals.memoryTier?.removeAll()
         #expect(await optionals.value(forKey: "k") == [nil, "a"])
     }
 
@@ -128,7 +128,7 @@ struct CacheTests {
         #expect(await reader.jobs { await cache.lookup(forKey: "k")?.value == "v" } == 0)
         #expect(await reader.jobs { await cache.hasValue(forKey: "k") } == 0)
         #expect(world.files.calls == calls && coder.decodings.withLock { $0 } == 0)
-        cache.memory?.removeAll()
+        cache.memoryTier?.removeAll()
         let control = await reader.jobs {
             await Task.yield()
             return true
@@ -185,7 +185,7 @@ struct CacheTests {
         let weighing = Cache<String>(disk: disk, namespace: "weighed", configuration: configuration)
         try await weighing.setValue("1234", forKey: "k")
         #expect(weighing.memory?.cost == 8)
-        weighing.memory?.removeAll()
+        weighing.memoryTier?.removeAll()
         _ = await weighing.value(forKey: "k")
         #expect(weighing.memory?.cost == 8)
     }
@@ -217,7 +217,7 @@ struct CacheTests {
         for (number, key) in keys.enumerated() { try await cache.setValue("\(number)", forKey: key) }
         for _ in 0..<2 {
             for (number, key) in keys.enumerated() { #expect(await cache.value(forKey: key) == "\(number)") }
-            cache.memory?.removeAll()
+            cache.memoryTier?.removeAll()
         }
         try await cache.removeValue(forKey: keys[0])
         #expect(await cache.value(forKey: keys[0]) == nil)
@@ -360,7 +360,7 @@ struct CacheTests {
             }
             try await group.waitForAll()
         }
-        cache.memory?.removeAll()
+        cache.memoryTier?.removeAll()
         let found = await withTaskGroup(of: Bool.self) { group in
             for number in 0..<2000 { group.addTask { await cache.value(forKey: "\(number % 500)") != nil } }
             return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }

@@ -128,7 +128,7 @@ struct CoherenceTests {
         #expect(await handles.values("k") == ["old", "old", "old"])
         #expect(handles.first.memory?.count == 1 && handles.second.memory?.count == 1)
         try change.run(handles.bare, handles.world.clock)
-        let memories = [handles.first.memory?.value(forKey: "k"), handles.second.memory?.value(forKey: "k")]
+        let memories = [handles.first.memoryTier?.value(forKey: "k"), handles.second.memoryTier?.value(forKey: "k")]
         #expect(memories.allSatisfy { $0 == nil || $0 == change.expected })
         #expect(await handles.values("k") == [change.expected, change.expected, change.expected])
     }
@@ -138,7 +138,7 @@ struct CoherenceTests {
         let handles = try Handles(World())
         try await handles.second.setValue("old", forKey: "k")
         try await handles.first.setValue("new", forKey: "k")
-        #expect(handles.first.memory?.value(forKey: "k") == "new" && handles.second.memory?.count == 0)
+        #expect(handles.first.memoryTier?.value(forKey: "k") == "new" && handles.second.memory?.count == 0)
         #expect(await handles.values("k") == ["new", "new", "new"])
         try handles.disk.namespace("other").setString("other", forKey: "k")
         #expect(handles.first.memory?.count == 1, "another namespace's change is none of its business")
@@ -164,13 +164,13 @@ struct CoherenceTests {
     @Test("what somebody has put into the memory alone goes with the key, and with all")
     func memoryAlone() async throws {
         let handles = try Handles(World())
-        handles.first.memory?.setValue("alone", forKey: "k")
+        handles.first.memoryTier?.setValue("alone", forKey: "k")
         #expect(try await !handles.first.removeValue(forKey: "k"))
         #expect(await handles.first.value(forKey: "k") == nil)
-        handles.first.memory?.setValue("alone", forKey: "k")
+        handles.first.memoryTier?.setValue("alone", forKey: "k")
         try await handles.first.setValue("new", forKey: "k", ttl: .seconds(0))
         #expect(await handles.first.value(forKey: "k") == nil)
-        handles.first.memory?.setValue("alone", forKey: "k")
+        handles.first.memoryTier?.setValue("alone", forKey: "k")
         try await handles.first.removeAll()
         #expect(await handles.first.value(forKey: "k") == nil)
     }
@@ -191,7 +191,7 @@ struct CoherenceTests {
         disk.removeExpired()
         try await cache.setValue("4", forKey: "k")
         disk.trim(toCount: 0)
-        cache.memory?.takeRemovals().report()
+        cache.memoryTier?.takeRemovals().report()
         #expect(told.withLock { $0 } == [.replaced, .removed, .expired, .evicted])
         #expect(cache.memory?.statistics.removals == 2 && cache.memory?.statistics.expirations == 1)
     }
@@ -247,7 +247,7 @@ struct CoherenceTests {
             case 10 where generator.chance(20):
                 try await cache.removeAll()
                 model = [:]
-            case 11: cache.memory?.removeAll()
+            case 11: cache.memoryTier?.removeAll()
             case 12: bare.removeExpired()
             default: break
             }
@@ -328,7 +328,7 @@ struct CoherenceTests {
             world.files.inject(nil)
             let expected = hasThrown ? "old" : "new"
             #expect(await handles.values("k") == [expected, expected, expected], "call \(number)")
-            handles.first.memory?.removeAll()
+            handles.first.memoryTier?.removeAll()
             #expect(await handles.values("k") == [expected, expected, expected], "call \(number)")
             world.restart()
             #expect(try world.open().namespace("n").string(forKey: "k") == expected, "call \(number)")
@@ -383,7 +383,7 @@ struct CoherenceTests {
             if number % 7 == 0 { try disk.namespace("n").setString("1", forKey: "\(number % 4)") }
             if number % 11 == 0 { try await cache.removeAll() }
         }
-        cache.memory?.removeAll()
+        cache.memoryTier?.removeAll()
         try await cache.setValue(Restless(1, disk), forKey: "k")
         try disk.removeAllNamespaces()
         #expect(await cache.value(forKey: "k") == nil)

@@ -371,16 +371,19 @@ struct FetchPolicyTests {
         var log = FailureLog()
         let now = Timestamp(milliseconds: 1_000)
         for number in 0..<3 * FailureLog.most {
-            log.note(Key("\(number)"), until: now.advanced(byMilliseconds: number.isMultiple(of: 3) ? 100 : 1), at: now)
+            _ = log.note(
+                Key("\(number)"), SourceFailure(),
+                until: now.advanced(byMilliseconds: number.isMultiple(of: 3) ? 100 : 1), at: now)
             #expect(log.count <= FailureLog.most)
-            #expect(log.has(Key("\(number)"), at: now))
+            #expect(log.error(of: Key("\(number)"), at: now) != nil)
         }
         let last = Key("\(3 * FailureLog.most - 3)")
         #expect(
-            log.has(last, at: now.advanced(byMilliseconds: 99)) && !log.has(last, at: now.advanced(byMilliseconds: 100))
+            log.error(of: last, at: now.advanced(byMilliseconds: 99)) != nil
+                && log.error(of: last, at: now.advanced(byMilliseconds: 100)) == nil
         )
-        log.remove(last)
-        #expect(!log.has(last, at: now))
+        #expect(log.remove(last) is SourceFailure)
+        #expect(log.error(of: last, at: now) == nil)
     }
 
     @Test("early refresh: a value is fetched again behind before it expires", arguments: Tiers.allCases)
@@ -473,7 +476,7 @@ struct FetchPolicyTests {
         #expect(allows(.until(Date(timeIntervalSince1970: 5.001))) && !allows(.until(Date(timeIntervalSince1970: 5))))
         #expect(!allows(.default) && allows(.default, at: Timestamp(milliseconds: 3_999)))
         let kept = FetchPolicy.staleIfError(for: .forever).keptStale(
-            after: expiry, revalidates: false, defaultTTL: .default)
+            after: expiry, revalidates: false, configured: nil, defaultTTL: .default)
         var entry = RecordTests.entry
         entry.attachments = Attachments(.init(keptStale: kept))
         #expect(kept == Life.unlimited && entry.keptUntil.milliseconds == Life.unlimited)
@@ -601,7 +604,8 @@ struct FetchPolicyTests {
             _ = try await other.value(forKey: "k", ttl: .seconds(0.001), policy: policy) { _ in
                 .value("v", mustRevalidate: true)
             }
-            other.backend.flights.noteFailure(of: other.backend.key("k"), until: .init(milliseconds: .max), at: .now)
+            other.backend.flights.noteFailure(
+                of: other.backend.key("k"), SourceFailure(), until: .init(milliseconds: .max), at: .now)
             (other.backend.clock as? ManualClock)?.advance(by: .seconds(1))
             #expect(
                 await begin { try await other.value(forKey: "k", policy: policy) { throw SourceFailure() } }.failure

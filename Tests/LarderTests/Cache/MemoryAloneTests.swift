@@ -26,7 +26,7 @@ struct MemoryAloneTests {
         #expect(await one.value(forKey: "k") == large)
         #expect(await two.value(forKey: "k") != "v1")
         #expect(disk.namespace("n").string(forKey: "k") != "v1")
-        one.memory?.removeAll()
+        one.memoryTier?.removeAll()
         #expect(await one.value(forKey: "k") != "v1")
     }
 

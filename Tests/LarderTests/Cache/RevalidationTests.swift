@@ -135,7 +135,7 @@ struct RevalidationTests {
         #expect(after.life == before.life && after.metadata == before.metadata)
         #expect(await cache.value(forKey: "k") == "document 1", "from memory")
         #expect(disk.namespace("n").data(forKey: "k") == nil)
-        cache.memory?.removeAll()
+        cache.memoryTier?.removeAll()
         #expect(await cache.value(forKey: "k") == nil)
         #expect(try await value() == "document 1")
         #expect(await cache.entry(forKey: "k")?.metadata == ["etag": "1", "more": "x"])
@@ -226,7 +226,7 @@ struct RevalidationTests {
         let (cache, disk) = (handles.first, handles.disk)
         try await cache.setValue("old", forKey: "k", tags: ["t"])
         // The payload has been read, and is being decoded.
-        cache.memory?.removeAll()
+        cache.memoryTier?.removeAll()
         handles.seam.interrupt { try? change.run(disk) }
         let value = try await cache.value(forKey: "k", policy: .reload) { cached in
             cached == nil ? .value("new") : .notModified

@@ -312,7 +312,7 @@ struct SingleFlightTests {
         if failure < 2 {
             #expect(log.events(of: disk).contains { $0.kind == .failed })
             world.files.inject { _, _ in nil }
-            cache.memory?.removeAll()
+            cache.memoryTier?.removeAll()
             let third = try await cache.value(forKey: "k") { "v3" }
             let fourth = try await cache.value(forKey: "k") { "v4" }
             #expect(third == "v3" && fourth == "v3")
@@ -345,7 +345,7 @@ struct SingleFlightTests {
             #expect(try await value() == large)
             #expect(try await value() == large)
             world.clock.advance(by: .seconds(10))
-            if policy == .cacheFirst {
+            if policy.staleIfError == nil {
                 #expect(await begin { try await value() }.failure is SourceFailure)
             } else {
                 #expect(try await value() == large, "stale, from memory")

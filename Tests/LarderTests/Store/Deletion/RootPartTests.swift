@@ -284,14 +284,14 @@ struct RootPartTests {
             let space = Cache<String>(disk: disk, namespace: "n")
             if hasNamespaces { try await space.setValue("v", forKey: "stored") }
             try await root.setValue("v", forKey: "k")
-            space.memory?.setValue("alone", forKey: "in memory")
+            space.memoryTier?.setValue("alone", forKey: "in memory")
             let (source, own) = (HandDrivenSource<String>(), HandDrivenSource<String>())
             let caller = begin { try await space.value(forKey: "fetched") { try await source.fetch() } }
             let other = begin { try await root.value(forKey: "fetched") { try await own.fetch() } }
             await until("they have begun") { source.begun == 1 && own.begun == 1 }
             if clearsAll { try disk.removeAllNamespaces() } else { try await root.removeAll() }
             #expect(root.memory?.count == 0)
-            #expect(space.memory?.value(forKey: "in memory") == (clearsAll ? nil : "alone"))
+            #expect(space.memoryTier?.value(forKey: "in memory") == (clearsAll ? nil : "alone"))
             await source.answer("fetched")
             await own.answer("fetched")
             #expect(try await (caller.value, other.value) == ("fetched", "fetched"))

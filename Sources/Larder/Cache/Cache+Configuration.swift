@@ -1,0 +1,91 @@
+import LarderFiles
+
+extension Cache {
+    /// The settings of a cache.
+    ///
+    ///     var settings = Cache<User>.Configuration(fetchPolicy: .staleIfError(for: .days(1)))
+    ///     settings.memory?.countLimit = 1000
+    public struct Configuration: Sendable {
+        /// The memory tier; nil: none. With a disk tier, lives and time are those of the disk, and values removed by a
+        /// change there are released in the background, or on the main queue. Default: a tier without limits.
+        public var memory: MemoryCache<String, Value>.Configuration? = .init()
+        /// The disk tier, where the cache opens the directory itself.
+        public var disk = DiskCache.Configuration()
+        /// The life of values stored without one. Default: that of the disk tier, which is one day unless changed.
+        public var defaultTTL: TimeToLive = .default
+        /// The longest time that a value stays in memory before it is read from disk again. Ignored without a disk
+        /// tier. Default: nil, its whole life.
+        public var memoryTTL: Duration?
+        /// The policy of calls that fetch and name none. Default: `.cacheFirst`.
+        public var fetchPolicy: FetchPolicy = .cacheFirst
+        /// How long values are kept beyond their expiry, to be revalidated or returned stale by a call that allows it.
+        /// The windows of `fetchPolicy` count too. Default: nil, only as long as a policy says.
+        public var keepStale: TimeToLive?
+        /// The maximum number of fetches that run at a time; others wait for a slot, those of higher priority first.
+        /// A fetch that another fetch waits for takes no slot, as that would be a deadlock. Default: nil, no limit.
+        public var maximumConcurrentFetches: Int?
+        /// Whether a directory that cannot be opened gives a cache in memory instead of an error: it is in use, the
+        /// disk is full, the system refuses. An event of the kind `failed` tells why. A directory that is not a cache,
+        /// or was written by a newer version, is an error all the same, as is a wrong name. Default: false.
+        public var fallsBackToMemory = false
+        /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. A hit in memory
+        /// then takes about four times as long. Default: false.
+        public var reportsReads = false
+        /// Returns the cost of a value in memory, given its bytes on disk, in the unit of `memory.costLimit`. Called
+        /// with no lock held. Default: `memory.cost`, or else the bytes on disk.
+        public var cost: (@Sendable (_ value: Value, _ size: Int) -> Int)?
+        /// Receives every failure and every removal with its cause, in this cache's namespace, or without one in the
+        /// whole directory. Default: nil.
+        public var onEvent: (@Sendable (CacheEvent) -> Void)?
+
+        /// Creates a configuration; every setting that is left out has its default.
+        public init(
+            memory: MemoryCache<String, Value>.Configuration? = .init(), disk: DiskCache.Configuration = .init(),
+            defaultTTL: TimeToLive = .default, memoryTTL: Duration? = nil, fetchPolicy: FetchPolicy = .cacheFirst,
+            keepStale: TimeToLive? = nil, maximumConcurrentFetches: Int? = nil, fallsBackToMemory: Bool = false,
+            reportsReads: Bool = false, cost: (@Sendable (_ value: Value, _ size: Int) -> Int)? = nil,
+            onEvent: (@Sendable (CacheEvent) -> Void)? = nil
+        ) {
+            self.memory = memory
+            self.disk = disk
+            self.defaultTTL = defaultTTL
+            self.memoryTTL = memoryTTL
+            self.fetchPolicy = fetchPolicy
+            self.keepStale = keepStale
+            self.maximumConcurrentFetches = maximumConcurrentFetches
+            self.fallsBackToMemory = fallsBackToMemory
+            self.reportsReads = reportsReads
+            self.cost = cost
+            self.onEvent = onEvent
+        }
+
+        var costInMemory: (@Sendable (_ value: Value, _ size: Int) -> Int)? {
+            if let cost { return cost }
+            return memory?.cost.map { cost in { value, _ in cost(value) } }
+        }
+
+        var fetchLimiter: FetchLimiter? { maximumConcurrentFetches.map { FetchLimiter(limit: $0) } }
+    }
+}
+
+extension CacheError.Code {
+    /// Whether a cache may do without a directory that cannot be opened for this reason.
+    var allowsFallback: Bool { [.directoryInUse, .noSpace, .io].contains(self) }
+}
+
+extension Cache.Configuration: CustomStringConvertible {
+    /// The settings that differ from the defaults, and those of each tier.
+    public var description: String {
+        var parts = ["defaultTTL: \(defaultTTL)"]
+        if let memoryTTL { parts.append("memoryTTL: \(Wording.duration(memoryTTL))") }
+        let policy = "\(fetchPolicy)"
+        if policy != "cacheFirst" { parts.append("fetchPolicy (\(policy))") }
+        if let keepStale { parts.append("keepStale: \(keepStale)") }
+        if let maximumConcurrentFetches { parts.append("maximumConcurrentFetches: \(maximumConcurrentFetches)") }
+        if fallsBackToMemory { parts.append("fallsBackToMemory") }
+        if reportsReads { parts.append("reportsReads") }
+        parts.append("memory (\(memory.map { "\($0)" } ?? "none"))")
+        parts.append("disk (\(disk))")
+        return parts.joined(separator: "; ")
+    }
+}

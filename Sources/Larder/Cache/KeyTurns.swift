@@ -1,0 +1,64 @@
+import LarderFiles
+
+/// Lets those who modify the same key take turns, in the order in which they came.
+final class KeyTurns: Sendable {
+    private struct Line {
+        var numbers = FIFO<Int>()
+        var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
+    }
+
+    private struct State {
+        /// Those of the keys that are being modified.
+        var lines: [Key: Line] = [:]
+        var last = 0
+
+        mutating func next(_ key: Key) -> CheckedContinuation<Void, any Error>? {
+            while let number = lines[key]?.numbers.take() {
+                if let next = lines[key]?.waiting.removeValue(forKey: number) { return next }
+            }
+            lines[key] = nil
+            return nil
+        }
+    }
+
+    private let state = Lock(State())
+
+    /// Waits for the turn of the caller, which ends with `giveBack`.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled before.
+    func take(_ key: Key) async throws {
+        let number = state.withLock { state in
+            state.last += 1
+            return state.last
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let isFirst = state.withLock { state in
+                    if state.lines[key] == nil {
+                        state.lines[key] = Line()
+                        return true
+                    }
+                    state.lines[key]?.numbers.append(number)
+                    state.lines[key]?.waiting[number] = continuation
+                    return false
+                }
+                if isFirst { return continuation.resume() }
+                if Task.isCancelled { leave(key, number) }
+            }
+        } onCancel: {
+            leave(key, number)
+        }
+    }
+
+    func giveBack(_ key: Key) {
+        state.withLock { $0.next(key) }?.resume()
+    }
+
+    private func leave(_ key: Key, _ number: Int) {
+        let continuation = state.withLock { $0.lines[key]?.waiting.removeValue(forKey: number) }
+        (continuation ?? nil)?.resume(throwing: CancellationError())
+    }
+
+    /// The callers that wait for a key. For tests.
+    func waitingCount(_ key: Key) -> Int { state.withLock { $0.lines[key]?.waiting.count ?? 0 } }
+}

@@ -1,0 +1,111 @@
+import Foundation
+import LarderFiles
+
+/// Storing for callers, as opposed to fetches.
+extension TieredBackend {
+    /// Stores in slices, so that other callers do not wait long.
+    func set(_ values: [(key: String, value: Value)], _ options: SetOptions) async throws(CacheError) {
+        for start in stride(from: 0, to: values.count, by: Self.slice) {
+            let slice = values[start..<min(start + Self.slice, values.count)]
+            try await disk.store.io.run { () throws(CacheError) in
+                for (index, pair) in zip(slice.indices, slice) {
+                    do throws(CacheError) {
+                        _ = try set(pair.value, pair.key, options, .none)
+                    } catch {
+                        throw values.count == 1 ? error : error.leaving(values[index...].map(\.key))
+                    }
+                }
+            }
+        }
+    }
+
+    func current(_ key: Key) async -> StoredValue<Value>? {
+        if isProvisional { await settle([key]) }
+        guard let stored = await storedValue(for: key), stored.life.isFresh(at: disk.now) else { return nil }
+        return stored
+    }
+
+    func replace(
+        _ current: StoredValue<Value>?, with value: Value?, _ options: SetOptions, _ watch: Watch
+    ) async throws(CacheError) -> Bool {
+        let permit = ModificationPermit(flights: flights, watch: watch, index: disk.store.index, entry: current?.entry)
+        let key = watch.key
+        return try await disk.store.io.run { () throws(CacheError) in
+            if let value, life(options.ttl, replacing: current, at: disk.now) != nil {
+                return try set(value, key.text, options, .ifPermitted(permit), replacing: current)
+            }
+            _ = try disk.openStore.remove(key, at: disk.now, permit: permit)
+            if permit.isGranted.isSet { tier?.invalidate(key.text, .removed) }
+            return permit.isGranted.isSet
+        }
+    }
+
+    /// Stores a value on disk, and in memory at the moment when every reader sees it there. Returns whether the
+    /// condition held.
+    private func set(
+        _ value: Value, _ text: String, _ options: SetOptions, _ condition: SetRequest.Condition,
+        replacing current: StoredValue<Value>? = nil
+    ) throws(CacheError) -> Bool {
+        let data = try encode(value)
+        let store = try disk.openStore
+        let key = try disk.checked(text)
+        let now = disk.now
+        guard let life = life(options.ttl, replacing: current, at: now) else {
+            try remove(key, condition, in: store)
+            return true
+        }
+        let request = SetRequest(
+            key: key, life: life, attachments: try attachments(options, expires: life.expires, replacing: current),
+            now: now, condition: condition, promotion: promotion(of: value, text, size: data.count))
+        return try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
+    }
+
+    private func remove(_ key: Key, _ condition: SetRequest.Condition, in store: Store) throws(CacheError) {
+        var permit: (any WritePermit)?
+        if case .ifPermitted(let wanted) = condition { permit = wanted }
+        _ = try store.remove(key, at: disk.now, permit: permit)
+        tier?.invalidate(key.text, .removed)
+    }
+
+    /// Nil for "do not keep".
+    private func life(_ ttl: TimeToLive?, replacing current: StoredValue<Value>?, at now: Timestamp) -> Life? {
+        if ttl == nil, let current {
+            return current.entry?.life ?? Life(expires: current.life.expires, ttl: Life.unlimited)
+        }
+        return (ttl ?? .default).life(from: now, default: defaultTTL)
+    }
+
+    private func attachments(
+        _ options: SetOptions, expires: Timestamp, replacing current: StoredValue<Value>?
+    ) throws(CacheError) -> Attachments? {
+        var tags: [Key] = []
+        for tag in options.tags { tags.append(try disk.checked(tag)) }
+        var traits = Attachments.Traits(namespace: disk.keyNamespace, tags: tags, coding: coder.coding)
+        var metadata = options.metadata
+        if let current {
+            (traits.tags, metadata) = (current.tags, current.metadata)
+            traits.keptStale = current.keptStale
+            traits.mustRevalidate = !current.isAnswerable
+        } else {
+            traits.keptStale = defaults.keptStale(options.keepStale, after: expires)
+        }
+        return disk.store.pool.attachments(traits, metadata: metadata)
+    }
+}
+
+/// The right to replace the value that a caller has seen.
+private struct ModificationPermit: WritePermit {
+    let flights: Flights
+    let watch: Watch
+    let index: Index
+    let entry: IndexEntry?
+    let isGranted = Flag()
+
+    func isValid(for key: Key) -> Bool {
+        guard flights.isUnchanged(watch) else { return false }
+        // A renewal is no change for fetches, but it must not be undone.
+        if let entry, index.entry(key)?.change != entry.change { return false }
+        isGranted.set()
+        return true
+    }
+}
