@@ -23,7 +23,8 @@ let package = Package(
     name: "Larder",
     platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
     products: [
-        .library(name: "Larder", targets: ["Larder"])
+        .library(name: "Larder", targets: ["Larder"]),
+        .library(name: "LarderTesting", targets: ["LarderTesting"]),
     ],
     traits: [
         .trait(
@@ -34,6 +35,7 @@ let package = Package(
         .target(
             name: "Larder", dependencies: ["LarderFiles"], exclude: excluded, resources: privacy,
             swiftSettings: settings),
+        .target(name: "LarderTesting", dependencies: ["Larder", "LarderFiles"], swiftSettings: settings),
         .executableTarget(
             name: "larder-bench",
             dependencies: ["Larder", "LarderFiles", .target(name: "CSQLite", condition: .when(traits: ["SQLite"]))],
@@ -53,16 +55,18 @@ let package = Package(
         .executableTarget(
             name: "HTTPCache", dependencies: ["Larder"], path: "Examples/HTTPCache", swiftSettings: settings),
         .executableTarget(
-            name: "KillChild", dependencies: ["Larder", "LarderTestSupport"], path: "Tests/KillChild",
+            name: "KillChild", dependencies: ["Larder", "LarderTesting", "LarderTestSupport"], path: "Tests/KillChild",
             swiftSettings: settings),
         .target(
-            name: "LarderTestSupport", dependencies: ["Larder", "LarderFiles"], path: "Tests/LarderTestSupport",
+            name: "LarderTestSupport", dependencies: ["LarderFiles", "LarderTesting"], path: "Tests/LarderTestSupport",
             swiftSettings: settings),
         .testTarget(
-            name: "LarderFilesTests", dependencies: ["LarderFiles", "LarderTestSupport"], swiftSettings: settings),
+            name: "LarderFilesTests", dependencies: ["LarderFiles", "LarderTesting", "LarderTestSupport"],
+            swiftSettings: settings),
+        .testTarget(name: "LarderTestingTests", dependencies: ["Larder", "LarderTesting"], swiftSettings: settings),
         .testTarget(
             name: "LarderTests",
-            dependencies: ["Larder", "LarderFiles", "LarderTestSupport", "KillChild", "QuickStart"],
+            dependencies: ["Larder", "LarderFiles", "LarderTesting", "LarderTestSupport", "KillChild", "QuickStart"],
             swiftSettings: settings),
     ]
 )

@@ -1,6 +1,7 @@
 import Foundation
 import Larder
 import LarderTestSupport
+import LarderTesting
 
 /// Stores, copies, removes and renews without end, and says on standard output what it is about to do and what has returned.
 /// Its parent, a test, kills it.

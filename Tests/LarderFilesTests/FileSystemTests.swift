@@ -1,6 +1,7 @@
 import Foundation
 import LarderFiles
 import LarderTestSupport
+import LarderTesting
 import Testing
 
 /// One script against both file systems: what holds in memory holds on disk.

@@ -1,5 +1,6 @@
 package import Dispatch
 package import LarderFiles
+package import LarderTesting
 
 /// A file system that stops chosen calls before they are made, while other threads go on.
 package final class GatedFileSystem: FileSystem {

@@ -1,7 +1,8 @@
-public import Foundation
+package import Foundation
+package import LarderTesting
 
 /// What the child of the kill test does in one step, and how it says so in one line.
-public enum KillChange: Equatable, Sendable, CustomStringConvertible {
+package enum KillChange: Equatable, Sendable, CustomStringConvertible {
     case set(key: String, version: String, size: Int)
     /// The same, out of a file.
     case copy(key: String, version: String, size: Int)
@@ -14,7 +15,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     case clearTag(String)
     case flush
 
-    public static func random(number: Int, seed: UInt64, using generator: inout SeededGenerator) -> KillChange {
+    package static func random(number: Int, seed: UInt64, using generator: inout SeededGenerator) -> KillChange {
         let key = "key \(Int.random(in: 0..<40, using: &generator))"
         switch Int.random(in: 0..<1000, using: &generator) {
         case 0..<50:
@@ -33,12 +34,12 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     }
 
     /// The namespace that a key is stored in: every fourth in one.
-    public static func namespace(of key: String) -> String {
+    package static func namespace(of key: String) -> String {
         (key.split(separator: " ").last.flatMap { Int($0) } ?? 0) % 4 == 0 ? "space" : ""
     }
 
     /// The bytes of a version of a key: the same in the child and in the test.
-    public static func payload(key: String, version: String, size: Int) -> Data {
+    package static func payload(key: String, version: String, size: Int) -> Data {
         let head = Data("\(key) \(version) ".utf8)
         var bytes = head
         while bytes.count < size { bytes.append(bytes) }
@@ -46,17 +47,17 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
     }
 
     /// The tag that a version is stored with.
-    public static func tag(ofVersion version: some StringProtocol) -> String {
+    package static func tag(ofVersion version: some StringProtocol) -> String {
         "tag\((version.split(separator: ".").last.flatMap { Int($0) } ?? 0) % 4)"
     }
 
     /// The same, found in what was stored.
-    public static func tag(of payload: Data) -> String {
+    package static func tag(of payload: Data) -> String {
         let words = String(decoding: payload.prefix(100), as: UTF8.self).split(separator: " ")
         return words.count > 2 ? tag(ofVersion: words[2]) : ""
     }
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .set(let key, let version, let size): "set|\(key)|\(version)|\(size)"
         case .copy(let key, let version, let size): "copy|\(key)|\(version)|\(size)"
@@ -69,7 +70,7 @@ public enum KillChange: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    public init?(_ line: Substring) {
+    package init?(_ line: Substring) {
         let parts = line.split(separator: "|").map(String.init)
         switch (parts.first, parts.count) {
         case ("set", 4), ("copy", 4):

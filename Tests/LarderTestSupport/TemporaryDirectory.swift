@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 
 /// A directory of its own for one test, deleted with the value.
-public final class TemporaryDirectory: Sendable {
-    public let url: URL
+package final class TemporaryDirectory: Sendable {
+    package let url: URL
 
-    public init() throws {
+    package init() throws {
         let name = "larder-test-\(UUID().uuidString)"
         url = FileManager.default.temporaryDirectory.appendingPathComponent(name, isDirectory: true)
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
@@ -14,12 +14,12 @@ public final class TemporaryDirectory: Sendable {
         try? FileManager.default.removeItem(at: url)
     }
 
-    public func appending(_ path: String) -> URL {
+    package func appending(_ path: String) -> URL {
         url.appendingPathComponent(path)
     }
 
     /// Returns the names below a path, sorted.
-    public func names(in path: String = "") -> [String] {
+    package func names(in path: String = "") -> [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: url.appendingPathComponent(path).path)) ?? []).sorted()
     }
 }

@@ -1,5 +1,5 @@
 import LarderFiles
-import LarderTestSupport
+import LarderTesting
 
 /// Counts the calls of a file system by kind.
 final class CallCounter: Sendable {

@@ -1,5 +1,6 @@
 import Foundation
 import LarderTestSupport
+import LarderTesting
 import Testing
 
 @testable import Larder

@@ -1,6 +1,7 @@
 import Foundation
 import LarderFiles
 import LarderTestSupport
+import LarderTesting
 import Testing
 
 @testable import Larder
@@ -80,10 +81,7 @@ struct World {
 extension DiskCache {
     /// Waits for the background work that is under way, and for what it has begun.
     func settle() {
-        for _ in 0..<3 {
-            try? store.housekeeper.alone {}
-            store.maintenance.wait()
-        }
+        _ = settling()
     }
 
     /// Whatever happened, this holds. With `settled`, entries and files agree too: call `flush()` first.

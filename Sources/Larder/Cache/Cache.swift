@@ -1,5 +1,5 @@
 public import Foundation
-import LarderFiles
+package import LarderFiles
 
 /// A cache of typed values in two tiers: decoded in memory, and as files on disk.
 ///
@@ -68,7 +68,8 @@ public final class Cache<Value: Sendable>: Sendable {
     }
 
     private convenience init(
-        coder: Coder<Value>, _ configuration: Configuration, _ open: () throws(CacheError) -> DiskCache
+        coder: Coder<Value>, _ configuration: Configuration, clock: (any LarderFiles.Clock)? = nil,
+        _ open: () throws(CacheError) -> DiskCache
     ) throws(CacheError) {
         let failure: CacheError
         do throws(CacheError) {
@@ -79,7 +80,7 @@ public final class Cache<Value: Sendable>: Sendable {
             guard configuration.fallsBackToMemory, error.code.allowsFallback else { throw error }
             failure = error
         }
-        self.init(withoutDisk: configuration, clock: configuration.disk.clock)
+        self.init(withoutDisk: configuration, clock: clock ?? configuration.disk.clock)
         ownEvents?.post(CacheEvent(.failed, error: failure))
     }
 
@@ -94,6 +95,17 @@ public final class Cache<Value: Sendable>: Sendable {
         disk: DiskCache, namespace: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) {
         self.init(disk: disk.namespace(namespace), coder: coder, configuration: configuration, ownsDisk: false)
+    }
+
+    /// Opens a cache with another file system and clock, for tests.
+    package convenience init(
+        directory: URL, coder: Coder<Value>, configuration: Configuration, fileSystem: any FileSystem,
+        clock: any LarderFiles.Clock
+    ) throws(CacheError) {
+        try self.init(coder: coder, configuration, clock: clock) { () throws(CacheError) in
+            try DiskCache(
+                directory: directory, configuration: configuration.disk, fileSystem: fileSystem, clock: clock)
+        }
     }
 
     private init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {
@@ -139,7 +151,8 @@ public final class Cache<Value: Sendable>: Sendable {
         self.init(memoryOnly: memory, configuration: configuration, clock: memory.clock)
     }
 
-    convenience init(
+    /// Creates a cache without a disk tier, with another clock, for tests.
+    package convenience init(
         memoryOnly memory: MemoryCache<String, Value>.Configuration, configuration: Configuration = .init(),
         clock: any LarderFiles.Clock
     ) {
@@ -185,6 +198,12 @@ public final class Cache<Value: Sendable>: Sendable {
     deinit {
         for ending in endings { ending() }
     }
+
+    /// Waits for background work and events, as ``DiskCache/settling`` does, for tests.
+    package var settling: @Sendable () -> Bool {
+        if let disk { return disk.settling }
+        return { [weak ownEvents] in ownEvents?.drain() != nil }
+    }
 }
 
 extension Cache where Value: Codable {
@@ -192,6 +211,14 @@ extension Cache where Value: Codable {
     /// ``init(directory:coder:configuration:)``.
     public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(directory: directory, coder: .standard, configuration: configuration)
+    }
+
+    /// Opens a cache with another file system and clock, for tests.
+    package convenience init(
+        directory: URL, configuration: Configuration, fileSystem: any FileSystem, clock: any LarderFiles.Clock
+    ) throws(CacheError) {
+        try self.init(
+            directory: directory, coder: .standard, configuration: configuration, fileSystem: fileSystem, clock: clock)
     }
 
     /// Opens a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See

@@ -167,6 +167,30 @@ public final class DiskCache: Sendable {
     var now: Timestamp { store.clock.now }
 }
 
+/// For tests.
+extension DiskCache {
+    /// A function that returns when the background work under way, the work it has begun and the events of both are
+    /// done, and says false once the store is gone. It does not retain the store, and must not be called from an event
+    /// handler.
+    package var settling: @Sendable () -> Bool {
+        { [weak store] in
+            guard let store else { return false }
+            for _ in 0..<3 {
+                try? store.housekeeper.alone {}
+                store.maintenance.wait()
+            }
+            store.events.drain()
+            return true
+        }
+    }
+
+    /// The name of a key's file in the directory of entries; nil when the key has no entry.
+    package func entryFileName(forKey key: String) -> String? {
+        guard let file = store.index.entry(self.key(key))?.file, file != 0 else { return nil }
+        return FileName.number(file).description
+    }
+}
+
 extension DiskCache {
     private static let sharedCache = Lock<DiskCache?>(nil)
 

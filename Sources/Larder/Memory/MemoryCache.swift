@@ -35,6 +35,11 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         self.init(configuration: configuration, clock: configuration.clock)
     }
 
+    /// Creates an empty cache with another clock, for tests.
+    package convenience init(configuration: Configuration, clock: any Clock) {
+        self.init(configuration: configuration, clock: clock, isAttached: false)
+    }
+
     /// Creates a cache with another clock, for tests or a disk tier, and an observer of removals. A cache that is
     /// attached to a disk tier releases nothing while its caller holds locks.
     init(

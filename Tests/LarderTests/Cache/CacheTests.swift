@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import LarderFiles
 import LarderTestSupport
+import LarderTesting
 import Testing
 
 @testable import Larder

@@ -1,7 +1,7 @@
 import Dispatch
 import Foundation
 import LarderFiles
-import LarderTestSupport
+import LarderTesting
 import Testing
 
 @testable import Larder

@@ -1,6 +1,6 @@
 import Foundation
 import LarderFiles
-import LarderTestSupport
+import LarderTesting
 import Testing
 
 @testable import Larder

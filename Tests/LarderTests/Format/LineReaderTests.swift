@@ -1,5 +1,5 @@
 import LarderFiles
-import LarderTestSupport
+import LarderTesting
 import Testing
 
 @testable import Larder

@@ -62,9 +62,12 @@ package struct MemoryImage: Sendable {
     /// Bytes that the files with a name take, in blocks.
     package var usedSpace: Int {
         Set(nodes.values.flatMap(\.children.values)).reduce(0) { sum, node in
-            sum + ((nodes[node]?.content.count ?? 0) + 4095) / 4096 * 4096
+            sum + Self.blocks(nodes[node]?.content.count ?? 0)
         }
     }
+
+    /// The bytes that a file of this size takes: whole blocks of 4 KiB.
+    static func blocks(_ size: Int) -> Int { (size + 4095) / 4096 * 4096 }
 
     /// Returns the node at a path; nil when there is none.
     package func node(at path: String) -> UInt64? {
@@ -86,6 +89,13 @@ package struct MemoryImage: Sendable {
     package mutating func setContent(_ content: [UInt8], at path: String) {
         guard let node = node(at: path) else { return }
         nodes[node]?.content = content
+    }
+
+    /// Flips a bit of a file that is there and not empty, in the byte that `position` chooses, given the size.
+    mutating func flipBit(at path: String, _ position: (_ size: Int) -> Int) {
+        guard var content = content(at: path), !content.isEmpty else { return }
+        content[position(content.count)] ^= 1
+        setContent(content, at: path)
     }
 
     /// Puts a file into a directory that is there.

@@ -1,8 +1,8 @@
-public import Foundation
+package import Foundation
 package import LarderFiles
 
 /// A clock that stands still until a test moves it; what was scheduled runs while it moves, on the mover's thread.
-public final class ManualClock: Sendable {
+package final class ManualClock: Sendable {
     private struct State {
         var now: Int64
         var scheduled: [(due: Int64, order: Int, work: @Sendable () -> Void)] = []
@@ -12,19 +12,19 @@ public final class ManualClock: Sendable {
     private let state: Lock<State>
 
     /// Starts at 2025-11-20 10:00:00 UTC, or at the given milliseconds since 1970.
-    public init(milliseconds: Int64 = 1_763_632_800_000) {
+    package init(milliseconds: Int64 = 1_763_632_800_000) {
         state = Lock(State(now: milliseconds))
     }
 
-    public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+    package var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 
-    public var milliseconds: Int64 { state.withLock { $0.now } }
+    package var milliseconds: Int64 { state.withLock { $0.now } }
 
     /// What is still to be run.
-    public var scheduledCount: Int { state.withLock { $0.scheduled.count } }
+    package var scheduledCount: Int { state.withLock { $0.scheduled.count } }
 
-    /// Moves on by `duration`, and runs what falls due on the way, at its time.
-    public func advance(by duration: Duration) {
+    /// Moves on by `duration`, and runs what falls due on the way, at its time, each time followed by `settle`.
+    package func advance(by duration: Duration, settle: () -> Void = {}) {
         let target = milliseconds + Int64(duration / .milliseconds(1))
         while true {
             let work = state.withLock { state -> (@Sendable () -> Void)? in
@@ -39,12 +39,13 @@ public final class ManualClock: Sendable {
             }
             guard let work else { break }
             work()
+            settle()
         }
         state.withLock { $0.now = target }
     }
 
     /// Sets the time, as somebody who sets a computer's clock does: nothing scheduled runs.
-    public func set(milliseconds: Int64) {
+    package func set(milliseconds: Int64) {
         state.withLock { $0.now = milliseconds }
     }
 }

@@ -1,0 +1,195 @@
+import Dispatch
+import Foundation
+package import LarderFiles
+
+/// A file system in memory whose calls can fail, tear, stop for ever, or lose what was not synced.
+package final class MemoryFileSystem: Sendable {
+    package enum Operation: CaseIterable, Sendable {
+        case openDirectory, open, create, status, read, write, truncate, sync, makeDirectory, rename, remove, list, lock
+    }
+
+    package enum Fault: Sendable {
+        case fail(Errno)
+        /// The process is killed inside this call: a write is torn, anything else does not happen, and nothing happens
+        /// after.
+        case kill
+    }
+
+    private static let devices = Lock(UInt64(1) << 40)
+
+    let state: Lock<State>
+    let device: UInt64
+    /// Taken by a reader while other threads' reads are held.
+    private let turnstile = DispatchSemaphore(value: 1)
+    private let isHolding = Flag()
+    private let holder = Lock<ObjectIdentifier?>(nil)
+
+    private init(_ state: State) {
+        device = Self.devices.withLock { device in
+            device += 1
+            return device
+        }
+        self.state = Lock(state)
+    }
+
+    package convenience init(_ image: MemoryImage = MemoryImage()) {
+        self.init(State(image: image, durable: image, nextNode: (image.nodes.keys.max() ?? 1) + 1))
+    }
+
+    /// Kills the process, and returns the same disk as another process finds it: what was not synced may still be lost
+    /// with the power.
+    package func restarted() -> MemoryFileSystem {
+        restarted { ($0.image, $0.durable, $0.unsynced) }
+    }
+
+    /// The same with another content, all of which is synced.
+    package func restarted(with image: MemoryImage) -> MemoryFileSystem {
+        restarted { _ in (image, image, []) }
+    }
+
+    private func restarted(
+        _ content: (State) -> (image: MemoryImage, durable: MemoryImage, unsynced: [MemoryImage.Change])
+    ) -> MemoryFileSystem {
+        MemoryFileSystem(
+            state.withLock { state in
+                state.isDead = true
+                let (image, durable, unsynced) = content(state)
+                var next = State(image: image, durable: durable, nextNode: state.nextNode)
+                next.unsynced = unsynced
+                next.capacity = state.capacity
+                next.isCapacityEnforced = state.isCapacityEnforced
+                return next
+            })
+    }
+
+    /// From now on no call reaches the disk.
+    package func kill() {
+        state.withLock { $0.isDead = true }
+    }
+
+    /// Changes the disk without the process, which may have the files open.
+    package func tamper(_ change: (inout MemoryImage) -> Void) {
+        state.withLock { state in
+            change(&state.image)
+            change(&state.durable)
+            state.linked = []
+        }
+    }
+
+    package var isDead: Bool { state.withLock { $0.isDead } }
+
+    /// Calls made since the last fault was injected.
+    package var calls: Int { state.withLock { $0.calls } }
+
+    /// Calls made since the file system was created, except those of a killed process.
+    package var counts: [Operation: Int] { state.withLock { $0.counts } }
+
+    package var image: MemoryImage { state.withLock { $0.image } }
+
+    /// Makes the disk larger or smaller; all that is kept of it is what `freeSpace` says. A file takes whole blocks.
+    package func setCapacity(_ bytes: Int) {
+        state.withLock { $0.capacity = bytes }
+    }
+
+    package var freeSpace: Int { state.withLock { $0.capacity - $0.image.usedSpace } }
+
+    /// Leaves so much of the disk free, and lets writes that need more fail with ENOSPC; nil: as much as they need.
+    package func limitFreeSpace(to bytes: Int?) {
+        state.withLock { state in
+            let (capacity, overflow) = state.image.usedSpace.addingReportingOverflow(max(0, bytes ?? .max))
+            state.capacity = overflow ? .max : capacity
+            state.isCapacityEnforced = bytes != nil
+        }
+    }
+
+    /// Open descriptors: none may be left when a cache has gone.
+    package var openCount: Int { state.withLock { $0.open.count } }
+
+    /// The most descriptors that were open at a time.
+    package var peakOpenCount: Int { state.withLock { $0.peakOpen } }
+
+    /// From now on opening fails with EMFILE when so many descriptors are open.
+    package func limitDescriptors(to most: Int) {
+        state.withLock { state in
+            state.mostOpen = most
+            state.peakOpen = state.open.count
+        }
+    }
+
+    /// From now on reading a file fails with EIO, or works again.
+    package func setUnreadable(_ isUnreadable: Bool, at path: String) {
+        state.withLock { state in
+            guard let node = state.image.node(at: path) else { return }
+            if isUnreadable { state.unreadable.insert(node) } else { state.unreadable.remove(node) }
+        }
+    }
+
+    /// Runs `body` while reads of other threads wait: what is done in the background gets no further than its next
+    /// read.
+    package func holdingOtherReaders<Result>(_ body: () throws -> Result) rethrows -> Result {
+        turnstile.wait()
+        holder.withLock { $0 = ObjectIdentifier(Thread.current) }
+        isHolding.set()
+        defer {
+            isHolding.set(false)
+            turnstile.signal()
+        }
+        return try body()
+    }
+
+    func awaitTurn() {
+        guard isHolding.isSet, holder.withLock({ $0 }) != ObjectIdentifier(Thread.current) else { return }
+        turnstile.wait()
+        turnstile.signal()
+    }
+
+    /// From now on asks `fault` before each call; calls are counted from 1 again.
+    package func inject(_ fault: (@Sendable (_ call: Int, Operation) -> Fault?)?) {
+        state.withLock { state in
+            state.calls = 0
+            state.fault = fault
+        }
+    }
+
+    /// What the process has written is on the disk now, as after the system's own write-back.
+    package func syncAll() {
+        state.withLock { state in
+            state.durable = state.image
+            state.unsynced = []
+        }
+    }
+
+    /// What a disk may hold after the power went: all that was synced and, of what was not, any part in any order.
+    package func imageAfterPowerCut(using generator: inout SeededGenerator) -> MemoryImage {
+        var (image, changes) = state.withLock { ($0.durable, $0.unsynced) }
+        let survival = [0, 10, 50, 90, 100].randomElement(using: &generator) ?? 50
+        for change in changes where generator.chance(survival) {
+            if case .write(let file, let offset, let bytes) = change, generator.chance(30) {
+                let kept = Int.random(in: 0...bytes.count, using: &generator)
+                // The size reached the disk, the tail did not.
+                let tail = generator.chance(50) ? [UInt8](repeating: 0, count: bytes.count - kept) : []
+                image.apply(.write(file: file, offset: offset, bytes: bytes.prefix(kept) + tail))
+            } else {
+                image.apply(change)
+            }
+        }
+        return image
+    }
+
+    func call<Result>(
+        _ operation: Operation, _ body: (inout State) throws(Errno) -> Result
+    ) throws(Errno) -> Result {
+        try state.withLock { state throws(Errno) in
+            if state.isDead { throw .io }
+            state.calls += 1
+            state.counts[operation, default: 0] += 1
+            switch state.fault?(state.calls, operation) {
+            case nil: return try body(&state)
+            case .fail(let error): throw error
+            case .kill:
+                state.isDead = true
+                throw .io
+            }
+        }
+    }
+}

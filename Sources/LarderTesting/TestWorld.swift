@@ -1,0 +1,155 @@
+public import Foundation
+public import Larder
+import LarderFiles
+
+/// The world of the caches in a test: a disk in memory, and a clock that the test moves.
+///
+///     let world = TestWorld()
+///     let names: Cache<String> = try world.cache()
+///     try await names.setValue("Ann", forKey: "42", ttl: .minutes(10))
+///     world.advance(by: .seconds(600))
+///     let name = await names.value(forKey: "42")  // nil
+///
+/// The caches are real ones; only their file system and their clock are the world's. Two caches of the same name share
+/// one directory. Each world has a disk of its own, so tests run in parallel. Nothing sleeps and nothing is left behind.
+/// All methods may be called from any thread, but not from a cache's event handler.
+public final class TestWorld: Sendable {
+    struct State {
+        var files = MemoryFileSystem()
+        var faults = FaultPlan()
+        /// By number: functions that wait for the background work of a cache of this process; false once it is gone.
+        var settlings: [Int: @Sendable () -> Bool] = [:]
+        private var lastNumber = 0
+
+        init() {
+            start(on: MemoryFileSystem())
+        }
+
+        /// Begins another process.
+        mutating func start(on files: MemoryFileSystem) {
+            let faults = FaultPlan()
+            files.inject { _, operation in faults.fault(in: operation) }
+            self.files = files
+            self.faults = faults
+            settlings = [:]
+        }
+
+        mutating func add(_ settling: @escaping @Sendable () -> Bool) {
+            lastNumber += 1
+            settlings[lastNumber] = settling
+        }
+    }
+
+    let clock: ManualClock
+    let state = Lock(State())
+
+    /// Creates a world with an empty disk of unlimited size.
+    ///
+    /// - Parameter now: The time at first, rounded to milliseconds. Default: 2025-11-20 10:00:00 UTC.
+    public init(now: Date = Date(timeIntervalSince1970: 1_763_632_800)) {
+        clock = ManualClock(milliseconds: Int64((now.timeIntervalSince1970 * 1000).rounded()))
+    }
+
+    /// Opens a cache of Codable values on the world's disk and clock, as `Cache(name:configuration:)` does.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the values.
+    ///   - name: The name of the directory. Default: `cache`.
+    ///   - configuration: The settings; their `now` is ignored. Default: the defaults.
+    /// - Returns: The cache.
+    /// - Throws: The errors of `Cache.init(directory:configuration:)`.
+    public func cache<Value: Codable & Sendable>(
+        of type: Value.Type = Value.self, name: String = "cache", configuration: Cache<Value>.Configuration = .init()
+    ) throws(CacheError) -> Cache<Value> {
+        let cache = try Cache<Value>(
+            directory: Self.directory(name), configuration: configuration, fileSystem: files, clock: clock)
+        settle(cache.settling)
+        return cache
+    }
+
+    /// Opens a cache of any values on the world's disk and clock, as `Cache(name:coder:configuration:)` does.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the values.
+    ///   - name: The name of the directory. Default: `cache`.
+    ///   - coder: Turns values into bytes and back.
+    ///   - configuration: The settings; their `now` is ignored. Default: the defaults.
+    /// - Returns: The cache.
+    /// - Throws: The errors of `Cache.init(directory:coder:configuration:)`.
+    public func cache<Value: Sendable>(
+        of type: Value.Type = Value.self, name: String = "cache", coder: Coder<Value>,
+        configuration: Cache<Value>.Configuration = .init()
+    ) throws(CacheError) -> Cache<Value> {
+        let cache = try Cache(
+            directory: Self.directory(name), coder: coder, configuration: configuration, fileSystem: files, clock: clock
+        )
+        settle(cache.settling)
+        return cache
+    }
+
+    /// Opens a disk cache on the world's disk and clock, as `DiskCache(name:configuration:)` does.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the directory. Default: `cache`.
+    ///   - configuration: The settings; their `now` is ignored. Default: the defaults.
+    /// - Returns: The cache.
+    /// - Throws: The errors of `DiskCache.init(directory:configuration:)`.
+    public func diskCache(
+        name: String = "cache", configuration: DiskCache.Configuration = .init()
+    ) throws(CacheError) -> DiskCache {
+        let cache = try DiskCache(
+            directory: Self.directory(name), configuration: configuration, fileSystem: files, clock: clock)
+        settle(cache.settling)
+        return cache
+    }
+
+    /// Creates a memory cache on the world's clock.
+    ///
+    /// - Parameters:
+    ///   - keys: The type of the keys.
+    ///   - values: The type of the values.
+    ///   - configuration: The settings; their `now` is ignored, and values that would be released in the background are
+    ///     released at once. Default: the defaults.
+    /// - Returns: The cache.
+    public func memoryCache<Key: Hashable & Sendable, Value: Sendable>(
+        of keys: Key.Type = Key.self, _ values: Value.Type = Value.self,
+        configuration: MemoryCache<Key, Value>.Configuration = .init()
+    ) -> MemoryCache<Key, Value> {
+        MemoryCache(configuration: Self.inline(configuration), clock: clock)
+    }
+
+    /// Creates a cache without a disk tier on the world's clock, as `Cache(memoryOnly:)` does.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the values.
+    ///   - configuration: The settings; their `now` is ignored, and values that would be released in the background are
+    ///     released at once. Default: the defaults.
+    /// - Returns: The cache.
+    public func memoryOnlyCache<Value: Sendable>(
+        of type: Value.Type = Value.self, configuration: MemoryCache<String, Value>.Configuration = .init()
+    ) -> Cache<Value> {
+        let cache = Cache(memoryOnly: Self.inline(configuration), clock: clock)
+        settle(cache.settling)
+        return cache
+    }
+
+    private static func inline<Key, Value>(
+        _ configuration: MemoryCache<Key, Value>.Configuration
+    ) -> MemoryCache<Key, Value>.Configuration {
+        var configuration = configuration
+        if configuration.release == .background { configuration.release = .inline }
+        return configuration
+    }
+
+    static func directory(_ name: String) -> URL {
+        URL(fileURLWithPath: "/\(name)", isDirectory: true)
+    }
+
+    var files: MemoryFileSystem { state.withLock { $0.files } }
+    var faults: FaultPlan { state.withLock { $0.faults } }
+
+    /// Notes a cache to wait for.
+    private func settle(_ settling: @escaping @Sendable () -> Bool) {
+        state.withLock { $0.add(settling) }
+    }
+}

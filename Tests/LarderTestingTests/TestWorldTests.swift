@@ -1,0 +1,3 @@
+import Larder
+import LarderTesting
+import Testing
