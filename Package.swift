@@ -63,7 +63,10 @@ let package = Package(
         .testTarget(
             name: "LarderFilesTests", dependencies: ["LarderFiles", "LarderTesting", "LarderTestSupport"],
             swiftSettings: settings),
-        .testTarget(name: "LarderTestingTests", dependencies: ["Larder", "LarderTesting"], swiftSettings: settings),
+        // As in the project of a user who has changed no setting yet.
+        .testTarget(
+            name: "LarderTestingTests", dependencies: ["Larder", "LarderTesting"],
+            swiftSettings: [.swiftLanguageMode(.v5)]),
         .testTarget(
             name: "LarderTests",
             dependencies: ["Larder", "LarderFiles", "LarderTesting", "LarderTestSupport", "KillChild", "QuickStart"],

@@ -478,6 +478,54 @@ struct DocumentationTests {
         try String(contentsOf: package.appendingPathComponent(path), encoding: .utf8)
     }
 
+    @Test("testing is as the article says")
+    func testing() async throws {
+        let world = TestWorld()
+        let names: Cache<String> = try world.cache()
+        try await names.setValue("Ann", forKey: "42", ttl: .minutes(10))
+        world.advance(by: .seconds(600))
+        #expect(await names.value(forKey: "42") == nil)
+
+        let source = TestSource<String>()
+        async let first = names.value(forKey: "42") { try await source.fetch("42") }
+        async let second = names.value(forKey: "42") { try await source.fetch("42") }
+        await source.waitForRequests()
+        source.succeed(with: "Ann")
+        let both = try await [first, second]
+        #expect(both == ["Ann", "Ann"])
+        #expect(source.requestCount == 1)
+
+        let policy = FetchPolicy.staleIfError(for: .hours(1)).softTimeout(.seconds(2))
+        source.succeed(with: "Bob")
+        _ = try await names.value(forKey: "7", ttl: .minutes(1), policy: policy) { try await source.fetch("7") }
+        world.advance(by: .seconds(60))
+        async let late = names.value(forKey: "7", policy: policy) { try await source.fetch("7") }
+        await source.waitForRequests(3)
+        world.advance(by: .seconds(2))
+        let name = try await late
+        #expect(name == "Bob")
+
+        world.isDiskFull = true
+        await #expect(throws: CacheError.self) { try await names.setValue("Eve", forKey: "42") }
+        world.isDiskFull = false
+
+        for number in 1... {
+            let world = TestWorld()
+            let names: Cache<String> = try world.cache()
+            world.failCall(number)
+            try? await names.setValue("Ann", forKey: "42")
+            _ = await names.value(forKey: "42")  // a read never throws
+            if world.failedCallCount == 0 { break }
+        }
+
+        let before: Cache<String> = try world.cache(name: "names")
+        try await before.setValue("Ann", forKey: "42")
+        world.kill()
+        world.restart()
+        let after: Cache<String> = try world.cache(name: "names")
+        #expect(await after.value(forKey: "42") == "Ann")
+    }
+
     private func lines(_ text: some StringProtocol) -> [String] {
         text.split(separator: "\n")
             .map { $0.split(separator: " ").joined(separator: " ") }
@@ -487,7 +535,7 @@ struct DocumentationTests {
     private static let articles = [
         "Larder", "GettingStarted", "ChoosingALifetime", "UnderstandingTheDirectory", "SurvivingCrashes", "Limits",
         "ComingFromEGOCache", "ComingFromYYCache", "TypedValues", "FetchingThroughTheCache", "MemoryLimits",
-        "EncryptingValues", "Performance",
+        "EncryptingValues", "TestingCode", "Performance",
     ].map { "Sources/Larder/Larder.docc/\($0).md" }
 
     @Test("no article is missing here")

@@ -1,3 +1,0 @@
-import Larder
-import LarderTesting
-import Testing
