@@ -40,7 +40,7 @@ public final class TestWorld: Sendable {
         }
     }
 
-    let clock: ManualClock
+    package let clock: ManualClock
     let state = Lock(State())
 
     /// Creates a world with an empty disk of unlimited size.
@@ -145,7 +145,8 @@ public final class TestWorld: Sendable {
         URL(fileURLWithPath: "/\(name)", isDirectory: true)
     }
 
-    var files: MemoryFileSystem { state.withLock { $0.files } }
+    /// The disk of the current process.
+    package var files: MemoryFileSystem { state.withLock { $0.files } }
     var faults: FaultPlan { state.withLock { $0.faults } }
 
     /// Notes a cache to wait for.

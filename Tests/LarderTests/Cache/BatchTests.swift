@@ -54,32 +54,25 @@ struct BatchTests {
 
     @Test("what is in the air is waited for, alone or with others, and not fetched again")
     func inTheAir() async throws {
-        let cache: Cache<String> = try Tiers.both.cache(in: World())
-        let (single, one, two) = (HandDrivenSource<String>(), Source(), Source())
+        let cache: Cache<String> = try TestWorld().cache()
+        let (single, batches) = (TestSource<String>(), TestSource<[String: String]>())
         let alone = begin { try await cache.value(forKey: "a") { try await single.fetch() } }
-        await until("it is asked for a") { single.begun == 1 }
-        let asked = Lock<[[String]]>([])
+        await single.waitForRequests()
         let first = begin {
-            try await cache.values(forKeys: ["a", "b", "c"]) { keys in
-                asked.withLock { $0.append(keys) }
-                return try await one.fetch()
-            }
+            try await cache.values(forKeys: ["a", "b", "c"]) { try await batches.fetch($0.joined(separator: " ")) }
         }
-        await until("it is asked for b and c") { one.begun == 1 }
+        await batches.waitForRequests(1)
         let second = begin {
-            try await cache.values(forKeys: ["c", "d", "a"]) { keys in
-                asked.withLock { $0.append(keys) }
-                return try await two.fetch()
-            }
+            try await cache.values(forKeys: ["c", "d", "a"]) { try await batches.fetch($0.joined(separator: " ")) }
         }
-        await until("it is asked for d") { two.begun == 1 }
+        await batches.waitForRequests(2)
         let joining = begin { try await cache.value(forKey: "b") { "not fetched" } }
         let missing = begin { try await cache.value(forKey: "c") { "my own" } }
         await until("they have joined") { cache.statistics.fetches.coalesced == 4 }
-        #expect(asked.withLock { $0 } == [["b", "c"], ["d"]])
-        await two.answer(["d": "D"])
-        await single.answer("A")
-        await one.answer(["b": "B"])
+        #expect(batches.requestedKeys == ["b c", "d"])
+        batches.succeed(with: ["d": "D"], forKey: "d")
+        single.succeed(with: "A")
+        batches.succeed(with: ["b": "B"])
         #expect(try await first.value == ["a": "A", "b": "B"])
         #expect(try await second.value == ["d": "D", "a": "A"])
         #expect(try await (alone.value, joining.value) == ("A", "B"))

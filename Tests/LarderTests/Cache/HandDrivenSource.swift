@@ -1,4 +1,5 @@
 import LarderFiles
+import LarderTesting
 import Testing
 
 @testable import Larder
@@ -92,6 +93,19 @@ enum Tiers: CaseIterable, Sendable {
             return Cache(disk: try world.open(), namespace: namespace, configuration: configuration)
         case .memoryAlone:
             return Cache(memoryOnly: .init(), clock: world.clock)
+        }
+    }
+
+    func cache<Value: Codable & Sendable>(
+        of type: Value.Type = String.self, in world: TestWorld
+    ) throws -> Cache<Value> {
+        switch self {
+        case .both: return try world.cache()
+        case .diskAlone:
+            var configuration = Cache<Value>.Configuration()
+            configuration.memory = nil
+            return try world.cache(configuration: configuration)
+        case .memoryAlone: return world.memoryOnlyCache()
         }
     }
 }

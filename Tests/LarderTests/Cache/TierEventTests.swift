@@ -9,8 +9,7 @@ import Testing
 struct TierEventTests {
     @Test("a cache is told what happens to its keys, by whatever handle, and nothing of others")
     func filtered() async throws {
-        let world = World()
-        let disk = try world.open()
+        let disk = try TestWorld().diskCache()
         let (log, other, all) = (EventLog(), EventLog(), EventLog())
         var configuration = Cache<String>.Configuration()
         configuration.onEvent = log.note
@@ -39,8 +38,7 @@ struct TierEventTests {
 
     @Test("a stream has the events from then on, and ends with the cache")
     func streams() async throws {
-        let world = World()
-        var disk: DiskCache? = try world.open()
+        var disk: DiskCache? = try TestWorld().diskCache()
         let bare = try #require(disk?.events)
         var cache: Cache<String>? = disk.map { Cache<String>(disk: $0, namespace: "a") }
         let typed = try #require(cache?.events)
@@ -59,7 +57,7 @@ struct TierEventTests {
 
     @Test("nobody listens any more when the reader of a stream has had enough, or the cache has gone")
     func unheard() async throws {
-        let disk = try World().open()
+        let disk = try TestWorld().diskCache()
         var configuration = Cache<String>.Configuration()
         configuration.onEvent = { _ in }
         var cache: Cache<String>? = Cache<String>(disk: disk, namespace: "a", configuration: configuration)
@@ -78,7 +76,7 @@ struct TierEventTests {
 
     @Test("what listens to a cache that is closed, or is attached to it, ends at once")
     func afterTheEnd() async throws {
-        let disk = try World().open()
+        let disk = try TestWorld().diskCache()
         try disk.setString("v", forKey: "k")
         try disk.close()
         for await _ in disk.events { Issue.record("a closed cache has no events") }
@@ -90,7 +88,7 @@ struct TierEventTests {
 
     @Test("the stream of a cache in memory ends with it")
     func memoryOnly() async throws {
-        var cache: Cache<String>? = Cache<String>(memoryOnly: .init())
+        var cache: Cache<String>? = TestWorld().memoryOnlyCache(of: String.self)
         let events = try #require(cache?.events)
         try await cache?.removeAll()
         cache = nil
@@ -101,7 +99,7 @@ struct TierEventTests {
 
     @Test("a slow reader misses the oldest events and no caller waits for it")
     func slowReader() async throws {
-        let disk = try World { $0.saveDelay = .seconds(1000) }.open()
+        let disk = try TestWorld().diskCache()  // its clock stands still: nothing is saved meanwhile
         let events = disk.events
         for number in 0..<1500 { try disk.setString("\(number)", forKey: "k") }
         disk.store.events.drain()
