@@ -118,17 +118,19 @@ public final class TestWorld: Sendable {
         MemoryCache(configuration: Self.inline(configuration), clock: clock)
     }
 
-    /// Creates a cache without a disk tier on the world's clock, as `Cache(memoryOnly:)` does.
+    /// Creates a cache without a disk tier on the world's clock, as `Cache(memoryOnly:configuration:)` does.
     ///
     /// - Parameters:
     ///   - type: The type of the values.
-    ///   - configuration: The settings; their `now` is ignored, and values that would be released in the background are
-    ///     released at once. Default: the defaults.
+    ///   - memory: The settings of the memory tier; their `now` is ignored, and values that would be released in the
+    ///     background are released at once. Default: the defaults.
+    ///   - configuration: The other settings. Default: the defaults.
     /// - Returns: The cache.
     public func memoryOnlyCache<Value: Sendable>(
-        of type: Value.Type = Value.self, configuration: MemoryCache<String, Value>.Configuration = .init()
+        of type: Value.Type = Value.self, memory: MemoryCache<String, Value>.Configuration = .init(),
+        configuration: Cache<Value>.Configuration = .init()
     ) -> Cache<Value> {
-        let cache = Cache(memoryOnly: Self.inline(configuration), clock: clock)
+        let cache = Cache(memoryOnly: Self.inline(memory), configuration: configuration, clock: clock)
         settle(cache.settling)
         return cache
     }

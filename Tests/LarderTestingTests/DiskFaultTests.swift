@@ -97,6 +97,20 @@ struct DiskFaultTests {
         #expect(number > 3)
     }
 
+    @Test("a cache may fall back to memory, on the world's clock, where the disk does not work")
+    func fallback() async throws {
+        let log = Log<CacheEvent>()
+        world.failCalls()
+        let cache: Cache<String> = try world.cache(
+            configuration: .init(fallsBackToMemory: true, onEvent: { log.append($0) }))
+        world.settle()
+        #expect(cache.disk == nil && log.all.map(\.kind) == [.failed])
+        try await cache.setValue("v", forKey: "k", ttl: .seconds(10))
+        #expect(await cache.value(forKey: "k") == "v")
+        world.advance(by: .seconds(10))
+        #expect(await cache.value(forKey: "k") == nil)
+    }
+
     @Test("the next call of a kind fails, and no other")
     func oneCall() async throws {
         let disk = try world.diskCache()
