@@ -69,6 +69,7 @@ extension Cache {
     /// Several threads read at a time. See ``value(forKey:)`` for the rest.
     ///
     /// - Parameter keys: Any strings. Of several that Swift's `==` calls equal, the first counts.
+    /// - Returns: The values by key.
     public func values(forKeys keys: some Sequence<String>) async -> [String: Value] {
         let keys = distinct(keys)
         return keys.count > Self.few ? await manyValues(of: keys) : await values(of: keys)
