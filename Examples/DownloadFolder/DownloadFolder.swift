@@ -1,14 +1,14 @@
 import Foundation
 import Larder
 
-/// Keeps downloads in a folder of limited size: what is asked for again comes from the folder, what was not for longest goes.
+/// Keeps downloads in a folder of limited size, and evicts the least recently used.
 @main
 struct DownloadFolder {
     static let help = """
         usage: DownloadFolder [--limit BYTES] [URL or FILE ...]
 
-        Fetches each URL once and keeps it for a week, in at most BYTES (default 1000000). Without any, this package's own
-        source files are "downloaded". Run it twice, and then with --limit 50000.
+        Fetches each URL once and keeps it for a week, in at most BYTES (default 1000000). Without arguments it
+        "downloads" source files of this package. Run it twice, and then with --limit 50000.
         """
 
     static func main() {
@@ -41,7 +41,7 @@ struct DownloadFolder {
             fetched += 1
             try keep(download, from: url, in: folder)
         }
-        // The limit is enforced behind the writes; this waits for it.
+        // The limit is enforced in the background; this waits for it.
         try folder.flush()
         let evicted = folder.statistics.evictions.size
         print("fetched \(fetched), from the folder \(urls.count - fetched), evicted \(evicted)")
@@ -54,7 +54,7 @@ struct DownloadFolder {
             try folder.setData(download, forKey: url.absoluteString)
         } catch {
             guard error.code == .tooLarge else { throw error }
-            print("not kept: \(url.lastPathComponent) is larger than the folder may be")
+            print("not kept: \(url.lastPathComponent) is larger than the limit")
         }
     }
 

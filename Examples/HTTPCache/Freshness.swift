@@ -5,13 +5,13 @@ import Larder
     import FoundationNetworking
 #endif
 
-/// How long a response is fresh (RFC 9111, sections 4.2 and 5.2.2), as a cache of one user's sees it.
+/// How long a response is fresh in a private cache (RFC 9111, sections 4.2 and 5.2.2).
 nonisolated struct Freshness {
-    /// Zero: not to be kept.
+    /// Zero: do not store.
     var ttl: TimeToLive
     var mustRevalidate = false
 
-    /// A 304 that does not say anew how long goes by what is `known`.
+    /// A 304 without Cache-Control goes by the `known` one.
     init(_ response: HTTPURLResponse, known: String?) {
         var directives: [String: String] = [:]
         let said = response.value(forHTTPHeaderField: "Cache-Control")
@@ -26,7 +26,7 @@ nonisolated struct Freshness {
         mustRevalidate = directives["must-revalidate"] != nil || directives["no-cache"] != nil
         let lifetime = directives["no-cache"] != nil ? 0 : Self.lifetime(directives["max-age"], response)
         let age = response.value(forHTTPHeaderField: "Age").flatMap(Double.init) ?? 0
-        // What is stale at once is kept all the same, to be revalidated: a life of a millisecond does that.
+        // A response that is stale at once gets a life of a millisecond, so that it is kept for revalidation.
         ttl = .seconds(max(0.001, lifetime - age))
     }
 
@@ -35,10 +35,10 @@ nonisolated struct Freshness {
         if let maxAge { return Double(maxAge) ?? 0 }
         let date = date("Date", response) ?? Date()
         if let expires = response.value(forHTTPHeaderField: "Expires") {
-            // One that is no date, as "0", means the past.
+            // An invalid date, such as "0", is in the past.
             return expires.isEmpty ? 0 : Self.date("Expires", response)?.timeIntervalSince(date) ?? 0
         }
-        // A tenth of the time since the last change, a day at most, is what the RFC suggests where the server says nothing.
+        // Otherwise the RFC suggests a tenth of the time since the last change; here a day at most.
         guard let modified = Self.date("Last-Modified", response) else { return 0 }
         return min(max(0, date.timeIntervalSince(modified) / 10), 86_400)
     }

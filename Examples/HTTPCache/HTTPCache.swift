@@ -1,15 +1,16 @@
 import Foundation
 import Larder
 
-/// Gets URLs through the cache as a browser would: by what the servers say of validators and lives.
+/// Gets URLs through the cache like a browser, with the validators and lives that servers send.
 @main
 struct HTTPCache {
     static let help = """
         usage: HTTPCache URL ... [--times N] [--reload] [--offline] [--forget]
 
-        Gets each URL through the cache, N times, and tells its status, where it came from (memory, disk, network, revalidated
-        304, stale), its age, its bytes and how long it took. When a server cannot be reached, what has expired is answered
-        for a week, unless it said must-revalidate. --reload asks the servers in any case, --offline none.
+        Gets each URL through the cache, N times, and prints its status, its source (memory, disk, network,
+        revalidated 304, stale), its age, its bytes and the time taken. When a server cannot be reached, an expired
+        page is returned for a week, unless it said must-revalidate. --reload always asks the servers, --offline never,
+        and --forget empties the cache first.
         """
 
     static func main() async {

@@ -5,15 +5,15 @@ import Larder
     import FoundationNetworking
 #endif
 
-/// What is kept of a response.
+/// The stored part of a response.
 nonisolated struct Page: Codable, Sendable {
     var status: Int
     var body: Data
 }
 
-/// Gets pages from servers, with the validators of what is known.
+/// Gets pages from servers, with the validators of known pages.
 nonisolated struct PageFetcher: Sendable {
-    /// What went wrong; what is stale may be answered instead.
+    /// A failure for which a stale page may be returned.
     enum Failure: Error, CustomStringConvertible {
         case offline
         case noHTTP
@@ -22,7 +22,7 @@ nonisolated struct PageFetcher: Sendable {
         var description: String {
             switch self {
             case .offline: "offline"
-            case .noHTTP: "no answer in HTTP"
+            case .noHTTP: "not an HTTP response"
             case .server(let status): "the server answers \(status)"
             }
         }
@@ -63,7 +63,7 @@ nonisolated struct PageFetcher: Sendable {
         }
     }
 
-    /// What is kept beside a page: a 304 replaces what it says anew.
+    /// The metadata of a page; a 304 replaces the headers that it has.
     private func headers(of response: HTTPURLResponse, else known: [String: String] = [:]) -> [String: String] {
         var headers = known
         for name in ["etag", "last-modified", "cache-control"] {

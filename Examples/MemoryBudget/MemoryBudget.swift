@@ -1,14 +1,14 @@
 import Foundation
 import Larder
 
-/// A cache in memory alone, with a budget in bytes: how often does it spare a read, and what does it hold?
+/// Measures how many reads a memory cache with a budget in bytes saves, and how much it holds.
 @main
 struct MemoryBudget {
     static let help = """
         usage: MemoryBudget [--limit BYTES] [FILE ...]
 
-        Reads files, by default this package's own sources, 10,000 times in a random order that likes some more than others,
-        through a cache of at most BYTES. Without a limit, tells it for several.
+        Reads files, by default this package's own sources, 10,000 times in a random order that favors some, through a
+        cache of at most BYTES, and then halves the limit. Without --limit it tries several.
         """
 
     static func main() {
@@ -29,15 +29,12 @@ struct MemoryBudget {
     }
 
     private static func read(_ files: [URL], limit: Int) {
-        var configuration = MemoryCache<URL, Data>.Configuration()
-        configuration.costLimit = limit
-        configuration.cost = \.count
-        configuration.removesAllInBackground = false
-        let cache = MemoryCache(configuration: configuration)
+        let cache = MemoryCache<URL, Data>(
+            configuration: .init(costLimit: limit, cost: \.count, removesAllInBackground: false))
         var random = UInt64(42)
         var most = 0
         for _ in 0..<10_000 {
-            // The product of two random numbers favours the first files.
+            // The product of two random numbers favors the first files.
             random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             let position = (Int(random >> 48) * Int(random >> 32 & 0xFFFF) * files.count) >> 32
             let file = files[position]
@@ -45,8 +42,10 @@ struct MemoryBudget {
             most = max(most, cache.cost)
         }
         let statistics = cache.statistics
-        let percent = statistics.hits * 100 / max(1, statistics.hits + statistics.misses)
+        let percent = Int((statistics.hitRatio ?? 0) * 100)
         print("limit \(limit): \(percent) % hits, at most \(most) bytes held, \(statistics.evictions.cost) evicted")
+        cache.costLimit = limit / 2
+        print("  with half the limit, \(cache.cost) bytes are left, in \(cache.count) files")
     }
 
     private static func size(_ file: URL) -> Int {

@@ -1,14 +1,14 @@
 import Foundation
 import Larder
 
-/// Moves a directory that EGOCache wrote over to Larder, and says what became of each key.
+/// Imports a directory of EGOCache into Larder, and reports what happened to each key.
 @main
 struct MoveEGOCache {
     static let help = """
         usage: MoveEGOCache [OLD [NEW]]
 
-        Imports the EGOCache directory OLD into a cache in the directory NEW (default: beside it, with ".larder" at the end).
-        OLD is left as it is. Without any, a small one is made up and imported.
+        Imports the EGOCache directory OLD into a cache in the directory NEW (default: OLD with ".larder" at the end).
+        OLD is not changed. Without arguments, a small example is created and imported.
         """
 
     static func main() {
@@ -39,12 +39,12 @@ struct MoveEGOCache {
         print(try cache.importEGOCache(from: old))
         print(try cache.verify())
         for entry in cache.entries().sorted(by: { $0.key < $1.key }) {
-            print("\(entry.key): \(entry.size) bytes, until \(entry.expiresAt.map { "\($0)" } ?? "for ever")")
+            print("\(entry.key): \(entry.size) bytes, \(entry.expiresAt.map { "until \($0)" } ?? "forever")")
         }
         try cache.close()
     }
 
-    /// What EGOCache leaves: a list of expiry dates, and a file for each key with its slashes made underscores.
+    /// Creates a directory like EGOCache's: a list of expiry dates, and a file per key, with underscores for slashes.
     private static func makeUp(_ directory: URL) throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let tomorrow = Date(timeIntervalSinceNow: 86_400)

@@ -1,7 +1,7 @@
 import Foundation
 import Larder
 
-/// What the command line asks for.
+/// The parsed command line.
 struct Options {
     enum Command {
         case count(URL), list, clear, help
@@ -12,7 +12,7 @@ struct Options {
                QuickStart --list | --clear | --help
 
         Counts the lines and words of the text files in DIRECTORY (default: this package's own Sources) and keeps the
-        results in a cache for a day. A file that has changed is counted again.
+        results in a cache for a day. Counts a changed file again.
 
           --ttl LIFE   how long results are kept: 500ms, 2s, 5m, 1h, 1d
           --list       print what is in the cache
@@ -58,7 +58,7 @@ struct Options {
     }
 }
 
-/// Why the program ends early: one line, and an exit code of `sysexits.h`.
+/// The reason why the program ends early: one line, and an exit code of `sysexits.h`.
 struct Failure: Error {
     let code: Int32
     let message: String

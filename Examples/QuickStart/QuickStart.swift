@@ -1,7 +1,7 @@
 import Foundation
 import Larder
 
-/// Counts the words of the files in a directory, and keeps what it found: a second run reads it from the cache.
+/// Counts the words in the files of a directory, and caches the results for the next run.
 @main
 struct QuickStart {
     static func main() {
@@ -32,7 +32,7 @@ struct QuickStart {
         var cached = 0
         var table = Table(headings: ["file", "lines", "words", "most frequent words"])
         for file in try TextFile.all(in: directory) {
-            // A value computed from an older version of the file is not asked for again: its date tells.
+            // The date in the metadata shows whether the file has changed since it was counted.
             let isCurrent = cache.entry(forKey: file.key)?.metadata["modified"] == file.modified
             if isCurrent, let words = cache.value(WordCount.self, forKey: file.key) {
                 cached += 1

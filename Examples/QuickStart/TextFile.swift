@@ -1,6 +1,6 @@
 import Foundation
 
-/// What is worth keeping about a file.
+/// The cached result for a file.
 nonisolated struct WordCount: Codable, Sendable {
     let lines: Int
     let words: Int
@@ -38,7 +38,7 @@ struct TextFile {
         return files.sorted { $0.name < $1.name }
     }
 
-    /// Reads and counts the file; nil when it is no text.
+    /// Reads and counts the file; nil when it is not text.
     func count() -> WordCount? {
         guard let data = FileManager.default.contents(atPath: key), let text = String(data: data, encoding: .utf8)
         else {

@@ -1,14 +1,14 @@
 import Foundation
 import Larder
 
-/// Two kinds of typed values in one directory: what is known about text files, each kind in a namespace of its own.
+/// Keeps two types of values about text files in one directory, each type in its own namespace.
 @main
 struct TypedValues {
     static let help = """
         usage: TypedValues [FILE ...] [--forget]
 
-        Tells the longest line and the headings of each file, or of this package's articles: computed once, kept for a day.
-        Run it twice, then with --forget, which removes the headings and leaves the lines.
+        Prints the longest line and the first heading of each file, or of this package's articles. Computes them once
+        and keeps them for a day. Run it twice, then with --forget, which removes the headings and keeps the lines.
         """
 
     nonisolated struct Longest: Codable, Sendable {
@@ -29,7 +29,7 @@ struct TypedValues {
             }
             let files = arguments.isEmpty ? articles() : arguments.map { URL(fileURLWithPath: $0) }
             var tiers: [String: Int] = [:]
-            // Twice: the second time, memory answers.
+            // In the second round, the values are in memory.
             for round in 1...2 {
                 for file in files {
                     let text = try String(contentsOf: file, encoding: .utf8)
@@ -46,7 +46,7 @@ struct TypedValues {
         }
     }
 
-    /// Looks a value up, or computes and stores it; counts who had it.
+    /// Looks a value up, or computes and stores it; counts the sources.
     private static func value<Value>(
         of file: URL, in cache: Cache<Value>, _ tiers: inout [String: Int], _ compute: () -> Value
     ) async throws -> Value {

@@ -1,7 +1,7 @@
 import Foundation
 import LarderFiles
 
-/// A time that stands still until it is moved.
+/// A clock that does not advance until it is set.
 final class BenchClock: Sendable {
     private let time = Lock(Date())
 

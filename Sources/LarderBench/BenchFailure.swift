@@ -1,4 +1,4 @@
-/// Why nothing can be measured.
+/// The reason why nothing can be measured.
 struct BenchFailure: Error, CustomStringConvertible {
     let description: String
 

@@ -8,6 +8,6 @@ enum Content {
         (0..<size).map { _ in UInt8.random(in: 0...255) }
     }
 
-    /// How many operations a round has.
+    /// The number of operations in a round.
     static func operations(_ size: Int) -> Int { size >= 1 << 20 ? 40 : size > 1 << 10 ? 500 : 2_000 }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Larder
 
-/// One operation again and again, for a profiler that counts instructions: it counts inside `counted` alone.
+/// Repeats one operation for a profiler that counts instructions inside `counted` only.
 enum Counted: String, CaseIterable {
     case set, get, miss, remove
     case memoryHit = "memory-hit"
@@ -24,7 +24,7 @@ enum Counted: String, CaseIterable {
         let missing = keys.map { $0 + "?" }
         var removable: [String] = []
         if self == .remove {
-            // One for each, and for those before.
+            // One for each operation, including the warm-up.
             removable = (0..<operations + Self.warmUp).map { "remove \($0)" }
             for key in removable { try cache.setData(value, forKey: key) }
         }
@@ -39,13 +39,13 @@ enum Counted: String, CaseIterable {
     }
 }
 
-/// Warms up first: work that is done once per process is not counted.
+/// Warms up first, so that work done once per process is not counted.
 private func warmed(_ operations: Int, _ body: (Int) throws -> Void) rethrows {
     for number in 0..<Counted.warmUp { try body(number) }
     try counted(operations, body)
 }
 
-/// The name of this function stands in `.ci/instructions`.
+/// `.ci/instructions` refers to this function by name.
 @inline(never)
 private func counted(_ operations: Int, _ body: (Int) throws -> Void) rethrows {
     for number in 0..<operations { try body(number) }

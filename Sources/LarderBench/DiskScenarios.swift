@@ -1,7 +1,7 @@
 import Foundation
 import Larder
 
-/// The disk tier beside the system calls that it cannot avoid.
+/// The disk tier compared with the system calls that it cannot avoid.
 extension Scenario {
     static let sizes = [100, 1 << 10, 20 << 10, 1 << 20]
 
@@ -13,7 +13,7 @@ extension Scenario {
         [limits] + sizes.map { set($0, overwriting: true) } + [remove, purge]
     }
 
-    /// New keys in every round, or those of the round that is not measured again and again.
+    /// New keys in every round, or the keys of the warm-up round again and again.
     private static func set(_ size: Int, overwriting: Bool = false) -> Scenario {
         let target: Target =
             switch size {
@@ -62,7 +62,7 @@ extension Scenario {
         }
     }
 
-    /// Stores the same under numbers on both sides.
+    /// Stores the same values under numbers on both sides.
     static func fill(_ cache: DiskCache, _ floor: Floor, _ size: Int, _ count: Int) throws {
         let bytes = Content.bytes(size)
         for number in 0..<count {
@@ -90,7 +90,7 @@ extension Scenario {
         }
     }
 
-    /// New keys in a cache that is full: for each that comes, one goes.
+    /// New keys in a full cache: each set evicts one entry.
     private static var limits: Scenario {
         let size = 1 << 10
         return Scenario(
@@ -114,7 +114,7 @@ extension Scenario {
         }
     }
 
-    /// Half of what there is has expired; the time is that of each entry that goes, its file included.
+    /// Half of the entries have expired; the time is per removed entry, including its file.
     private static var purge: Scenario {
         let size = 1 << 10
         return Scenario(name: "purge", size: size, unit: .us, floor: "unlink", target: .ratio(1.7)) { folder in

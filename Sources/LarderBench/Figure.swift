@@ -1,6 +1,6 @@
 import Foundation
 
-/// How figures are printed.
+/// The format of printed figures.
 enum Figure {
     static func number(_ value: Double) -> String {
         String(format: value < 10 ? "%.2f" : value < 100 ? "%.1f" : "%.0f", value)

@@ -4,14 +4,14 @@ import Larder
 /// The bare system calls that a cache with a file for each entry and a journal cannot avoid; and for large values, the
 /// one pass over them that a checksum takes. For one thread.
 final class Floor {
-    /// Bytes from which on the checksum is counted.
+    /// The size from which the checksum is included. Bytes.
     private static let large = 64 << 10
 
     private let folder: Int32
     private let journal: Int32
     private let line = [UInt8](repeating: 120, count: 250)
     private var buffer: [UInt8]
-    /// Kept, so that it has to be made.
+    /// Kept, so that it must be computed.
     private var checksum: UInt64 = 0
     private let hashes: Bool
 
@@ -23,7 +23,7 @@ final class Floor {
         "open, fstat, read, close" + (hashing && size >= large ? ", one XXH64 pass" : "")
     }
 
-    /// Without the checksum for who makes none.
+    /// Pass `hashing: false` for a comparison that computes no checksum.
     init(_ folder: Folder, size: Int, hashing: Bool = true) throws {
         hashes = hashing && size >= Self.large
         self.folder = open(folder.floor.path, O_RDONLY | O_DIRECTORY)
@@ -46,7 +46,7 @@ final class Floor {
         check(write(journal, line, line.count) == line.count)
     }
 
-    /// Opens a file, asks for its size, reads and closes it.
+    /// Opens a file, queries its size, reads and closes it.
     func get(_ name: String) {
         let file = openat(folder, name, O_RDONLY)
         var status = stat()
@@ -70,8 +70,8 @@ final class Floor {
         check(unlinkat(folder, name, 0) == 0)
     }
 
-    /// A call that fails, mostly because the disk is full, ends everything.
+    /// A failed call, usually because the disk is full, ends the program.
     private func check(_ hasWorked: Bool) {
-        if !hasWorked { Folder.abandon("a system call failed, or wrote less than it should: is there room?") }
+        if !hasWorked { Folder.abandon("a system call failed or wrote too little: is the disk full?") }
     }
 }

@@ -2,14 +2,14 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// A directory of a scenario's own: one part for the cache, one for what it is compared with.
+/// The directory of one scenario: one part for the cache, one for the floor.
 struct Folder: Sendable {
     let url: URL
 
     var own: URL { url.appendingPathComponent("cache", isDirectory: true) }
     var floor: URL { url.appendingPathComponent("floor", isDirectory: true) }
 
-    /// Those that are there, for who has to end early.
+    /// The existing directories, for an early exit.
     private static let all = Lock<[URL]>([])
 
     init(in place: URL) throws {
@@ -31,9 +31,9 @@ struct Folder: Sendable {
         Self.all.withLock { all in all.removeAll { $0 == url } }
     }
 
-    /// Ends the program: nothing that was written for a measurement stays.
+    /// Ends the program, and deletes everything written for a measurement.
     static func abandon(_ reason: String, code: Int32 = 1) -> Never {
-        // By another process, when this one is gone: its threads may still be writing.
+        // Another process deletes after this one has exited, because threads of this one may still be writing.
         let cleaner = Process()
         cleaner.executableURL = URL(fileURLWithPath: "/bin/sh")
         cleaner.arguments =
@@ -45,7 +45,7 @@ struct Folder: Sendable {
         exit(code)
     }
 
-    /// From now on who interrupts the program does not leave gigabytes behind.
+    /// Ensures that an interrupted program does not leave gigabytes behind.
     static func cleanUpWhenInterrupted() {
         signal(SIGPIPE, SIG_IGN)
         for number in [SIGINT, SIGTERM, SIGHUP] {

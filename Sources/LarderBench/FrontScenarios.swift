@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import Larder
 
-/// The front door beside the tiers.
+/// The front door compared with the tiers.
 extension Scenario {
     private static let batch = 1_000
 
@@ -37,7 +37,7 @@ extension Scenario {
                             try await timing(&samples.own, batch: batch) {
                                 for key in keys {
                                     _ = try await cache.value(forKey: key) {
-                                        throw BenchFailure("\(key) was not there")
+                                        throw BenchFailure("\(key) is missing")
                                     }
                                 }
                             }
@@ -83,8 +83,8 @@ extension Scenario {
                         var samples = (own: Samples(), floor: Samples())
                         for part in 0..<10 {
                             let keys = keys[part * 100..<(part + 1) * 100]
-                            // Whoever comes second finds other threads awake: each is so half of the time, and warms up
-                            // first.
+                            // The second side finds other threads awake, so each side is second half of the time, and
+                            // warms up first.
                             for isOwn in (part + round).isMultiple(of: 2) ? [true, false] : [false, true] {
                                 for key in keys.prefix(20) { isOwn ? await own(key) : await floor(key) }
                                 for key in keys {
@@ -102,7 +102,7 @@ extension Scenario {
         ]
     }
 
-    /// Values that have expired and are kept: their fetches have failed, or never end.
+    /// Expired values that are kept: their fetches have failed, or never end.
     private static func expired(in cache: Cache<Data>, failing: Bool) async throws -> [String] {
         let keys = (0..<batch).map { "stale " + Content.key($0) }
         let kept = FetchPolicy.cacheFirst.keepStale(for: .days(1))
@@ -149,7 +149,7 @@ extension Scenario {
     }
 
     private static func expect(_ value: Data?) {
-        precondition(value != nil, "what was stored is there")
+        precondition(value != nil, "a stored value is missing")
     }
 
     private static func filled(_ folder: Folder, memory: Bool = true) async throws -> (Cache<Data>, [String]) {

@@ -13,7 +13,7 @@ extension Scenario {
 
     private static let size = 1 << 10
 
-    /// New keys beside so many; both sides grow alike.
+    /// New keys in a cache of this many entries; both sides grow alike.
     private static func setAmong(_ entries: Int) -> Scenario {
         let count = 400
         return Scenario(

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Measures what a cache costs, beside the bare system calls that it cannot avoid.
+/// Measures the cost of a cache against the bare system calls that it cannot avoid.
 @main
 struct LarderBench {
     static func main() async {
@@ -54,7 +54,7 @@ struct LarderBench {
     private static func draw(_ outcomes: [Outcome], _ file: URL) throws {
         guard let svg = Plot(outcomes).svg else {
             throw BenchFailure(
-                "there is nothing to be drawn: it takes sets or gets of several sizes, or beside entries")
+                "nothing to draw: a plot needs sets or gets of several sizes, or beside entries")
         }
         try Data(svg.utf8).write(to: file)
     }

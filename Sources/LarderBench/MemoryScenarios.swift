@@ -2,7 +2,7 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// The memory tier beside a dictionary under a lock.
+/// The memory tier compared with a dictionary under a lock.
 extension Scenario {
     typealias Table = Lock<[String: Data]>
 
@@ -21,6 +21,15 @@ extension Scenario {
                     precondition(dictionary.withLock { $0[key] } != nil)
                 },
                 comparison(
+                    "memory get, sliding", .none, threads,
+                    of: MemoryCache<String, Data>(configuration: .init(slidingExpiry: true)),
+                    storing: { $0.setValue($2, forKey: $1) }
+                ) { cache, key, _ in
+                    precondition(cache.value(forKey: key) != nil)
+                } floor: { dictionary, key, _ in
+                    precondition(dictionary.withLock { $0[key] } != nil)
+                },
+                comparison(
                     "memory set", .ratio(1.3), threads, of: MemoryCache<String, Data>(),
                     storing: { $0.setValue($2, forKey: $1) }
                 ) { cache, key, value in
@@ -32,13 +41,13 @@ extension Scenario {
         }
     }
 
-    /// Puts a value in, and releases the old one outside of the lock.
+    /// Inserts a value, and releases the old one outside of the lock.
     static func replace(_ key: String, _ value: Data, in dictionary: Table) {
         let old = dictionary.withLock { $0.updateValue(value, forKey: key) }
         _ = consume old
     }
 
-    /// Compares something that holds values with a dictionary that holds the same.
+    /// Compares a store of values with a dictionary of the same values.
     static func comparison<Store: Sendable>(
         _ name: String, _ target: Target = .none, _ threads: Int = 1,
         of store: @autoclosure @escaping @Sendable () -> Store,
@@ -51,8 +60,7 @@ extension Scenario {
             target: target
         ) { _ in
             let keys = (0..<memoryEntries).map(Content.key).shuffled()
-            // One for each: threads would otherwise be held up by the count of references to a value that all keys
-            // have.
+            // A value for each key: threads would contend for the reference count of a shared value.
             let values = keys.map { _ in Data(count: 100) }
             let (cache, dictionary) = (store(), Table([:]))
             for (key, value) in zip(keys, values) {
@@ -68,7 +76,7 @@ extension Scenario {
                 var samples = (own: Samples(), floor: Samples())
                 for start in stride(from: 0, to: keys.count, by: threads * batch) {
                     timeAll(&samples.own, start) { own(cache, $0, $1) }
-                    // Other keys: those would be in the processor's cache by now.
+                    // Other keys, because those of `own` are in the processor's cache by now.
                     timeAll(&samples.floor, (start + keys.count / 2) % keys.count) { floor(dictionary, $0, $1) }
                 }
                 return samples

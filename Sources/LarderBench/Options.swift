@@ -5,16 +5,16 @@ struct Options {
     static let help = """
         usage: larder-bench [--scenario NAME] [--directory PATH] [--rounds N] [--json] [--plot FILE] [--guard] [--help]
 
-        Runs each scenario and, in turns with it in the same process and place, what it is compared with: the bare system calls,
-        or a dictionary under a lock. Build it with -c release. Where a single call is too short for the clock, and with two
-        threads, the times are means of some hundred or a thousand.
+        Runs each scenario in turns with its floor, in the same process and place. The floor is the bare system
+        calls, or a dictionary under a lock. Build with -c release. Where a single call is too short for the clock,
+        and with two threads, the times are means of some hundred or thousand calls.
 
-          --scenario NAME    only those whose title contains NAME, as the table prints it: "set", "get 1 KiB", "memory", "open"
-          --directory PATH   where to measure; by default in memory (/dev/shm), where there is that with 2 GiB free, and in the
+          --scenario NAME    only scenarios whose title in the table contains NAME: "set", "get 1 KiB", "memory", "open"
+          --directory PATH   where to measure; by default in memory (/dev/shm), if it exists with 2 GiB free, and in the
                              temporary directory
           --rounds N         rounds of each scenario; 5 by default
-          --json             an object on a line for each scenario
-          --plot FILE        also draws the figures of the first place, as SVG
+          --json             one JSON object per line for each scenario
+          --plot FILE        also draws the figures of the first place as SVG
           --guard            fails when even the best round of a scenario is more than twice above its target
 
         For tools:
@@ -57,7 +57,7 @@ struct Options {
             case "--directory": place = try Place(URL(fileURLWithPath: try value(), isDirectory: true))
             case "--plot":
                 let file = URL(fileURLWithPath: try value())
-                // Now, and not when all has been measured.
+                // Now, rather than after everything has been measured.
                 guard (try? Data().write(to: file)) != nil else { throw BenchFailure("cannot write \(file.path)") }
                 plot = file
             case "--count":

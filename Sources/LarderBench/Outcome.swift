@@ -16,7 +16,7 @@ struct Outcome {
     private let isJudged: Bool
     private let scale: Double
 
-    /// Where the target is meant for other places, it is none.
+    /// A target meant for other places is dropped.
     init(_ scenario: Scenario, in place: Place) {
         self.scenario = scenario
         isJudged = place.isInMemory || !scenario.isForMemory
@@ -29,7 +29,7 @@ struct Outcome {
             Round(median: round.own.median, longest: round.own.longest, floor: round.floor.median))
     }
 
-    /// The median of the rounds' medians, in the scenario's unit, as all that follows.
+    /// The median of the rounds' medians, in the scenario's unit, like all values below.
     var value: Double { Self.middle(rounds.map(\.median)) / scale }
     var spread: (Double, Double) {
         let medians = rounds.map(\.median)
@@ -38,13 +38,13 @@ struct Outcome {
     var p50: Double { samples.median / scale }
     var p99: Double { samples.percentile(0.99) / scale }
     var longest: Double { samples.longest / scale }
-    /// Nil where it is compared with nothing.
+    /// Nil without a comparison.
     var floor: Double? { scenario.floor.isEmpty ? nil : Self.middle(rounds.map(\.floor)) / scale }
 
-    /// The median of the rounds' ratios: what disturbs a round disturbs both.
+    /// The median of the rounds' ratios: a disturbance of a round affects both sides.
     var ratio: Double? { scenario.floor.isEmpty ? nil : Self.middle(rounds.map(\.ratio)) }
 
-    /// Whether the target holds; nil: there is none.
+    /// Whether the target holds; nil without one.
     var holds: Bool? { measured(Self.middle, longest: { $0.max() ?? 0 }).map { $0.value <= $0.target } }
 
     /// Whether even the best round is more than twice above the target.
@@ -76,7 +76,7 @@ struct Outcome {
 }
 
 extension Scenario {
-    /// Runs a round that does not count, for the caches of the system and of the processor, and then so many that do.
+    /// Runs one round that does not count, to warm the caches of system and processor, and then `rounds` that do.
     func measure(in folder: Folder, of place: Place, rounds: Int, _ tell: (_ round: Int) -> Void) async throws
         -> Outcome
     {

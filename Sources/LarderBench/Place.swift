@@ -1,10 +1,9 @@
 import Foundation
 
-/// Where is measured.
+/// The place where scenarios run.
 struct Place {
     let url: URL
-    /// In memory; on a disk making files is slow for minutes after many were deleted, so nothing goes there before the
-    /// end.
+    /// In memory. On a disk, creating files is slow for minutes after many were deleted, so the disk comes last.
     let isInMemory: Bool
 
     init(_ url: URL) throws {
@@ -16,7 +15,7 @@ struct Place {
         isInMemory = Self.isTemporaryFileSystem(url.path)
     }
 
-    /// In memory, where there is that and it has room, and on the disk of temporary files.
+    /// A directory in memory, if there is one with room, and the disk of temporary files.
     static func standard() throws -> [Place] {
         let disk = try Place(FileManager.default.temporaryDirectory)
         guard let memory = try? Place(URL(fileURLWithPath: "/dev/shm", isDirectory: true)), memory.isInMemory,
@@ -27,10 +26,10 @@ struct Place {
         return [memory, disk]
     }
 
-    /// Bytes that a scenario may take with a few rounds, and some more.
+    /// The bytes that a scenario with a few rounds may take, with a margin.
     private static let neededSpace = 2 << 30
 
-    /// As Linux tells; elsewhere no.
+    /// As Linux reports; false elsewhere.
     private static func isTemporaryFileSystem(_ path: String) -> Bool {
         guard let mounts = try? String(contentsOfFile: "/proc/mounts", encoding: .utf8) else { return false }
         let (lines, path) = (mounts.split(separator: "\n").map { $0.split(separator: " ") }, path + "/")

@@ -9,7 +9,7 @@ struct Plot {
         self.outcomes = outcomes
     }
 
-    /// Nil when there is nothing to be drawn.
+    /// Nil when there is nothing to draw.
     var svg: String? {
         let charts = [growth, sizes].filter { !$0.series.isEmpty }
         if charts.isEmpty { return nil }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A bar on the terminal, where the errors go, if that is one.
+/// A progress bar on standard error, if that is a terminal.
 struct Progress {
     private static let width = 24
 
@@ -13,7 +13,7 @@ struct Progress {
         self.total = total
     }
 
-    /// Takes the bar away, if there is one.
+    /// Clears the bar, if there is one.
     static func clear() { write("\r\u{1B}[K") }
 
     func show(_ title: String, round: Int) {
@@ -22,7 +22,7 @@ struct Progress {
         Self.write("\r\u{1B}[K[\(bar)] \(done)/\(total) \(title)" + (round == 0 ? ", warming up" : ", round \(round)"))
     }
 
-    /// Takes the bar away: a line of the report comes next.
+    /// Clears the bar, because a line of the report comes next.
     mutating func step() {
         done += 1
         Self.clear()

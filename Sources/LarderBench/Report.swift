@@ -1,6 +1,6 @@
 import Foundation
 
-/// Prints a table, or an object on a line for each scenario.
+/// Prints a table, or one JSON object per line for each scenario.
 struct Report {
     private let isJSON: Bool
     private var missed = 0
@@ -14,7 +14,7 @@ struct Report {
     mutating func begin(_ place: URL) {
         self.place = place.path
         if isJSON { return }
-        if _isDebugAssertConfiguration() { write("A DEBUG BUILD: these are no figures. Use -c release.") }
+        if _isDebugAssertConfiguration() { write("A DEBUG BUILD: the figures mean nothing. Use -c release.") }
         write("\n\(place.path)")
         write(row("scenario", "median", "of rounds", "p50", "p99", "max", "floor", "ratio", "target"))
     }
@@ -30,10 +30,10 @@ struct Report {
         write(missed == 0 ? "\nno target missed" : "\n\(missed) \(missed == 1 ? "target" : "targets") missed")
     }
 
-    /// At once, into a pipe too.
+    /// Unbuffered, even into a pipe.
     private func write(_ line: String) {
         guard (try? FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))) != nil else {
-            Folder.abandon("nobody reads on")
+            Folder.abandon("the reader has closed the output")
         }
     }
 
@@ -47,7 +47,7 @@ struct Report {
             outcome.ratio.map { String(format: "%.2f", $0) } ?? "", target(of: scenario).text + mark)
     }
 
-    /// The target: its number, in the scenario's unit but for a ratio; what it is about; and both as a text.
+    /// The target: its number (in the scenario's unit, unless it is a ratio), its kind, and both as text.
     private func target(of scenario: Scenario) -> (number: Double?, kind: String?, text: String) {
         let scale = scenario.unit.scale
         func text(_ value: Double) -> String { "\(Figure.number(value / scale)) \(scenario.unit)" }

@@ -2,8 +2,7 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// Bytes for each entry, from the resident size of a process of its own; where the system tells that, which is on
-/// Linux.
+/// Bytes per entry, from the resident size of a separate process; only on Linux, which reports it.
 extension Scenario {
     static var resident: [Scenario] {
         if Resident.size == nil { return [] }
@@ -31,7 +30,7 @@ enum Resident: String {
 
     static let entries = 1_000_000
 
-    /// The resident size of this process, in bytes; nil where it is not known.
+    /// The resident size of this process, in bytes; nil if unknown.
     static var size: Int? {
         guard let text = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8),
             let pages = text.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
@@ -39,7 +38,7 @@ enum Resident: String {
         return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
     }
 
-    /// Starts this program again to measure one; returns bytes for each entry.
+    /// Starts this program again to measure one; returns the bytes per entry.
     func inChild(_ directory: URL) throws -> Samples {
         let child = Process()
         let output = Pipe()
@@ -50,7 +49,7 @@ enum Resident: String {
         let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         child.waitUntilExit()
         guard let bytes = UInt64(text.trimmingCharacters(in: .whitespacesAndNewlines)) else {
-            throw BenchFailure("the process that should measure its size printed: \(text)")
+            throw BenchFailure("the measuring process printed: \(text)")
         }
         var samples = Samples()
         samples.add(bytes)

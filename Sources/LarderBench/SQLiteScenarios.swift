@@ -2,7 +2,8 @@
     import CSQLite
     import Foundation
 
-    /// The database that many use as a cache: a write-ahead log, synced at its checkpoints, a transaction for each set.
+    /// The database that many programs use as a cache, with a write-ahead log that is synced at its checkpoints, and a
+    /// transaction for each set.
     extension Scenario {
         static var sqlite: [Scenario] { sizes.map { insert($0) } + sizes.map { select($0) } }
 

@@ -10,7 +10,7 @@ struct Samples {
         values += others.values
     }
 
-    /// The value that a part of all samples stay below.
+    /// The value below which this part of all samples stays.
     func percentile(_ part: Double) -> Double {
         let sorted = values.sorted()
         if sorted.isEmpty { return 0 }
@@ -29,7 +29,7 @@ func timing(_ samples: inout Samples, batch: Int = 1, _ operation: () throws -> 
     samples.add(begun.duration(to: clock.now).wholeNanoseconds / UInt64(batch))
 }
 
-/// The same for what is async.
+/// The same for an async operation.
 func timing(_ samples: inout Samples, batch: Int = 1, _ operation: () async throws -> Void) async rethrows {
     let clock = ContinuousClock()
     let begun = clock.now
@@ -37,7 +37,7 @@ func timing(_ samples: inout Samples, batch: Int = 1, _ operation: () async thro
     samples.add(begun.duration(to: clock.now).wholeNanoseconds / UInt64(batch))
 }
 
-/// Runs turns of two operations, `turn` of each, until there are `count` of each.
+/// Runs two operations in turns, `turn` times each, until each has run `count` times.
 func turns(
     _ count: Int, of turn: Int = 20, own: (Int) throws -> Void, floor: (Int) throws -> Void
 ) rethrows -> (own: Samples, floor: Samples) {

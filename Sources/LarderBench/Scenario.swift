@@ -1,4 +1,4 @@
-/// Something that is measured, beside what it is compared with.
+/// A measured operation and its comparison, the floor.
 struct Scenario: Sendable {
     /// The prepared state.
     struct Run {
@@ -8,19 +8,19 @@ struct Scenario: Sendable {
     }
 
     let name: String
-    /// Bytes of a value; nil where there is none.
+    /// The size of a value in bytes; nil without one.
     var size: Int?
-    /// Entries, where it is their number that matters.
+    /// The number of entries, if it matters.
     var entries: Int?
     let unit: Unit
     /// The name of the comparison; "" for none.
     let floor: String
     var target = Target.none
-    /// The target is meant for a directory in memory: elsewhere the disk decides.
+    /// The target applies only to a directory in memory: elsewhere the disk dominates.
     var isForMemory = false
-    /// Rounds are cut to so many.
+    /// The maximum number of rounds.
     var mostRounds = Int.max
-    /// Makes everything ready.
+    /// Prepares the run.
     let prepare: @Sendable (Folder) async throws -> Run
 
     /// Scenarios that delete many files come late: on some file systems creating files is slow for minutes after that.
@@ -28,13 +28,13 @@ struct Scenario: Sendable {
         disk + threads + growth + byHand + sqlite + replacing + memory + front + resident
     }
 
-    /// As the table and `--scenario` know it.
+    /// The title in the table and for `--scenario`.
     var title: String { [name, size.map(Figure.bytes)].compactMap(\.self).joined(separator: " ") }
 
     enum Unit: String {
         case ms, us, ns, bytes
 
-        /// Nanoseconds, or bytes, in one of it.
+        /// Nanoseconds, or bytes, per unit.
         var scale: Double {
             switch self {
             case .ms: 1_000_000
@@ -45,13 +45,13 @@ struct Scenario: Sendable {
     }
 
     enum Target {
-        /// At most so many times what it is compared with.
+        /// At most this multiple of the floor.
         case ratio(Double)
-        /// At most so much more than what it is compared with. Nanoseconds or bytes.
+        /// At most this much above the floor. Nanoseconds or bytes.
         case above(Double)
-        /// At most so much. Nanoseconds or bytes.
+        /// At most this much. Nanoseconds or bytes.
         case most(Double)
-        /// The slowest one at most so long. Nanoseconds.
+        /// The slowest operation takes at most this long. Nanoseconds.
         case longest(Double)
         case none
     }

@@ -2,14 +2,14 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// Writes the directory of a cache that was closed with so many entries, by its documented format. Only the first few
-/// have a file: enough to be read, and nobody looks for the others.
+/// Writes the directory of a closed cache with this many entries, in the documented format. Only the first few have a
+/// file: these can be read, and no one looks for the others.
 struct SyntheticDirectory {
     static let filed = 16
 
     let url: URL
     let entries: Int
-    /// Entries that have expired; every second one, until there are so many.
+    /// The number of expired entries: every second one, up to this number.
     var expired = 0
     private let payload = Array("payload".utf8)
 

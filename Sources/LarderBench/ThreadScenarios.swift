@@ -3,12 +3,12 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// Two threads on one cache; the times are those of the clock on the wall, for each operation of both.
+/// Two threads on one cache; the times are wall-clock times per operation of both.
 extension Scenario {
     static var threads: [Scenario] { [setOnTwo, getOnTwo, miss(on: 2)] }
 
     private static let size = 1 << 10
-    /// Operations between two looks at the clock.
+    /// The number of operations between two readings of the clock.
     private static let turn = 500
 
     private static var setOnTwo: Scenario {
@@ -81,7 +81,7 @@ extension Scenario {
     }
 }
 
-/// Adds the time that each of `count` operations took, of which each thread did its part.
+/// Adds the time per operation of `count` operations, which the threads share equally.
 func timing(
     on threads: Int, _ samples: inout Samples, _ count: Int, _ operation: @Sendable (_ thread: Int, Int) -> Void
 ) {

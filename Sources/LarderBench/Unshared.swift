@@ -1,6 +1,6 @@
-/// A value that one thread at a time has for itself.
+/// A value that only one thread uses at a time.
 ///
-/// `@unchecked Sendable`: who makes one sees to it that it is used by one thread at a time.
+/// `@unchecked Sendable`: the creator ensures this.
 struct Unshared<Value>: @unchecked Sendable {
     let value: Value
 }

@@ -45,7 +45,7 @@ package enum Hex {
         let first = UInt64(littleEndian: start.loadUnaligned(as: UInt64.self))
         let second = UInt64(littleEndian: start.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
         let (high, low) = (half(first), half(second))
-        // The bytes were digits exactly when printing the number gives them back.
+        // The bytes were digits if and only if printing the number reproduces them.
         guard digits(half: high) == first, digits(half: low) == second else { return nil }
         return UInt64(high) << 32 | UInt64(low)
     }

@@ -1,6 +1,6 @@
 /// A source of the wall-clock time that also runs work later.
 ///
-/// Debounced saves and the sweep use it, so tests drive them by hand and never sleep.
+/// Debounced saves and the sweep use it, so tests drive them manually and never sleep.
 package protocol Clock: Sendable {
     /// The wall-clock time.
     var now: Timestamp { get }

@@ -1,6 +1,6 @@
 /// A queue: elements leave in the order in which they came. O(1) amortized.
 package struct FIFO<Element: Sendable>: Sendable {
-    /// Those before `next` have been taken.
+    /// The elements before `next` have been taken.
     private var elements: [Element?] = []
     private var next = 0
 

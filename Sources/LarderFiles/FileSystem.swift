@@ -1,8 +1,9 @@
 /// The interface through which the cache makes every system call.
 ///
-/// `PosixFileSystem` is the real implementation. The tests use a file system in memory whose n-th call fails, tears or
-/// loses power. A name is always a single component inside an open directory, and symbolic links are never followed.
-/// Implementations retry on EINTR and complete short transfers, so a caller gets everything or an error.
+/// `PosixFileSystem` is the real implementation. The tests use a file system in memory that can fail, tear a write or
+/// lose power at the n-th call. A name is always a single component inside an open directory, and symbolic links are
+/// never followed. Implementations retry on EINTR and complete short transfers, so a caller gets everything or an
+/// error.
 package protocol FileSystem: Sendable {
     /// Opens a directory by its path, which may contain symbolic links. Creates it and its missing parents (mode 0700)
     /// as `creation` says.

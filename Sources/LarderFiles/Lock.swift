@@ -46,7 +46,7 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         #endif
     }
 
-    /// Runs `body` with exclusive access to the value; nil when the lock is held by somebody else.
+    /// Runs `body` with exclusive access to the value; nil when another thread holds the lock.
     package func withLockIfAvailable<Result, Failure: Error>(
         _ body: (inout State) throws(Failure) -> Result
     ) throws(Failure) -> Result? {

@@ -127,8 +127,8 @@ enum Platform {
         }
     #endif
 
-    /// Makes a new file share all blocks of another, on file systems that can (btrfs, xfs, bcachefs). On false nothing
-    /// was done.
+    /// Makes a new file share all blocks of another, on file systems that can (btrfs, xfs, bcachefs). Returns false
+    /// when nothing was done.
     static func shareBlocks(of source: Int32, with target: Int32) -> Bool {
         #if canImport(Glibc)
             // FICLONE from linux/fs.h, a macro that Swift does not import.

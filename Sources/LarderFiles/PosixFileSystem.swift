@@ -13,7 +13,7 @@ package struct PosixFileSystem: FileSystem {
             do {
                 return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)
             } catch .noEntry {
-                // The reason why it could not be created is more useful than ENOENT.
+                // The error of the creation is more useful than ENOENT.
                 throw failure ?? .noEntry
             }
         }
@@ -192,7 +192,7 @@ package struct PosixFileSystem: FileSystem {
             do throws(Errno) {
                 return body(FileName(name), try Platform.status(name, in: raw).kind)
             } catch .noEntry {
-                // Removed in the meantime, or a name that is not UTF-8 and so not ours.
+                // The file was removed meanwhile, or its name is not UTF-8 and so not ours.
                 return body(FileName(name), .other)
             }
         }

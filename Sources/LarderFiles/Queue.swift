@@ -1,10 +1,10 @@
 import Dispatch
 import Foundation
 
-/// A serial queue whose callers block: it runs one block at a time, on the caller's thread.
+/// A serial queue: it runs one block at a time, on the caller's thread.
 ///
 /// Callers block, so it is a lock. `DispatchQueue.sync` would do the same, but it allocates for each block and puts
-/// threads to sleep for waits that are shorter than that takes.
+/// threads to sleep even for waits that are shorter than the sleep itself.
 package final class SerialQueue: Sendable {
     @usableFromInline let lock = Lock(())
 
@@ -49,8 +49,8 @@ package final class ConcurrentQueue: Sendable {
         lanes = ReaderWriterLocks(count: 1 << Self.laneBits)
     }
 
-    /// Runs `body` and returns its result. Must not be called from a block of the same queue: a barrier may be waiting
-    /// in between.
+    /// Runs `body` and returns its result. Must not be called from a block of the same queue: a waiting barrier would
+    /// deadlock both.
     @inlinable
     package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         let lane = enter()
@@ -71,8 +71,7 @@ package final class ConcurrentQueue: Sendable {
     /// Begins a block; the next line is `defer { leave(lane) }`.
     @usableFromInline
     package func enter() -> Int {
-        // The stack's address distinguishes threads. If two threads share a lane, or one changes lanes, no harm is
-        // done.
+        // The stack's address distinguishes threads. Threads may share a lane, and a thread may change lanes.
         var local = 0
         let stack = withUnsafePointer(to: &local) { UInt64(UInt(bitPattern: $0) >> 16) }
         let lane = Int((stack &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - Self.laneBits))

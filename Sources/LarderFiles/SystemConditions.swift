@@ -2,7 +2,7 @@
     import Foundation
 #endif
 
-/// Observes the system's memory pressure and background notifications for as long as it lives. Only Apple platforms
+/// Observes the system's memory pressure and background notifications until it is deallocated. Only Apple platforms
 /// send them.
 ///
 /// `@unchecked Sendable`: the stored properties are never accessed between `init` and `deinit`.

@@ -2,14 +2,14 @@ import Dispatch
 
 /// Work that a clock will run.
 package protocol ScheduledWork: Sendable {
-    /// Releases the work unrun, unless it has begun.
+    /// Releases the work without running it, unless it has begun.
     func cancel()
 }
 
 /// The timers of the process: one dispatch timer, set to the earliest deadline of a heap.
 ///
-/// A timer of Dispatch that is cancelled keeps its memory until it would have fired. Timeouts are long and most fetches
-/// short, so these are taken out at once.
+/// A cancelled Dispatch timer keeps its memory until it would have fired. Most timeouts are cancelled early, so this
+/// queue removes a cancelled timer at once.
 final class TimerQueue: Sendable {
     static let shared = TimerQueue()
 
@@ -50,7 +50,7 @@ final class TimerQueue: Sendable {
         _ = consume work
     }
 
-    /// The timers that wait. For tests.
+    /// The number of waiting timers. For tests.
     var count: Int { state.withLock { $0.heap.count } }
 
     private func runDue() {
@@ -73,10 +73,10 @@ final class TimerQueue: Sendable {
         source.schedule(deadline: DispatchTime(uptimeNanoseconds: deadline))
     }
 
-    /// Dispatch takes larger deadlines for times of the wall clock.
+    /// Dispatch interprets larger deadlines as wall-clock times.
     private static let latestDeadline = UInt64.max >> 2
 
-    /// A hundred years are for ever.
+    /// A hundred years count as forever.
     private static func deadline(after delay: Duration) -> UInt64 {
         let (seconds, attoseconds) = delay.components
         let wholeSeconds = min(max(0, seconds), 100 * 366 * 86_400)
@@ -88,7 +88,7 @@ final class TimerQueue: Sendable {
 /// A timer of a queue.
 final class ScheduledTimer: ScheduledWork {
     let deadline: UInt64
-    /// The place in the heap. This and `work` are accessed under the lock of the queue alone.
+    /// The position in the heap. This and `work` are accessed only under the lock of the queue.
     nonisolated(unsafe) fileprivate var position = 0
     nonisolated(unsafe) fileprivate var work: (@Sendable () -> Void)?
     private unowned let queue: TimerQueue
@@ -104,7 +104,7 @@ final class ScheduledTimer: ScheduledWork {
     }
 }
 
-/// A binary heap of timers, each of which knows its place.
+/// A binary heap of timers, each of which knows its position.
 struct TimerHeap: Sendable {
     private var timers: [ScheduledTimer] = []
 
@@ -116,7 +116,7 @@ struct TimerHeap: Sendable {
         rise(timer, from: timers.count - 1)
     }
 
-    /// Takes a timer out and returns its work; nil when it is not there any more.
+    /// Removes a timer and returns its work; nil when it is no longer in the heap.
     mutating func remove(_ timer: ScheduledTimer) -> (@Sendable () -> Void)? {
         guard let work = timer.work else { return nil }
         timer.work = nil

@@ -1,7 +1,6 @@
-/// A reference to an object that somebody else keeps alive.
+/// A reference to an object that another reference keeps alive.
 ///
-/// Using it does not count a reference: when many threads use one object all the time, they contend for its reference
-/// count.
+/// Using it does not change the reference count, for which many threads with one object would contend.
 @usableFromInline
 @frozen
 package struct UnretainedReference<Object: AnyObject & Sendable>: Sendable {

@@ -2,7 +2,7 @@ import LarderFiles
 
 /// The faults that a test has arranged for the calls of one process.
 final class FaultPlan: Sendable {
-    /// A fault of some calls: of one of them, counted from the moment it was arranged, or of all.
+    /// A fault of certain calls: of the n-th since the fault was arranged, or of all.
     private struct Rule {
         let calls: FileCalls
         let number: Int?
@@ -34,7 +34,7 @@ final class FaultPlan: Sendable {
         state.withLock { $0.rules = [] }
     }
 
-    /// Returns the fault of the next call. The first rule that it meets decides; the others count it all the same.
+    /// Returns the fault of the next call. The first matching rule decides, but the others count the call too.
     @Sendable func fault(in operation: MemoryFileSystem.Operation) -> MemoryFileSystem.Fault? {
         state.withLock { state in
             var fault: MemoryFileSystem.Fault?

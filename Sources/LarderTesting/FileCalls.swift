@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Kinds of file-system calls, to say which ones a fault is for.
+/// Kinds of file-system calls, to which a fault can be limited.
 public struct FileCalls: Hashable, Sendable {
     let operations: Set<MemoryFileSystem.Operation>
 
@@ -42,7 +42,7 @@ public struct TestFault: Hashable, Sendable {
     public static let io = TestFault(error: .io)
     /// The disk is full (ENOSPC). Larder's error is `.noSpace`.
     public static let noSpace = TestFault(error: .noSpace)
-    /// The process may not do that (EACCES). Larder's error is `.io`.
+    /// The process lacks permission (EACCES). Larder's error is `.io`.
     public static let permissionDenied = TestFault(error: .accessDenied)
     /// The process has too many files open (EMFILE). Larder's error is `.io`.
     public static let tooManyOpenFiles = TestFault(error: .tooManyOpenFiles)

@@ -1,7 +1,7 @@
 package import Foundation
 package import LarderFiles
 
-/// A clock that stands still until a test moves it; what was scheduled runs while it moves, on the mover's thread.
+/// A clock that does not advance until a test moves it. Scheduled work runs during the move, on the test's thread.
 package final class ManualClock: Sendable {
     private struct State {
         var now: Int64
@@ -20,10 +20,10 @@ package final class ManualClock: Sendable {
 
     package var milliseconds: Int64 { state.withLock { $0.now } }
 
-    /// What is still to be run.
+    /// The number of scheduled items that have not run.
     package var scheduledCount: Int { state.withLock { $0.scheduled.count } }
 
-    /// Moves on by `duration`, and runs what falls due on the way, at its time, each time followed by `settle`.
+    /// Advances by `duration`, and runs the work that falls due on the way at its time, each followed by `settle`.
     package func advance(by duration: Duration, settle: () -> Void = {}) {
         let target = milliseconds + Int64(duration / .milliseconds(1))
         while true {
@@ -44,7 +44,7 @@ package final class ManualClock: Sendable {
         state.withLock { $0.now = target }
     }
 
-    /// Sets the time, as somebody who sets a computer's clock does: nothing scheduled runs.
+    /// Sets the time, like a user who sets the computer's clock: no scheduled work runs.
     package func set(milliseconds: Int64) {
         state.withLock { $0.now = milliseconds }
     }

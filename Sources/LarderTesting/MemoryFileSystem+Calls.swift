@@ -120,8 +120,8 @@ extension MemoryFileSystem: FileSystem {
             }
         } catch {
             if !hasRoom { throw error }
-            // A failed or killed write may have written a part. Which one follows from its length and the count of
-            // calls.
+            // A failed or killed write may have written a part, whose length follows from the write's length and the
+            // number of calls.
             state.withLock { state in
                 guard let node = state.open[file.raw], !state.hasTorn else { return }
                 state.hasTorn = state.isDead

@@ -25,7 +25,7 @@ extension MemoryFileSystem {
         var linked: Set<UInt64> = []
         /// Files that the disk cannot read.
         var unreadable: Set<UInt64> = []
-        /// Descriptors that may be open at a time, and that were.
+        /// The limit of open descriptors, and their highest number so far.
         var mostOpen = Int.max
         var peakOpen = 0
     }
@@ -73,7 +73,7 @@ extension MemoryFileSystem.State {
         return nextDescriptor
     }
 
-    /// Makes a node with a name. True to a real directory: one that has been deleted takes no more names.
+    /// Creates a node with a name. As on a real disk, a deleted directory accepts no more names.
     mutating func make(_ name: FileName, in directory: UInt64, isDirectory: Bool) throws(Errno) -> UInt64 {
         guard isLinked(directory) else { throw .noEntry }
         guard image.nodes[directory]?.children[name.description] == nil else { throw .exists }

@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 package import LarderFiles
 
-/// A file system in memory whose calls can fail, tear, stop for ever, or lose what was not synced.
+/// A file system in memory whose calls can fail, tear a write, stop forever, or lose unsynced changes.
 package final class MemoryFileSystem: Sendable {
     package enum Operation: CaseIterable, Sendable {
         case openDirectory, open, create, status, read, write, truncate, sync, makeDirectory, rename, remove, list, lock
@@ -10,8 +10,8 @@ package final class MemoryFileSystem: Sendable {
 
     package enum Fault: Sendable {
         case fail(Errno)
-        /// The process is killed inside this call: a write is torn, anything else does not happen, and nothing happens
-        /// after.
+        /// The process is killed inside this call: a write is torn, any other call does nothing, and so do all later
+        /// calls.
         case kill
     }
 
@@ -36,8 +36,7 @@ package final class MemoryFileSystem: Sendable {
         self.init(State(image: image, durable: image, nextNode: (image.nodes.keys.max() ?? 1) + 1))
     }
 
-    /// Kills the process, and returns the same disk as another process finds it: what was not synced may still be lost
-    /// with the power.
+    /// Kills the process, and returns the same disk for another process. A power cut may still lose unsynced changes.
     package func restarted() -> MemoryFileSystem {
         restarted { ($0.image, $0.durable, $0.unsynced) }
     }
@@ -86,14 +85,15 @@ package final class MemoryFileSystem: Sendable {
 
     package var image: MemoryImage { state.withLock { $0.image } }
 
-    /// Makes the disk larger or smaller; all that is kept of it is what `freeSpace` says. A file takes whole blocks.
+    /// Makes the disk larger or smaller. Only `freeSpace` reflects this; writes still succeed. A file takes whole
+    /// blocks.
     package func setCapacity(_ bytes: Int) {
         state.withLock { $0.capacity = bytes }
     }
 
     package var freeSpace: Int { state.withLock { $0.capacity - $0.image.usedSpace } }
 
-    /// Leaves so much of the disk free, and lets writes that need more fail with ENOSPC; nil: as much as they need.
+    /// Leaves this much of the disk free, so that writes that need more fail with ENOSPC; nil: unlimited.
     package func limitFreeSpace(to bytes: Int?) {
         state.withLock { state in
             let (capacity, overflow) = state.image.usedSpace.addingReportingOverflow(max(0, bytes ?? .max))
@@ -102,13 +102,13 @@ package final class MemoryFileSystem: Sendable {
         }
     }
 
-    /// Open descriptors: none may be left when a cache has gone.
+    /// Open descriptors. None may be left once a cache is deallocated.
     package var openCount: Int { state.withLock { $0.open.count } }
 
-    /// The most descriptors that were open at a time.
+    /// The highest number of descriptors open at a time.
     package var peakOpenCount: Int { state.withLock { $0.peakOpen } }
 
-    /// From now on opening fails with EMFILE when so many descriptors are open.
+    /// From now on opening fails with EMFILE when this many descriptors are open.
     package func limitDescriptors(to most: Int) {
         state.withLock { state in
             state.mostOpen = most
@@ -124,8 +124,7 @@ package final class MemoryFileSystem: Sendable {
         }
     }
 
-    /// Runs `body` while reads of other threads wait: what is done in the background gets no further than its next
-    /// read.
+    /// Runs `body` while reads of other threads wait, so background work gets no further than its next read.
     package func holdingOtherReaders<Result>(_ body: () throws -> Result) rethrows -> Result {
         turnstile.wait()
         holder.withLock { $0 = ObjectIdentifier(Thread.current) }
@@ -143,7 +142,7 @@ package final class MemoryFileSystem: Sendable {
         turnstile.signal()
     }
 
-    /// From now on asks `fault` before each call; calls are counted from 1 again.
+    /// From now on calls `fault` before each call; calls are counted from 1 again.
     package func inject(_ fault: (@Sendable (_ call: Int, Operation) -> Fault?)?) {
         state.withLock { state in
             state.calls = 0
@@ -151,7 +150,7 @@ package final class MemoryFileSystem: Sendable {
         }
     }
 
-    /// What the process has written is on the disk now, as after the system's own write-back.
+    /// Puts everything that the process has written on the disk, as the system's own write-back does.
     package func syncAll() {
         state.withLock { state in
             state.durable = state.image
@@ -159,7 +158,7 @@ package final class MemoryFileSystem: Sendable {
         }
     }
 
-    /// What a disk may hold after the power went: all that was synced and, of what was not, any part in any order.
+    /// A possible disk content after a power cut: all synced changes, and any part of the others in any order.
     package func imageAfterPowerCut(using generator: inout SeededGenerator) -> MemoryImage {
         var (image, changes) = state.withLock { ($0.durable, $0.unsynced) }
         let survival = [0, 10, 50, 90, 100].randomElement(using: &generator) ?? 50

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// The content of a file system in memory: what a disk holds.
+/// The content of a file system in memory, as on a disk.
 package struct MemoryImage: Sendable {
     package struct Node: Sendable {
         package var isDirectory: Bool
@@ -14,7 +14,7 @@ package struct MemoryImage: Sendable {
 
     package init() {}
 
-    /// One thing that was done to the image, and may be lost with the power.
+    /// One change to the image, which a power cut may lose.
     package enum Change: Sendable {
         case write(file: UInt64, offset: Int, bytes: [UInt8])
         case truncate(file: UInt64, size: Int)
@@ -51,7 +51,7 @@ package struct MemoryImage: Sendable {
         case .unlink(let directory, let name):
             nodes[directory]?.children[name] = nil
         case .rename(let directory, let name, let toDirectory, let newName):
-            // As on a real disk, a directory never takes the place of one that is not empty.
+            // As on a real disk, a directory never replaces one that is not empty.
             let target = nodes[toDirectory]?.children[newName].flatMap { nodes[$0] }
             if target?.children.isEmpty == false { return }
             guard let node = nodes[directory]?.children.removeValue(forKey: name) else { return }
@@ -85,20 +85,20 @@ package struct MemoryImage: Sendable {
         node(at: path).flatMap { nodes[$0]?.content }
     }
 
-    /// Replaces the content of a file that is there.
+    /// Replaces the content of an existing file.
     package mutating func setContent(_ content: [UInt8], at path: String) {
         guard let node = node(at: path) else { return }
         nodes[node]?.content = content
     }
 
-    /// Flips a bit of a file that is there and not empty, in the byte that `position` chooses, given the size.
+    /// Flips a bit of an existing file that is not empty, in the byte that `position` chooses, given the size.
     mutating func flipBit(at path: String, _ position: (_ size: Int) -> Int) {
         guard var content = content(at: path), !content.isEmpty else { return }
         content[position(content.count)] ^= 1
         setContent(content, at: path)
     }
 
-    /// Puts a file into a directory that is there.
+    /// Adds a file to an existing directory.
     package mutating func add(_ content: [UInt8], at path: String) {
         let parts = path.split(separator: "/")
         guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }
@@ -107,7 +107,7 @@ package struct MemoryImage: Sendable {
         nodes[node]?.content = content
     }
 
-    /// Makes a directory in one that is there.
+    /// Creates a directory in an existing one.
     package mutating func addDirectory(at path: String) {
         let parts = path.split(separator: "/")
         guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }

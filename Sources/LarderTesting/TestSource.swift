@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// A source of values whose answers a test gives by hand, for caches that fetch.
+/// A source of values for caches that fetch. The test gives its answers.
 ///
 ///     let source = TestSource<String>()
 ///     async let name = names.value(forKey: "42") { try await source.fetch("42") }
@@ -9,8 +9,8 @@ import LarderFiles
 ///     #expect(try await name == "Ann" && source.requestCount == 1)
 ///
 /// A request waits until the test answers it. An answer for which no request waits is kept for the next one, so a test
-/// may also give all answers in advance. Nothing polls and nothing sleeps; a request that is never answered waits until
-/// its task is cancelled.
+/// may also give all answers in advance. Nothing polls or sleeps; a request that is never answered waits until its task
+/// is cancelled.
 public final class TestSource<Value: Sendable>: Sendable {
     private let state = Lock(TestSourceState<Value>())
 
@@ -25,9 +25,9 @@ public final class TestSource<Value: Sendable>: Sendable {
 
     /// Returns the answer that the test gives. Call it in the fetch.
     ///
-    /// - Parameter key: Tells requests apart. Default: "".
+    /// - Parameter key: Identifies the request. Default: "".
     /// - Returns: The value.
-    /// - Throws: The error that the test gives; `CancellationError` when the task is cancelled before.
+    /// - Throws: The error that the test gives; `CancellationError` when the task is cancelled first.
     public func fetch(_ key: String = "") async throws -> Value {
         let number = state.withLock { $0.takeNumber() }
         defer { state.withLock { $0.forget(number) } }
@@ -46,7 +46,7 @@ public final class TestSource<Value: Sendable>: Sendable {
 
     // MARK: For the test
 
-    /// Answers the oldest request that waits, or else the next one.
+    /// Answers the oldest waiting request, or else the next one.
     ///
     /// - Parameters:
     ///   - value: The value.
@@ -55,10 +55,10 @@ public final class TestSource<Value: Sendable>: Sendable {
         answer(.success(value), key)
     }
 
-    /// Lets the oldest request that waits fail, or else the next one.
+    /// Makes the oldest waiting request fail, or else the next one.
     ///
     /// - Parameters:
-    ///   - error: What the fetch throws.
+    ///   - error: The error that the fetch throws.
     ///   - key: Answers a request with this key. Default: nil, any.
     public func fail(with error: any Error, forKey key: String? = nil) {
         answer(.failure(error), key)

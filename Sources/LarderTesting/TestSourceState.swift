@@ -1,9 +1,10 @@
-/// The bookkeeping of a test's source: which requests wait, and for what. Returns whom to resume.
+/// The bookkeeping of a test's source: its waiting requests, observers and answers. Its methods return the
+/// continuations to resume.
 struct TestSourceState<Value: Sendable>: Sendable {
     typealias Answer = Result<Value, any Error>
     typealias Continuation = CheckedContinuation<Value, any Error>
 
-    /// What a test waits for.
+    /// The count that a test waits for.
     enum Counter: Sendable {
         case requests, cancellations
     }
@@ -23,7 +24,7 @@ struct TestSourceState<Value: Sendable>: Sendable {
 
     private var waiting: [Request] = []
     private var observers: [Observer] = []
-    /// Answers that no request has taken yet; without a key: for any.
+    /// Answers that no request has taken yet; an answer without a key is for any request.
     private var kept: [(key: String?, answer: Answer)] = []
     /// Numbers of requests and observers that were cancelled before they began to wait.
     private var cancelledEarly: Set<Int> = []
@@ -54,7 +55,7 @@ struct TestSourceState<Value: Sendable>: Sendable {
         return nil
     }
 
-    /// Returns the oldest request that waits, with a key if one is given; keeps the answer when there is none.
+    /// Returns the oldest waiting request, with `key` if it is not nil; keeps the answer when there is none.
     mutating func answer(_ answer: Answer, forKey key: String?) -> Continuation? {
         if let index = waiting.firstIndex(where: { key == nil || $0.key == key }) {
             return waiting.remove(at: index).continuation
@@ -72,7 +73,7 @@ struct TestSourceState<Value: Sendable>: Sendable {
         return waiting.remove(at: index).continuation
     }
 
-    /// The request is over: nothing is kept for it.
+    /// Forgets a finished request.
     mutating func forget(_ number: Int) {
         cancelledEarly.remove(number)
     }

@@ -1,5 +1,5 @@
 extension TestWorld {
-    /// Lets one call fail: the `number`-th from now, counted from 1 among `calls`. A write that fails may have written a
+    /// Makes one call fail: the `number`-th from now, counted from 1 among `calls`. A failed write may have written a
     /// part, as on a real disk.
     ///
     /// - Parameters:
@@ -10,7 +10,7 @@ extension TestWorld {
         faults.add(.fail(fault.error), in: calls, number: number)
     }
 
-    /// Lets every call fail from now on, until ``endFaults()`` or a restart.
+    /// Makes every call fail from now on, until ``endFaults()`` or a restart.
     ///
     /// - Parameters:
     ///   - calls: The calls that fail. Default: all.
@@ -19,14 +19,14 @@ extension TestWorld {
         faults.add(.fail(fault.error), in: calls)
     }
 
-    /// Lets the disk work again: forgets what ``failCall(_:of:with:)``, ``failCalls(_:with:)`` and ``kill(inCall:of:)``
-    /// have arranged. A full disk stays full.
+    /// Makes the disk work again: cancels all faults of ``failCall(_:of:with:)``, ``failCalls(_:with:)`` and
+    /// ``kill(inCall:of:)``. A full disk stays full.
     public func endFaults() {
         faults.removeAll()
     }
 
     /// The number of calls that have failed as arranged, since the world began or the last restart. Zero after a test's
-    /// last step says that its n-th call was never made.
+    /// last step means that its n-th call was never made.
     public var failedCallCount: Int { faults.failures }
 
     /// Whether the disk has no room. Setting it to true leaves no block of 4 KiB free: a write that needs one fails with

@@ -3,14 +3,14 @@ public import Larder
 import LarderFiles
 
 extension TestWorld {
-    /// Kills the process: from now on no call of its caches reaches the disk. What is in memory goes on, so reads may
-    /// still find values there, and writes throw.
+    /// Kills the process: from now on no call of its caches reaches the disk. Reads may still find values in memory;
+    /// writes throw.
     public func kill() {
         files.kill()
     }
 
     /// Arranges for the process to be killed within a call: the `number`-th from now, counted from 1 among `calls`. If
-    /// that is a write of bytes, a part of them may be on disk.
+    /// that call writes bytes, a part of them may reach the disk.
     ///
     /// - Parameters:
     ///   - number: Which call. 1: the next.
@@ -22,17 +22,16 @@ extension TestWorld {
     /// Whether the process has been killed and not restarted.
     public var isKilled: Bool { files.isDead }
 
-    /// Kills the process unless that has happened, and begins another: caches that are opened from now on find the disk
-    /// as the killed process left it. Those that are still there reach the disk no more, and arranged faults are over;
-    /// the time goes on.
+    /// Kills the process unless it has been killed, and begins another: caches opened from now on find the disk as the
+    /// killed process left it. Caches of the old process no longer reach the disk, and arranged faults end. The time
+    /// does not change.
     public func restart() {
         restart { $0.restarted() }
     }
 
-    /// Cuts the power, and begins another process: of what was written and not synced, any part in any order may be
-    /// lost.
+    /// Cuts the power, and begins another process: any part of the unsynced writes may be lost, in any order.
     ///
-    /// - Parameter seed: Chooses what is lost; the same for the same seed and the same calls before.
+    /// - Parameter seed: Determines the loss, which is the same for the same seed and the same earlier calls.
     public func powerCut(seed: UInt64) {
         restart { files in
             var generator = SeededGenerator(seed: seed)
@@ -44,8 +43,8 @@ extension TestWorld {
         state.withLock { $0.start(on: next($0.files)) }
     }
 
-    /// Deletes the index of a cache: its manifest and its journals. Call it between ``kill()`` and ``restart()``, to see
-    /// that it costs time and no entries.
+    /// Deletes the index of a cache: its manifest and its journals. Call it between ``kill()`` and ``restart()``, to
+    /// check that the loss costs time but no entries.
     ///
     /// - Parameter name: The name of the cache. Default: `cache`.
     public func loseIndex(of name: String = "cache") {
@@ -81,8 +80,8 @@ extension TestWorld {
         return true
     }
 
-    /// Flips a bit of a value in its file on disk; the next read from disk finds the damage, and is a miss. The value in
-    /// memory, if there is one, is as it was.
+    /// Flips a bit of a value in its file on disk; the next read from disk finds the damage, and is a miss. A value in
+    /// memory is unaffected.
     ///
     /// - Parameters:
     ///   - key: The key of the value.

@@ -11,13 +11,14 @@ import LarderFiles
 ///     let name = await names.value(forKey: "42")  // nil
 ///
 /// The caches are real ones; only their file system and their clock are the world's. Two caches of the same name share
-/// one directory. Each world has a disk of its own, so tests run in parallel. Nothing sleeps and nothing is left behind.
-/// All methods may be called from any thread, but not from a cache's event handler.
+/// one directory. Each world has its own disk, so tests can run in parallel. Nothing sleeps, and nothing is left
+/// behind. All methods may be called from any thread, but not from a cache's event handler.
 public final class TestWorld: Sendable {
     struct State {
         var files = MemoryFileSystem()
         var faults = FaultPlan()
-        /// By number: functions that wait for the background work of a cache of this process; false once it is gone.
+        /// By number: functions that wait for the background work of a cache of this process; false once the cache has
+        /// been deallocated.
         var settlings: [Int: @Sendable () -> Bool] = [:]
         private var lastNumber = 0
 
@@ -45,7 +46,7 @@ public final class TestWorld: Sendable {
 
     /// Creates a world with an empty disk of unlimited size.
     ///
-    /// - Parameter now: The time at first, rounded to milliseconds. Default: 2025-11-20 10:00:00 UTC.
+    /// - Parameter now: The initial time, rounded to milliseconds. Default: 2025-11-20 10:00:00 UTC.
     public init(now: Date = Date(timeIntervalSince1970: 1_763_632_800)) {
         clock = ManualClock(milliseconds: Int64((now.timeIntervalSince1970 * 1000).rounded()))
     }

@@ -3,8 +3,8 @@ import Larder
 import LarderTestSupport
 import LarderTesting
 
-/// Stores, copies, removes and renews without end, and says on standard output what it is about to do and what has returned.
-/// Its parent, a test, kills it.
+/// Stores, copies, removes and renews in an endless loop. Prints each change to standard output before it begins and
+/// after it returns. Its parent, a test, kills it.
 ///
 /// usage: KillChild DIRECTORY SEED
 @main
@@ -50,6 +50,9 @@ extension KillChange {
         case .clear: try cache.removeAll()
         case .clearNamespaces: try cache.removeAllNamespaces()
         case .clearTag(let tag): try cache.removeAll(tagged: tag)
+        case .expire(let key): try cache.namespace(Self.namespace(of: key)).expireValue(forKey: key)
+        case .expireAll: try cache.expireAll()
+        case .expireTag(let tag): try cache.expireAll(tagged: tag)
         case .flush: try cache.flush()
         }
     }

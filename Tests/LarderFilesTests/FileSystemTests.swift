@@ -4,7 +4,7 @@ import LarderTestSupport
 import LarderTesting
 import Testing
 
-/// One script against both file systems: what holds in memory holds on disk.
+/// One script for both file systems, which must behave alike.
 @Suite("The file system in memory behaves like the real one")
 struct FileSystemTests {
     private static func memory() throws -> (any FileSystem, String, TemporaryDirectory?) {
@@ -33,7 +33,7 @@ struct FileSystemTests {
         }
     }
 
-    @Test("files are made once, written at any place, cut, and read to their end")
+    @Test("files are created once, written at any offset, truncated, and read to their end")
     func content() throws {
         try both { files, path in
             let root = try files.openDirectory(path: path + "/a/b", creation: .plain)
@@ -53,7 +53,7 @@ struct FileSystemTests {
         }
     }
 
-    @Test("head and tail are written as one")
+    @Test("head and tail are written together")
     func twoParts() throws {
         try both { files, path in
             let root = try files.openDirectory(path: path + "/a", creation: .durable)
@@ -72,7 +72,7 @@ struct FileSystemTests {
         }
     }
 
-    @Test("names are listed, renamed, removed; a directory only when it is empty")
+    @Test("names are listed, renamed and removed; a directory is removed only when empty")
     func names() throws {
         try both { files, path in
             #expect(errno { try files.openDirectory(path: path + "/none", creation: .never) } == .noEntry)
@@ -96,7 +96,7 @@ struct FileSystemTests {
             try files.remove(.text("d"), in: root, directory: true)
             #expect(
                 errno { try files.open(.number(2), in: directory, for: .creating) } == .noEntry,
-                "deleted directories take nothing")
+                "deleted directories accept no names")
             try files.remove(.text("moved"), in: root, directory: false)
             #expect(errno { try files.remove(.text("moved"), in: root, directory: false) } == .noEntry)
         }
@@ -116,7 +116,7 @@ struct FileSystemTests {
         }
     }
 
-    @Test("unlocking lets go of it, even where a program that is being started has a copy of the descriptor")
+    @Test("unlocking releases the lock even if a starting child process has a copy of the descriptor")
     func unlock() throws {
         try both { files, path in
             let first = try files.openDirectory(path: path + "/a", creation: .plain)
@@ -130,7 +130,7 @@ struct FileSystemTests {
         }
     }
 
-    @Test("a copy has the content, up to a size, and none of the name that is taken")
+    @Test("a copy has the content up to a size, and never replaces a file")
     func copy() throws {
         try both { files, path in
             let root = try files.openDirectory(path: path + "/copies", creation: .plain)
@@ -150,10 +150,10 @@ struct FileSystemTests {
             }
             let longer = try files.copy(
                 source, size: bytes.count + 5, as: .text("longer"), in: root, access: .everybody)
-            #expect(try files.status(of: longer).size == bytes.count, "nothing is made up")
+            #expect(try files.status(of: longer).size == bytes.count, "no bytes are invented")
             #expect(
                 errno { try files.copy(source, size: 1, as: .text("part"), in: root, access: .owner) } == .exists)
-            #expect(try files.status(of: .text("part"), in: root).size == 2_000_002, "what had the name is as it was")
+            #expect(try files.status(of: .text("part"), in: root).size == 2_000_002, "the existing file is unchanged")
             #expect(errno { try files.openFile(path: path + "/copies/missing") } == .noEntry)
         }
     }
@@ -166,7 +166,7 @@ struct FileSystemTests {
         }
     }
 
-    @Test("links are not followed, and what is no regular file is told apart")
+    @Test("links are not followed, and other kinds of files are recognized")
     func links() throws {
         let home = try TemporaryDirectory()
         let files = PosixFileSystem()

@@ -8,7 +8,7 @@ struct HexTests {
         Array(text.utf8).withBytes { Hex.number($0) }
     }
 
-    @Test("what is printed is what Swift prints, and is read again")
+    @Test("the digits equal Swift's own, and are read back")
     func roundTrip() {
         var generator = SeededGenerator(seed: 1)
         let edges: [UInt64] = [0, 1, 9, 10, 15, 16, .max, .max / 2, 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210]
@@ -21,7 +21,7 @@ struct HexTests {
         }
     }
 
-    @Test("whatever else stands in one of the places is no number")
+    @Test("any other byte in one of the places makes it no number")
     func others() {
         for place in 0..<16 {
             for byte in UInt8.min ... .max {

@@ -2,11 +2,11 @@ import Dispatch
 import LarderFiles
 import Testing
 
-@Suite("Queues whose callers wait")
+@Suite("Queues whose callers block")
 struct QueueTests {
     private struct Failure: Error, Equatable {}
 
-    @Test("blocks of a concurrent queue run together: two wait for each other inside")
+    @Test("blocks of a concurrent queue run concurrently: two can wait for each other")
     func together() {
         let queue = ConcurrentQueue()
         let first = DispatchSemaphore(value: 0)
@@ -37,7 +37,7 @@ struct QueueTests {
                     queue.runAlone {
                         if inside.withLock({ $0 }) != 0 { wrong.withLock { $0 += 1 } }
                         let next = shared.value + 1
-                        // Whoever runs beside a barrier may see this.
+                        // A block that runs during a barrier could see this.
                         shared.value = -1
                         if inside.withLock({ $0 }) != 0 { wrong.withLock { $0 += 1 } }
                         shared.value = next
@@ -54,7 +54,7 @@ struct QueueTests {
         #expect(wrong.withLock { $0 } == 0 && shared.value == 800)
     }
 
-    @Test("a barrier comes to its turn while readers come and go without a gap")
+    @Test("a barrier gets its turn even under a continuous stream of readers")
     func notStarved() {
         let queue = ConcurrentQueue()
         let isDone = Flag()
@@ -70,7 +70,7 @@ struct QueueTests {
         #expect(isDone.isSet)
     }
 
-    @Test("a serial queue runs one block at a time; results and errors come through all of them")
+    @Test("a serial queue runs one block at a time; all queues pass on results and errors")
     func serial() {
         let (serial, concurrent) = (SerialQueue(), ConcurrentQueue())
         final class Unprotected: @unchecked Sendable {
@@ -85,7 +85,7 @@ struct QueueTests {
         #expect(throws: Failure.self) { try serial.run { throw Failure() } }
         #expect(throws: Failure.self) { try concurrent.run { throw Failure() } }
         #expect(throws: Failure.self) { try concurrent.runAlone { throw Failure() } }
-        // And they are free again.
+        // The queues are free again.
         #expect(concurrent.runAlone { serial.run { true } })
     }
 }

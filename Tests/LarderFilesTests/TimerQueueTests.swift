@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Timers that can be cancelled")
 struct TimerQueueTests {
-    @Test("work runs once its delay is over; cancelled work does not run", .timeLimit(.minutes(1)))
+    @Test("work runs after its delay; cancelled work does not run", .timeLimit(.minutes(1)))
     func runs() async {
         let queue = TimerQueue()
         let log = Lock<[Int]>([])
@@ -26,7 +26,7 @@ struct TimerQueueTests {
         #expect(queue.count == 0)
     }
 
-    @Test("a cancelled timer releases its work at once, and takes no place any more")
+    @Test("a cancelled timer releases its work at once, and leaves the heap")
     func releases() {
         final class Witness: Sendable {}
         let queue = TimerQueue()
@@ -42,7 +42,7 @@ struct TimerQueueTests {
         timers[0].cancel()
         #expect(queue.count == 0)
         #expect(released == nil)
-        // A deadline that Dispatch took for another clock's would fire again and again.
+        // Dispatch would take such a deadline for another clock's, and fire again and again.
         for delay in [Duration.seconds(Int64.max), .seconds(Int64.max - 1)] {
             let timer = queue.schedule(after: delay) {}
             #expect(timer.deadline < 1 << 62 && timer.deadline > 1 << 61)
@@ -50,7 +50,7 @@ struct TimerQueueTests {
         #expect(queue.count == 2)
     }
 
-    @Test("whatever is inserted and removed, the earliest is first", arguments: [1, 2, 3] as [UInt64])
+    @Test("the earliest timer stays first through insertions and removals", arguments: [1, 2, 3] as [UInt64])
     func heap(_ seed: UInt64) {
         print("timer heap: seed \(seed)")
         var generator = SeededGenerator(seed: seed)

@@ -2,15 +2,15 @@ package import Dispatch
 package import LarderFiles
 package import LarderTesting
 
-/// A file system that stops chosen calls before they are made, while other threads go on.
+/// A file system that stops chosen calls before they run, while other threads continue.
 package final class GatedFileSystem: FileSystem {
     package typealias Operation = MemoryFileSystem.Operation
-    /// A call that is stopped.
+    /// A stopped call.
     package struct Hold: Sendable {
         fileprivate let matches: @Sendable (Operation, String, Int) -> Bool
-        /// Signalled when the call is there.
+        /// Signaled when the call is reached.
         package let reached = DispatchSemaphore(value: 0)
-        /// Lets the call go on.
+        /// Lets the call continue.
         package let free = DispatchSemaphore(value: 0)
     }
 

@@ -1,18 +1,22 @@
 package import Foundation
 package import LarderTesting
 
-/// What the child of the kill test does in one step, and how it says so in one line.
+/// One step of the kill test's child, and its announcement in one line.
 package enum KillChange: Equatable, Sendable, CustomStringConvertible {
     case set(key: String, version: String, size: Int)
-    /// The same, out of a file.
+    /// The same, copied from a file.
     case copy(key: String, version: String, size: Int)
     case remove(key: String)
     case renew(key: String, seconds: Int)
-    /// Everything in no namespace; see `namespace(of:)`.
+    /// Removes everything without a namespace; see `namespace(of:)`.
     case clear
     case clearNamespaces
-    /// Everything in no namespace with a tag; see `tag(of:)`.
+    /// Removes everything with a tag and without a namespace; see `tag(of:)`.
     case clearTag(String)
+    /// Expires a key, everything without a namespace, or everything with a tag and without a namespace.
+    case expire(key: String)
+    case expireAll
+    case expireTag(String)
     case flush
 
     package static func random(number: Int, seed: UInt64, using generator: inout SeededGenerator) -> KillChange {
@@ -24,7 +28,10 @@ package enum KillChange: Equatable, Sendable, CustomStringConvertible {
         case 50..<700:
             let size = [0, 30, 500, 500, 5_000, 5_000, 70_000, 400_000].randomElement(using: &generator) ?? 0
             return .set(key: key, version: "\(seed).\(number)", size: size)
-        case 700..<850: return .remove(key: key)
+        case 700..<800: return .remove(key: key)
+        case 800..<845: return .expire(key: key)
+        case 845..<847: return .expireAll
+        case 847..<850: return .expireTag("tag\(number % 4)")
         case 850..<980: return .renew(key: key, seconds: Int.random(in: 10_000...1_000_000, using: &generator))
         case 980..<983: return .clear
         case 983..<985: return .clearNamespaces
@@ -33,7 +40,7 @@ package enum KillChange: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The namespace that a key is stored in: every fourth in one.
+    /// The namespace of a key: every fourth key has one.
     package static func namespace(of key: String) -> String {
         (key.split(separator: " ").last.flatMap { Int($0) } ?? 0) % 4 == 0 ? "space" : ""
     }
@@ -46,12 +53,12 @@ package enum KillChange: Equatable, Sendable, CustomStringConvertible {
         return bytes.prefix(max(size, head.count))
     }
 
-    /// The tag that a version is stored with.
+    /// The tag of a version.
     package static func tag(ofVersion version: some StringProtocol) -> String {
         "tag\((version.split(separator: ".").last.flatMap { Int($0) } ?? 0) % 4)"
     }
 
-    /// The same, found in what was stored.
+    /// The same, extracted from the stored bytes.
     package static func tag(of payload: Data) -> String {
         let words = String(decoding: payload.prefix(100), as: UTF8.self).split(separator: " ")
         return words.count > 2 ? tag(ofVersion: words[2]) : ""
@@ -66,6 +73,9 @@ package enum KillChange: Equatable, Sendable, CustomStringConvertible {
         case .clear: "clear"
         case .clearNamespaces: "clearNamespaces"
         case .clearTag(let tag): "clearTag|\(tag)"
+        case .expire(let key): "expire|\(key)"
+        case .expireAll: "expireAll"
+        case .expireTag(let tag): "expireTag|\(tag)"
         case .flush: "flush"
         }
     }
@@ -86,6 +96,9 @@ package enum KillChange: Equatable, Sendable, CustomStringConvertible {
         case ("clear", 1): self = .clear
         case ("clearNamespaces", 1): self = .clearNamespaces
         case ("clearTag", 2): self = .clearTag(parts[1])
+        case ("expire", 2): self = .expire(key: parts[1])
+        case ("expireAll", 1): self = .expireAll
+        case ("expireTag", 2): self = .expireTag(parts[1])
         case ("flush", 1): self = .flush
         default: return nil
         }

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// A directory of its own for one test, deleted with the value.
+/// A directory for one test, deleted with the object.
 package final class TemporaryDirectory: Sendable {
     package let url: URL
 

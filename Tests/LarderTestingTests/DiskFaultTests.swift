@@ -28,7 +28,7 @@ struct DiskFaultTests {
         #expect(await code { try await cache.setValue("new", forKey: "other") } == .noSpace)
         #expect(await cache.value(forKey: "k") == "old")
         let fetched = try await cache.value(forKey: "fetched") { "v" }
-        #expect(fetched == "v", "a call that fetches does not fail for that")
+        #expect(fetched == "v", "the full disk does not fail a fetching call")
         world.isDiskFull = false
         try await cache.setValue("new", forKey: "k")
         #expect(await cache.value(forKey: "k") == "new")
@@ -48,7 +48,7 @@ struct DiskFaultTests {
         #expect(disk.data(forKey: "new")?.count == 10_000)
     }
 
-    @Test("a small disk holds what fits on it")
+    @Test("a small disk holds only values that fit on it")
     func small() async throws {
         let disk = try world.diskCache()
         world.freeSpace = 20 << 10
@@ -57,7 +57,7 @@ struct DiskFaultTests {
         #expect(disk.data(forKey: "fits") != nil && disk.data(forKey: "does not") == nil)
     }
 
-    @Test("reads that fail are misses, and what is on disk is there again later")
+    @Test("failed reads are misses, and the values are readable again later")
     func reads() async throws {
         let disk = try world.diskCache()
         try disk.setString("v", forKey: "k")
@@ -88,7 +88,7 @@ struct DiskFaultTests {
             let failure = await code { try await cache.setValue("new", forKey: "k") }
             let value = await cache.value(forKey: "k")
             #expect(value == (failure == nil ? "new" : "old"), "call \(number)")
-            cache.memory?.removeAll()
+            cache.memory?.trim(toCount: 0)
             _ = await cache.value(forKey: "k")
             if world.failedCallCount == 0 { break }
             world.endFaults()
@@ -97,7 +97,7 @@ struct DiskFaultTests {
         #expect(number > 3)
     }
 
-    @Test("a cache may fall back to memory, on the world's clock, where the disk does not work")
+    @Test("a cache on a failing disk may fall back to memory, on the world's clock")
     func fallback() async throws {
         let log = Log<CacheEvent>()
         world.failCalls()
@@ -111,7 +111,7 @@ struct DiskFaultTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("the next call of a kind fails, and no other")
+    @Test("only the next call of the chosen kind fails")
     func oneCall() async throws {
         let disk = try world.diskCache()
         try disk.setString("old", forKey: "k")
@@ -132,7 +132,7 @@ struct DiskFaultTests {
         #expect(before.writes > 0 && before.total >= before.reads + before.writes)
         #expect(await cache.value(forKey: "k") == "v")
         #expect(world.fileCalls == before)
-        cache.memory?.removeAll()
+        cache.memory?.trim(toCount: 0)
         #expect(await cache.value(forKey: "k") == "v")
         #expect(world.fileCalls.reads > before.reads && world.fileCalls.writes == before.writes, "\(before)")
     }

@@ -7,7 +7,7 @@ import Testing
 struct RestartTests {
     let world = TestWorld()
 
-    @Test("after a restart a new cache has every value that was acknowledged, and lives go on")
+    @Test("after a restart a new cache has every acknowledged value, and lives continue")
     func restart() async throws {
         let before: Cache<String> = try world.cache()
         try await before.setValue("v", forKey: "k", ttl: .minutes(10))
@@ -18,7 +18,7 @@ struct RestartTests {
         #expect(await after.value(forKey: "k") == nil)
     }
 
-    @Test("the writes of a killed process go nowhere, before and after the restart")
+    @Test("a killed process writes nothing, before or after the restart")
     func kill() async throws {
         let killed = try world.diskCache()
         try killed.setString("kept", forKey: "k")
@@ -34,7 +34,7 @@ struct RestartTests {
         #expect(next.string(forKey: "k") == "new")
     }
 
-    @Test("a kill in any call between two writes leaves the old value or the new one, and the other key alone")
+    @Test("a kill in any call of a write leaves the old value or the new one, and does not affect other keys")
     func killInEveryCall() throws {
         var number = 0
         var isKilled = true
@@ -56,7 +56,7 @@ struct RestartTests {
         #expect(number > 2)
     }
 
-    @Test("a power cut loses what was not synced, and nothing that was", arguments: 0..<20 as Range<UInt64>)
+    @Test("a power cut loses only unsynced changes", arguments: 0..<20 as Range<UInt64>)
     func powerCut(seed: UInt64) throws {
         let world = TestWorld()
         var configuration = DiskCache.Configuration()
@@ -77,7 +77,7 @@ struct RestartTests {
         }
     }
 
-    @Test("some power cut loses something: what was not synced before a restart can still be lost")
+    @Test("unsynced changes from before a restart can still be lost in a power cut")
     func powerCutLoses() throws {
         let losses = try (0..<20 as Range<UInt64>).filter { seed in
             let world = TestWorld()
@@ -89,7 +89,7 @@ struct RestartTests {
         #expect(!losses.isEmpty && losses.count < 20)
     }
 
-    @Test("an index that is lost or damaged costs no entries", arguments: [true, false])
+    @Test("a lost or damaged index costs no entries", arguments: [true, false])
     func index(isLost: Bool) async throws {
         let before: Cache<Int> = try world.cache(of: Int.self, name: "numbers")
         for number in 0..<50 { try await before.setValue(number, forKey: "\(number)") }
@@ -102,7 +102,7 @@ struct RestartTests {
         for number in 0..<50 { #expect(await after.value(forKey: "\(number)") == number) }
     }
 
-    @Test("a damaged value is a miss on disk, and its copy in memory is whole")
+    @Test("a damaged value is a miss on disk, and its copy in memory stays intact")
     func damage() async throws {
         let cache: Cache<String> = try world.cache()
         try await cache.setValue("v", forKey: "k")
@@ -110,12 +110,12 @@ struct RestartTests {
         #expect(world.damageValue(forKey: "k", in: cache))
         #expect(!world.damageValue(forKey: "missing", in: cache))
         #expect(await cache.value(forKey: "k") == "v")
-        cache.memory?.removeAll()
+        cache.memory?.trim(toCount: 0)
         #expect(await cache.value(forKey: "k") == nil)
         #expect(await cache.value(forKey: "other") == "v")
     }
 
-    @Test("worlds share nothing, and names are directories")
+    @Test("worlds share nothing, and each name has its own directory")
     func apart() throws {
         let other = TestWorld()
         let disk = try world.diskCache(name: "a")

@@ -4,7 +4,7 @@ import Testing
 
 struct Unreachable: Error, Equatable {}
 
-@Suite("A source whose answers a test gives")
+@Suite("A source that a test answers")
 struct TestSourceTests {
     let world = TestWorld()
     let source = TestSource<String>()
@@ -34,7 +34,7 @@ struct TestSourceTests {
         #expect(source.requestCount == 2 && source.unusedAnswerCount == 0)
     }
 
-    @Test("a cancelled caller cancels the request of a fetch that nobody else waits for")
+    @Test("cancelling the only caller of a fetch cancels its request")
     func cancelled() async throws {
         let cache: Cache<String> = try world.cache()
         let source = source
@@ -48,7 +48,7 @@ struct TestSourceTests {
         #expect(try await source.fetch() == "v", "kept for the next request")
     }
 
-    @Test("a request of a task that was cancelled before is counted, and throws")
+    @Test("a request from a cancelled task is counted, and throws")
     func cancelledBefore() async throws {
         let source = source
         let task = Task {
@@ -59,7 +59,7 @@ struct TestSourceTests {
         #expect(source.requestCount == 1 && source.cancellationCount == 1)
     }
 
-    @Test("answers go to the oldest request, or to that with a key")
+    @Test("an answer goes to the oldest request, or to the oldest with its key")
     func keys() async throws {
         let source = source
         async let a = source.fetch("a")
@@ -77,7 +77,7 @@ struct TestSourceTests {
         await #expect(throws: Unreachable.self) { try await c.value }
     }
 
-    @Test("answers given in advance are taken in order; those for a key wait for it")
+    @Test("answers given in advance are used in order; answers for a key wait for that key")
     func advance() async throws {
         let source = TestSource(answers: ["first", "second"])
         source.succeed(with: "for k", forKey: "k")
@@ -87,7 +87,7 @@ struct TestSourceTests {
         #expect(source.unusedAnswerCount == 0)
     }
 
-    @Test("who waits for requests is not held when cancelled")
+    @Test("cancellation ends a wait for requests")
     func cancelledWait() async {
         let source = source
         let waiting = Task { await source.waitForRequests(100) }

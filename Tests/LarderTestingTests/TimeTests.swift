@@ -38,7 +38,7 @@ struct TimeTests {
         #expect(await memoryOnly.value(forKey: "k") == nil)
     }
 
-    @Test("when advance returns, the sweep that was due has run, and its events are there")
+    @Test("when advance returns, a due sweep has run and its events have been delivered")
     func sweep() throws {
         let log = Log<CacheEvent>()
         var configuration = DiskCache.Configuration()
@@ -52,7 +52,7 @@ struct TimeTests {
         #expect(log.all.flatMap(\.keys).count == 100 && log.all.allSatisfy { $0.kind == .expired })
     }
 
-    @Test("advancing by a month runs every sweep, also of a cache whose opening handle is gone")
+    @Test("advancing by a month runs every sweep, even after the opening handle was released")
     func month() throws {
         let part = try world.diskCache().namespace("part")
         try part.setString("v", forKey: "k", ttl: .days(29))
@@ -71,7 +71,7 @@ struct TimeTests {
         #expect(log.all == ["k"] && memory.count == 0)
     }
 
-    @Test("a soft timeout answers with a stale value, and the fetch goes on")
+    @Test("after a soft timeout the caller gets a stale value and the fetch continues")
     func softTimeout() async throws {
         let cache: Cache<String> = try world.cache()
         let source = TestSource<String>()
@@ -79,7 +79,7 @@ struct TimeTests {
         let policy = FetchPolicy.staleIfError(for: .hours(1)).softTimeout(.seconds(2))
         let first = Task { try await cache.value(forKey: "k", policy: policy) { try await source.fetch() } }
         #expect(try await first.value == "old", "still fresh")
-        // Kept beyond its expiry only when a call with such a policy has stored it.
+        // A value is kept beyond its expiry only if a call with such a policy stored it.
         world.advance(by: .seconds(10))
         source.succeed(with: "second")
         let second = try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { try await source.fetch() }

@@ -15,8 +15,7 @@ extension DocumentationTests.User: Equatable {
     }
 }
 
-/// Every Swift snippet of README and articles stands here too, where it is run; `.ci/snippets` compiles it as in a
-/// package and as in an app.
+/// Runs every Swift snippet of README and articles; `.ci/snippets` compiles them as in a package and as in an app.
 // One after the other: there is one shared cache.
 @Suite("The documentation is true", .serialized, .ownCaches)
 struct DocumentationTests {
@@ -53,7 +52,7 @@ struct DocumentationTests {
         var etag: String
     }
 
-    @Test("the shared cache is one, opened again once closed")
+    @Test("there is one shared cache, which reopens once closed")
     func sharedCache() throws {
         let cache = try DiskCache.shared
         #expect(try cache === DiskCache.shared)
@@ -75,7 +74,7 @@ struct DocumentationTests {
         let user = try await users.value(forKey: id, ttl: .hours(1)) { try await api.user(id) }
 
         try await users.setValue(user, forKey: id, ttl: .hours(1))
-        let again = await users.value(forKey: id)  // nil for a miss; from memory without suspending
+        let again = await users.value(forKey: id)  // nil for a miss; no suspension for a hit in memory
         #expect(again == user)
         try await users.removeAll()
         try await users.close()
@@ -95,7 +94,7 @@ struct DocumentationTests {
         try await users.close()
     }
 
-    @Test("fetching is as the README says")
+    @Test("fetching works as the README says")
     func fetchingInShort() async throws {
         let home = try TemporaryDirectory()
         let disk = try DiskCache(directory: home.appending("cache"))
@@ -107,12 +106,13 @@ struct DocumentationTests {
         let prices = try await lists.value(forKey: "food", ttl: .minutes(1), policy: policy) { try await api.prices() }
         let known = try await users.values(forKeys: ids, ttl: .hours(1)) { missing in try await api.users(missing) }
         let order = try await orders.value(forKey: "17", tags: ["customer 42", "open"]) { try await api.order("17") }
+        try await orders.expireAll(tagged: "open")  // outdated, but better than none in an outage
         try await orders.removeAll(tagged: "customer 42")  // at once, whatever their number
         #expect(prices.count == 1 && known.count == 2 && order.articles == ["17"])
         #expect(await !orders.hasValue(forKey: "17"))
     }
 
-    @Test("fetching is as the article says")
+    @Test("fetching works as the article says")
     func fetching() async throws {
         let home = try TemporaryDirectory()
         let disk = try DiskCache(directory: home.appending("cache"))
@@ -120,6 +120,7 @@ struct DocumentationTests {
         let lists = Cache<[String: Double]>(disk: disk, namespace: "lists")
         let pages = Cache<Data>(disk: disk, namespace: "pages")
         let orders = Cache<Order>(disk: disk, namespace: "orders")
+        let counters = Cache<Int>(disk: disk, namespace: "counters")
         let (api, id, ids, url) = (API(), "42", ["1", "2"], "https://example.com/")
         @Sendable func get(_ url: String, ifNoneMatch etag: String?) async throws -> Response {
             Response(status: etag == nil ? 200 : 304, body: Data("page".utf8), etag: "x")
@@ -143,6 +144,21 @@ struct DocumentationTests {
         }
         try await asked()
 
+        func onTerms() async throws {
+            let body = try await pages.value(forKey: url) {
+                let response = try await get(url, ifNoneMatch: nil)
+                return response.status == 200 ? .value(response.body, ttl: .hours(1)) : .doNotStore(response.body)
+            }
+            #expect(body == Data("page".utf8))
+        }
+        try await onTerms()
+
+        func expiring() async throws {
+            try await users.expireValue(forKey: id)
+            try await orders.expireAll(tagged: "customer 42")
+        }
+        try await expiring()
+
         func none() async throws {
             let user = try await users.optionalValue(forKey: id, ttl: .hours(1), absentTTL: .minutes(1)) {
                 try await api.findUser(id)  // nil: there is none
@@ -153,6 +169,16 @@ struct DocumentationTests {
 
         let known = try await users.values(forKeys: ids, ttl: .hours(1)) { missing in try await api.users(missing) }
         #expect(known.count == 2)
+
+        let prefetching = users.prefetch(ids, ttl: .hours(1)) { id in try await api.user(id) }
+        prefetching.cancel()  // the user has scrolled on
+        await prefetching.value
+
+        let count = try await counters.modifyValue(forKey: "visits") { count in
+            count = (count ?? 0) + 1
+            return count
+        }
+        #expect(count == 1)
 
         let order = try await orders.value(forKey: "17", tags: ["customer 42", "open"]) { try await api.order("17") }
         try await orders.removeAll(tagged: "customer 42")  // at once, whatever their number
@@ -170,11 +196,10 @@ struct DocumentationTests {
 
     @Test("namespaces and a cache in memory do what the README says")
     func namespaces() async throws {
-        let disk = try DiskCache(name: "shop")
-        var configuration = Cache<Order>.Configuration()
-        configuration.memory?.costLimit = 50 << 20  // bytes; nil instead of a configuration: no memory tier
+        let disk = try DiskCache(name: "shop")  // several types share a directory, in namespaces
         let users = Cache<User>(disk: disk, namespace: "users")
-        let orders = Cache<Order>(disk: disk, namespace: "orders", configuration: configuration)
+        let orders = Cache<Order>(
+            disk: disk, namespace: "orders", configuration: .init(memory: .init(costLimit: 50 << 20)))
         if let found = await orders.lookup(forKey: "17") { print(found.value, found.source, found.age) }
         try await orders.removeAll()  // at once, whatever their number; the users stay
         #expect(await users.keys() == [])
@@ -183,12 +208,12 @@ struct DocumentationTests {
 
         let page = Data("page".utf8)
         let url = URL(fileURLWithPath: "/page")
-        let pages = MemoryCache<URL, Data>()
+        let pages = MemoryCache<URL, Data>(configuration: .init(costLimit: 10 << 20))
         pages.setValue(page, forKey: url, ttl: .minutes(5), cost: page.count)
         #expect(pages[url] == page)
     }
 
-    @Test("typed values are as the article says")
+    @Test("typed values work as the article says")
     func typedValues() async throws {
         let user = User()
         let home = try TemporaryDirectory()
@@ -226,7 +251,7 @@ struct DocumentationTests {
         try await lists.setValue(user, forKey: "42")
         let other = try Cache(directory: home.appending("points"), coder: points)
         try await other.setValue(Point(x: 1, y: -2.5), forKey: "p")
-        other.memory?.removeAll()
+        other.memory?.trim(toCount: 0)
         let point = await other.value(forKey: "p")
         #expect(point == Point(x: 1, y: -2.5))
 
@@ -241,29 +266,36 @@ struct DocumentationTests {
         try await shared()
     }
 
-    @Test("memory limits are as the article says")
+    @Test("memory limits work as the article says")
     func memoryLimits() async throws {
         let home = try TemporaryDirectory()
         let folder = home.appending("cache")
         var configuration = Cache<User>.Configuration()
         configuration.memory?.countLimit = 1_000  // values
         configuration.memory?.costLimit = 50 << 20  // the sum of their costs
-        configuration.memory?.ageLimit = .seconds(600)  // since the last use
-        configuration.cost = { user, size in size }  // what it is without this: the bytes on disk
+        configuration.memory?.entryCostLimit = 5 << 20  // the cost of one
+        configuration.memory?.ageLimit = .minutes(10)  // since the last use
+        configuration.cost = { user, size in size }  // the default: the bytes on disk
         let users = try Cache<User>(directory: folder, configuration: configuration)
         try await users.setValue(User(), forKey: "42")
         #expect(users.memory?.cost == users.disk?.size)
 
+        users.memory?.costLimit = 10 << 20
+        users.memory?.trim(toCount: 0)  // the disk still has the values
+        #expect(users.memory?.count == 0 && users.count == 1)
+
         let url = URL(fileURLWithPath: "/page")
         let page = Data(count: 1000)
-        var budget = MemoryCache<URL, Data>.Configuration()
-        budget.costLimit = 10 << 20
-        budget.cost = \.count
-        let pages = MemoryCache<URL, Data>(configuration: budget)
+        let pages = MemoryCache<URL, Data>(configuration: .init(costLimit: 10 << 20, cost: \.count))
         pages[url] = page
         pages.setValue(page, forKey: url, ttl: .minutes(5), cost: 2 * page.count)
         pages.trim(toCost: 1 << 20)
-        #expect(pages.cost == 2000)
+        let recent = pages.keysByRecency().prefix(10)  // the most recently used first
+        #expect(recent == [url] && pages.cost == 2000)
+
+        let sessions = MemoryCache<String, User>(configuration: .init(defaultTTL: .minutes(30), slidingExpiry: true))
+        sessions["42"] = User()
+        #expect(sessions["42"] != nil)
 
         pages.respond(to: .memoryPressure)
         #expect(pages.count == 0)
@@ -282,7 +314,7 @@ struct DocumentationTests {
             }
             let users = try Cache(directory: folder, coder: sealed)
             try await users.setValue(User(), forKey: "42")
-            users.memory?.removeAll()
+            users.memory?.trim(toCount: 0)
             let user = await users.value(forKey: "42")
             #expect(user == User())
         }
@@ -297,42 +329,23 @@ struct DocumentationTests {
         #expect(cache.memory?.count == 0)
     }
 
-    @Test("the first lines of the README do what they say")
-    func firstLines() throws {
-        let bytes = Data("bytes".utf8)
-        let url = try #require(URL(string: "https://example.com/\(UUID().uuidString)"))
-        let user = User()
-        let etag = "\"abc\""
-        let disk = try DiskCache(name: "downloads")  // plain bytes, synchronous, one day by default
-        try disk.setData(bytes, forKey: url.absoluteString)  // on disk when it returns
-        let bytesAgain = disk.data(forKey: url.absoluteString)  // nil for a miss, never stale, never damaged
-
-        try disk.setValue(user, forKey: "user/42", ttl: .hours(1), metadata: ["etag": etag])
-        let cached = disk.value(User.self, forKey: "user/42")
-        let version = disk.entry(forKey: "user/42")?.metadata["etag"]
-        #expect(bytesAgain == bytes && cached == user && version == etag)
-        try disk.removeAll()
-        try disk.close()
-    }
-
-    @Test("the settings and calls of the README do what they say")
-    func howToUse() throws {
+    @Test("the disk tier does what the README says")
+    func diskTier() throws {
         let home = try TemporaryDirectory()
-        let folder = home.appending("cache")
-        let midnight = Date(timeIntervalSinceNow: 1000)
-        var configuration = DiskCache.Configuration()
-        configuration.defaultTTL = .hours(6)  // one day unless you say so
-        configuration.slidingExpiry = false  // true: reading begins a life again
-        configuration.onEvent = { event in print(event.kind, event.keys, event.error?.description ?? "") }
-
-        let disk = try DiskCache(directory: folder, configuration: configuration)
+        let (folder, film, oldDirectory) = (home.appending("cache"), home.appending("film"), home.url)
+        try Data("film".utf8).write(to: film)
+        try Data("<plist><dict/></plist>".utf8).write(to: home.appending("EGOCache.plist"))
+        let (bytes, etag, midnight) = (Data("bytes".utf8), "\"abc\"", Date(timeIntervalSinceNow: 1000))
+        let url = try #require(URL(string: "https://example.com/"))
+        let disk = try DiskCache(directory: folder, configuration: .init(defaultTTL: .hours(6), sizeLimit: 500 << 20))
+        try disk.setData(bytes, forKey: url.absoluteString, metadata: ["etag": etag])
+        let bytesAgain = disk.data(forKey: url.absoluteString)  // nil for a miss, never stale, never damaged
+        let version = disk.entry(forKey: url.absoluteString)?.metadata["etag"]
         try disk.setString("hello", forKey: "greeting", ttl: .until(midnight))
-        try disk.setString("constant", forKey: "pi", ttl: .forever)
-        try disk.setTimeToLive(.minutes(5), forKey: "greeting")  // renews the life, does not rewrite the value
-        if disk.hasValue(forKey: "greeting") { try disk.removeValue(forKey: "greeting") }
-        try disk.removeAll { removed, total in print("\(removed) of \(total)") }
-        try disk.close()  // optional: makes the next opening quicker
-        #expect(disk.count == 0)
+        try disk.setTimeToLive(.minutes(5), forKey: "greeting")  // does not rewrite the value
+        try disk.copyFile(at: film, forKey: "film")  // cloned where the file system can
+        print(try disk.importEGOCache(from: oldDirectory))  // imported and skipped keys, with reasons
+        #expect(bytesAgain == bytes && version == etag && disk.count == 3)
     }
 
     @Test("the overview of the articles does what it says")
@@ -347,14 +360,16 @@ struct DocumentationTests {
         try disk.close()
     }
 
-    @Test("the ways to open a cache")
+    @Test("the ways to open a cache work as the articles say")
     func opening() throws {
         let home = try TemporaryDirectory()
         let folder = home.appending("cache")
         let named = try DiskCache(name: "downloads")  // <Caches>/downloads
-        let placed = try DiskCache(directory: folder)  // made when it is missing
+        let placed = try DiskCache(directory: folder)  // created when missing
         let program = try DiskCache.shared  // <Caches>/<bundle id, or program>/Larder
+        let users = try Cache<User>(name: "users", configuration: .init(fallsBackToMemory: true))
         #expect(named.directory != placed.directory && placed.directory != program.directory)
+        #expect(users.disk != nil)
         try named.close()
     }
 
@@ -390,6 +405,11 @@ struct DocumentationTests {
         try disk.setData(page, forKey: "page", ttl: .hours(1), metadata: ["etag": etag])
         let version = disk.entry(forKey: "page")?.metadata["etag"]
         #expect(version == "x")
+        do {
+            try disk.setData(page, forKey: "page")
+        } catch {
+            if error.code != .noSpace { throw error }
+        }
         var configuration = DiskCache.Configuration()
         configuration.onEvent = { event in print(event.kind, event.keys, event.error?.description ?? "") }
         print(disk.statistics.hits, disk.statistics.evictions.total)
@@ -397,7 +417,7 @@ struct DocumentationTests {
         #expect(disk.statistics.hits == 6)
     }
 
-    @Test("lives are as the articles say")
+    @Test("lives work as the articles say")
     func lives() throws {
         let home = try TemporaryDirectory()
         let disk = try DiskCache(directory: home.appending("cache"))
@@ -414,20 +434,23 @@ struct DocumentationTests {
         #expect(!isThere)
     }
 
-    @Test("limits and trims are as the articles say")
+    @Test("limits and trims work as the articles say")
     func limits() throws {
         let home = try TemporaryDirectory()
         let folder = home.appending("cache")
         var configuration = DiskCache.Configuration()
         configuration.countLimit = 10_000  // entries
         configuration.sizeLimit = 500 << 20  // payload bytes
-        configuration.ageLimit = .seconds(30 * 86_400)  // since the last use
+        configuration.ageLimit = .days(30)  // since the last use
         configuration.minimumFreeSpace = 1 << 30  // left on the disk
         let disk = try DiskCache(directory: folder, configuration: configuration)
 
+        disk.setLimits(.init(countLimit: 5_000, sizeLimit: 100 << 20))
+        #expect(disk.limits == DiskCache.Limits(countLimit: 5_000, sizeLimit: 100 << 20))
+
         disk.trim(toCount: 1_000)
         disk.trim(toSize: 100 << 20)
-        disk.trim(toAge: .seconds(7 * 86_400))
+        disk.trim(toAge: .days(7))
         disk.trim(toFreeSpace: 2 << 30)
         #expect(disk.count == 0)
         try disk.close()
@@ -435,24 +458,6 @@ struct DocumentationTests {
         let safe = try DiskCache(directory: folder, configuration: configuration)
         try safe.setString("v", forKey: "k")
         #expect(safe.string(forKey: "k") == "v")
-    }
-
-    @Test("the further calls of the README do what they say")
-    func further() throws {
-        let home = try TemporaryDirectory()
-        let film = home.appending("film")
-        let target = home.appending("target")
-        let oldDirectory = home.url
-        try Data("film".utf8).write(to: film)
-        try Data("<plist><dict/></plist>".utf8).write(to: home.appending("EGOCache.plist"))
-        let disk = try DiskCache(directory: home.appending("cache"))
-        var configuration = DiskCache.Configuration()
-        configuration.sizeLimit = 500 << 20  // bytes; the least recently used go first
-        configuration.minimumFreeSpace = 1 << 30  // gives up what is lacking, once
-        try disk.copyFile(at: film, forKey: "film")  // cloned where the file system can
-        let isExported = try disk.exportFile(forKey: "film", to: target)
-        print(try disk.importEGOCache(from: oldDirectory))  // what was imported, what was skipped and why
-        #expect(isExported && disk.count == 1)
     }
 
     @Test("an EGOCache directory is moved over as the article says")
@@ -478,7 +483,7 @@ struct DocumentationTests {
         try String(contentsOf: package.appendingPathComponent(path), encoding: .utf8)
     }
 
-    @Test("testing is as the article says")
+    @Test("testing works as the article says")
     func testing() async throws {
         let world = TestWorld()
         let names: Cache<String> = try world.cache()
@@ -565,7 +570,7 @@ struct DocumentationTests {
         return Dictionary(pairs) { first, _ in first }
     }
 
-    @Test("every suite that is named as proof exists", arguments: ["README.md", "CONTRIBUTING.md"] + articles)
+    @Test("every suite named as proof exists", arguments: ["README.md", "CONTRIBUTING.md"] + articles)
     func proofs(path: String) throws {
         let files = testFiles()
         #expect(files.count > 20)
@@ -576,7 +581,7 @@ struct DocumentationTests {
         }
     }
 
-    @Test("every row of the tables for those who come from elsewhere names its test", arguments: ["EGO", "YY"])
+    @Test("every row of the migration tables names its test", arguments: ["EGO", "YY"])
     func rows(ancestor: String) throws {
         let text = try Self.text("Sources/Larder/Larder.docc/ComingFrom\(ancestor)Cache.md")
         let rows = text.split(separator: "\n").filter { $0.hasPrefix("| ") && !$0.hasSuffix("| Larder | test |") }

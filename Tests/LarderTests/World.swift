@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-/// A cache's whole world, in memory: the disk, and the time.
+/// The world of a cache, in memory: a disk and a clock.
 struct World {
     static let directory = URL(fileURLWithPath: "/cache", isDirectory: true)
 
@@ -22,7 +22,7 @@ struct World {
         try DiskCache(directory: Self.directory, configuration: configuration, fileSystem: files, clock: clock)
     }
 
-    /// The same disk after the process has been killed: what is there, and nothing of what was in memory.
+    /// Kills the process: the disk stays, and everything in memory is lost.
     mutating func restart() {
         files = MemoryFileSystem(files.image)
     }
@@ -31,7 +31,7 @@ struct World {
         files = MemoryFileSystem(image)
     }
 
-    /// Changes the content of a file of the cache behind its back.
+    /// Changes the content of a file of the cache without its knowledge.
     mutating func damage(_ path: String, _ change: (inout [UInt8]) -> Void) throws {
         var image = files.image
         var content = try #require(image.content(at: "/cache/" + path))
@@ -46,7 +46,7 @@ struct World {
         restart(with: image)
     }
 
-    /// Arranges for the process to be killed in a call; the flag tells whether it got there.
+    /// Arranges for the process to be killed in a call; the flag is true once that call is reached.
     func killing(in number: Int) -> Lock<Bool> {
         let isReached = Lock(false)
         files.inject { call, _ in
@@ -57,7 +57,7 @@ struct World {
         return isReached
     }
 
-    /// Lets the n-th file that is read once the entries have been listed fail; the newest is read first.
+    /// Makes the n-th file read after the listing of the entries fail; the newest is read first.
     func failRead(_ number: Int, with error: Errno = .io) {
         let seen = Lock((lists: 0, reads: 0))
         files.inject { _, operation in
@@ -79,12 +79,13 @@ struct World {
 }
 
 extension DiskCache {
-    /// Waits for the background work that is under way, and for what it has begun.
+    /// Waits for running background work, and for the work that it has begun.
     func settle() {
         _ = settling()
     }
 
-    /// Whatever happened, this holds. With `settled`, entries and files agree too: call `flush()` first.
+    /// Checks the invariants that always hold. With `settled`, also checks that entries and files agree: call `flush()`
+    /// first.
     func checkInvariants(
         _ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
     ) {
@@ -140,7 +141,7 @@ func code<Result>(_ body: () throws -> Result) -> CacheError.Code? {
     }
 }
 
-/// The same for what is async.
+/// The same for an async call.
 func code<Result>(_ body: () async throws -> Result) async -> CacheError.Code? {
     do {
         _ = try await body()
@@ -154,7 +155,7 @@ extension Key: ExpressibleByStringLiteral {
     public init(stringLiteral text: String) { self.init(text) }
 }
 
-/// Gives each test a caches directory of its own, instead of that of whoever runs it.
+/// Gives each test its own caches directory, instead of the user's.
 struct OwnCaches: TestTrait, SuiteTrait, TestScoping {
     var isRecursive: Bool { true }
 

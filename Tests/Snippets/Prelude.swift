@@ -1,5 +1,5 @@
 // The names that README and articles use without declaring them. `.ci/snippets` compiles this file with their snippets;
-// nothing of it ever runs. An extension holds the names that mean something else in one article.
+// none of it ever runs. An extension holds names that have another meaning in one article.
 
 import Foundation
 import Larder
@@ -65,7 +65,7 @@ nonisolated var film: URL { stub() }
 nonisolated var target: URL { stub() }
 nonisolated var oldDirectory: URL { stub() }
 
-// These declare a `User` of their own, as their readers do.
+// These snippets declare their own `User`, as a reader would.
 nonisolated extension README {
     static var api: API<User> { stub() }
 }
@@ -81,6 +81,7 @@ nonisolated extension TypedValues {
 nonisolated extension FetchingThroughTheCache {
     static var url: String { stub() }
     static var pages: Cache<Data> { stub() }
+    static var counters: Cache<Int> { stub() }
 }
 
 nonisolated extension EncryptingValues {

@@ -8,7 +8,7 @@ extension Cache {
     ///     let users = try await users.values(forKeys: ids, ttl: .hours(1)) { missing in try await api.users(missing) }
     ///
     /// A key that is already being fetched, alone or with others, is waited for and not fetched again. See
-    /// ``value(forKey:ttl:tags:policy:fetch:)`` for the rest.
+    /// `value(forKey:ttl:tags:policy:fetch:)` for the rest.
     ///
     /// - Parameters:
     ///   - keys: Any strings. Of several that Swift's `==` calls equal, the first counts.
@@ -18,7 +18,7 @@ extension Cache {
     ///   - fetch: Brings values for some keys; it is never called for none. Values for other keys are dropped.
     /// - Returns: The values. A key for which the fetch brings nothing is left out; so is, with `.cacheOnly`, a key
     ///   without a fresh value.
-    /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``, when a failed fetch leaves a key without a value.
+    /// - Throws: As `value(forKey:ttl:tags:policy:fetch:)`, when a failed fetch leaves a key without a value.
     public func values(
         forKeys keys: some Sequence<String>, ttl: TimeToLive = .default, tags: [String] = [],
         policy: FetchPolicy = .default,
@@ -31,7 +31,7 @@ extension Cache {
 
     /// Returns the values of several keys, where the fetch says on which terms each is stored.
     ///
-    /// A key whose result is `.absent` is left out. See ``values(forKeys:ttl:tags:policy:fetch:)``.
+    /// A key whose result is `.absent` is left out. See `values(forKeys:ttl:tags:policy:fetch:)`.
     @_disfavoredOverload
     public func values(
         forKeys keys: some Sequence<String>, ttl: TimeToLive = .default, tags: [String] = [],

@@ -25,8 +25,8 @@ extension Cache {
         /// A fetch that another fetch waits for takes no slot, as that would be a deadlock. Default: nil, no limit.
         public var maximumConcurrentFetches: Int?
         /// Whether a directory that cannot be opened gives a cache in memory instead of an error: it is in use, the
-        /// disk is full, the system refuses. An event of the kind `failed` tells why. A directory that is not a cache,
-        /// or was written by a newer version, is an error all the same, as is a wrong name. Default: false.
+        /// disk is full, the system refuses. An event of the kind `failed` gives the reason. A directory that is not a
+        /// cache, or was written by a newer version, is an error all the same, as is a wrong name. Default: false.
         public var fallsBackToMemory = false
         /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. A hit in memory
         /// then takes about four times as long. Default: false.
@@ -57,6 +57,28 @@ extension Cache {
             self.reportsReads = reportsReads
             self.cost = cost
             self.onEvent = onEvent
+        }
+
+        /// The settings of a memory tier that does the work of a disk tier: with the limits of both. `size` returns the
+        /// bytes of a value.
+        func withoutDisk(_ size: @escaping @Sendable (Value) throws -> Int) -> Configuration {
+            var configuration = self
+            var memory = memory ?? .init()
+            memory.slidingExpiry = disk.slidingExpiry
+            memory.countLimit = [memory.countLimit, disk.countLimit].compactMap(\.self).min()
+            memory.ageLimit = [memory.ageLimit, disk.ageLimit].compactMap(\.self).min()
+            let cost = costInMemory
+            if memory.costLimit != nil || disk.sizeLimit != nil || cost != nil {
+                memory.costLimit = memory.costLimit ?? disk.sizeLimit
+                memory.cost = { value in
+                    let size = (try? size(value)) ?? 0
+                    return cost?(value, size) ?? size
+                }
+            }
+            configuration.cost = nil
+            configuration.memory = memory
+            configuration.defaultTTL = defaultTTL.or(disk.defaultTTL)
+            return configuration
         }
 
         var costInMemory: (@Sendable (_ value: Value, _ size: Int) -> Int)? {

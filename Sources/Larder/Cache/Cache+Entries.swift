@@ -1,8 +1,9 @@
 import LarderFiles
 
 extension Cache {
-    /// The memory tier; nil without one.
-    public var memory: MemoryCache<String, Value>? { memoryTier }
+    /// The memory tier, for reading, trimming and limits; nil without one. Values are stored and removed through the
+    /// cache.
+    public var memory: MemoryView<Value>? { memoryTier.map { MemoryView($0) } }
 
     /// Returns whether there is a fresh value. Does not read it and does not count as a use. O(1).
     public func hasValue(forKey key: String) async -> Bool {
@@ -19,8 +20,8 @@ extension Cache {
         return await disk.store.io.run { disk.entry(forKey: key) }
     }
 
-    /// The number of values on disk, or in memory without a disk tier, including expired ones that have not been removed
-    /// yet. O(1).
+    /// The number of values on disk, or in memory without a disk tier, including expired ones that have not been
+    /// removed yet. O(1).
     public var count: Int { disk?.count ?? memoryTier?.count ?? 0 }
 
     /// The payload bytes of all values on disk; without a disk tier, the sum of their costs. O(1).
@@ -53,8 +54,8 @@ extension Cache {
         try await disk.store.io.run { () throws(CacheError) in try disk.flush() }
     }
 
-    /// Returns when the fetches that are under way have ended and their values are stored; at once when the calling task
-    /// is cancelled.
+    /// Returns when the fetches that are under way have ended and their values are stored; at once when the calling
+    /// task is cancelled.
     ///
     /// It waits for the fetches of all caches on the directory, those in the background included: a value that was
     /// returned stale while a new one is fetched is replaced on disk before a short-lived program ends. Within a fetch
@@ -64,19 +65,24 @@ extension Cache {
     }
 
     /// Closes the directory, if this cache opened it: for this cache and all that share its ``DiskCache``. A cache that
-    /// was created over a ``DiskCache`` only waits for fetches; whoever opened the directory closes it. So does a cache
+    /// was created over a ``DiskCache`` only waits for fetches; the opener of the directory closes it. So does a cache
     /// without a disk tier.
     ///
-    /// Afterwards reads of the disk miss and writes throw `.closed`. Values that are fetched are kept in memory, once no
-    /// handle in this process has the directory open; the cache does not notice changes that others make there later.
-    /// Closing makes the next opening faster; nothing is lost without it. Releasing the cache closes as well, and waits
-    /// for nothing.
+    /// Afterwards reads of the disk miss and writes throw `.closed`. Values that are fetched are kept in memory, once
+    /// no handle in this process has the directory open; the cache does not notice changes that others make there
+    /// later. Closing makes the next opening faster; nothing is lost without it. Releasing the cache closes as well,
+    /// and waits for nothing.
     ///
     /// - Parameter limit: How long to wait for fetches that are under way, see ``waitForFetches()``; those that take
-    ///   longer store nothing on disk. Zero: not at all. Five seconds by default.
+    ///   longer store nothing on disk, without an error. Zero: not at all. Five seconds by default.
     /// - Throws: The errors of ``DiskCache/close()``; the directory is closed all the same.
     public func close(waitingForFetches limit: Duration = .seconds(5)) async throws(CacheError) {
         await fetcher.waitForFetches(limit)
+        let events = disk?.store.events ?? ownEvents
+        // A program that ends afterwards has received them.
+        await withCheckedContinuation { continuation in
+            if let events { events.run { continuation.resume() } } else { continuation.resume() }
+        }
         guard let disk, ownsDisk else { return }
         try await disk.store.io.run { () throws(CacheError) in try disk.close() }
     }
@@ -87,7 +93,8 @@ extension Cache {
         counts.fetches.staleAnswers += memoryTier?.staleHits ?? 0
         let memory = memoryTier?.statistics
         return TierStatistics(
-            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, fetches: counts.fetches,
+            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, absentAnswers: counts.absences,
+            fetches: counts.fetches,
             memory: memory, disk: disk?.statistics)
     }
 

@@ -36,7 +36,7 @@ extension Cache {
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, fetch: fetch).value
     }
 
-    /// Does the same as ``value(forKey:ttl:tags:policy:fetch:)``, and returns the value with its source, its age and
+    /// Does the same as `value(forKey:ttl:tags:policy:fetch:)`, and returns the value with its source, its age and
     /// its expiry.
     public func lookup(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
@@ -54,7 +54,8 @@ extension Cache {
     ///         return response.status == 200 ? .value(response.body, ttl: response.maxAge) : .doNotStore(response.body)
     ///     }
     ///
-    /// See ``value(forKey:ttl:tags:policy:fetch:)``; `.notFound` is thrown also when the result is `.absent`.
+    /// See `value(forKey:ttl:tags:policy:fetch:)`; `.notFound` is thrown also when the result is `.absent`, or it is
+    /// known that there is no value.
     @_disfavoredOverload
     @inlinable
     public func value(
@@ -65,14 +66,14 @@ extension Cache {
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, fetch: fetch).value
     }
 
-    /// Does the same as ``value(forKey:ttl:tags:policy:fetch:)``, and returns the value with its source, its age and
+    /// Does the same as `value(forKey:ttl:tags:policy:fetch:)`, and returns the value with its source, its age and
     /// its expiry.
     @_disfavoredOverload
     public func lookup(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [], policy: FetchPolicy = .default,
         fetch: @escaping @Sendable () async throws -> FetchResult<Value>
     ) async throws -> Lookup<Value> {
-        let options = options(ttl, tags, policy, acceptsAbsence: false)
+        let options = options(ttl, tags, policy)
         return try await fetcher.existing(FetchRequest(backend.key(key), options) { _ in try await fetch() })
     }
 
@@ -84,8 +85,8 @@ extension Cache {
     ///     }
     ///
     /// An expired value is kept for revalidation for a day, or for as long as the policy says. A value that is not
-    /// modified is not written again, unless its metadata or tags change. See ``value(forKey:ttl:tags:policy:fetch:)`` for the
-    /// rest.
+    /// modified is not written again, unless its metadata or tags change. See `value(forKey:ttl:tags:policy:fetch:)`
+    /// for the rest.
     ///
     /// - Parameters:
     ///   - key: Any string. A key of more than 64 KiB is kept in memory alone.
@@ -96,7 +97,7 @@ extension Cache {
     ///   - revalidate: Takes the value in the cache, fresh (on a reload) or stale; nil when there is none. Runs with no
     ///     lock held, outside the caller's task.
     /// - Returns: The value.
-    /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``; `.notFound` also when the answer is `.absent`, or it is
+    /// - Throws: As `value(forKey:ttl:tags:policy:fetch:)`; `.notFound` also when the answer is `.absent`, or it is
     ///   known that there is no value.
     @inlinable
     public func value(
@@ -108,7 +109,7 @@ extension Cache {
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, revalidate: revalidate).value
     }
 
-    /// Does the same as ``value(forKey:ttl:tags:policy:revalidate:)``, and returns the value with its source, its age
+    /// Does the same as `value(forKey:ttl:tags:policy:revalidate:)`, and returns the value with its source, its age
     /// and its expiry.
     public func lookup(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
@@ -121,9 +122,9 @@ extension Cache {
 
     /// Returns the value of a key, or nil when there is none; absence is cached too (negative caching).
     ///
-    /// While a key is known to be absent, calls of this kind fetch nothing; ``value(forKey:ttl:tags:policy:fetch:)``,
+    /// While a key is known to be absent, calls of this kind fetch nothing; `value(forKey:ttl:tags:policy:fetch:)`,
     /// which has to bring a value, does. Plain reads return nil, and ``hasValue(forKey:)`` false. See
-    /// ``value(forKey:ttl:tags:policy:fetch:)`` for the rest.
+    /// `value(forKey:ttl:tags:policy:fetch:)` for the rest.
     ///
     /// - Parameters:
     ///   - key: Any string. A key of more than 64 KiB is kept in memory alone.
@@ -133,7 +134,7 @@ extension Cache {
     ///   - policy: Which values may be returned, and when one is fetched. Default: the configured policy.
     ///   - fetch: Brings the value; nil when there is none.
     /// - Returns: The value; nil when it is known that there is none.
-    /// - Throws: As ``value(forKey:ttl:tags:policy:fetch:)``; `.notFound` where nothing is known and the policy does
+    /// - Throws: As `value(forKey:ttl:tags:policy:fetch:)`; `.notFound` where nothing is known and the policy does
     ///   not fetch.
     public func optionalValue(
         forKey key: String, ttl: TimeToLive = .default, absentTTL: TimeToLive = .minutes(1), tags: [String] = [],
@@ -146,7 +147,7 @@ extension Cache {
 
     /// Returns the value of a key, or nil when there is none, where the fetch says on which terms.
     ///
-    /// See ``optionalValue(forKey:ttl:absentTTL:tags:policy:fetch:)``.
+    /// See `optionalValue(forKey:ttl:absentTTL:tags:policy:fetch:)`.
     @_disfavoredOverload
     public func optionalValue(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [], policy: FetchPolicy = .default,
@@ -158,8 +159,8 @@ extension Cache {
 
     /// Returns the value of a key, or nil when there is none, where the fetch is given the value in the cache.
     ///
-    /// See ``optionalValue(forKey:ttl:absentTTL:tags:policy:fetch:)`` and
-    /// ``value(forKey:ttl:tags:policy:revalidate:)``.
+    /// See `optionalValue(forKey:ttl:absentTTL:tags:policy:fetch:)` and
+    /// `value(forKey:ttl:tags:policy:revalidate:)`.
     public func optionalValue(
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [], policy: FetchPolicy = .default,
         revalidate: @escaping @Sendable (_ cached: Lookup<Value>?) async throws -> FetchResult<Value>

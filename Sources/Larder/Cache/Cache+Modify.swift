@@ -15,7 +15,8 @@ extension Cache {
     ///   - metadata: Stored beside the value. Default: none.
     ///   - tags: Names by which it can be removed with others. Default: none.
     /// - Returns: The fresh value that was there; nil when `value` was stored.
-    /// - Throws: The errors of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``.
+    /// - Throws: The errors of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``; `.io` when there is a value that
+    ///   cannot be read.
     @discardableResult
     public func setValueIfAbsent(
         _ value: Value, forKey key: String, ttl: TimeToLive = .default, keepStale: TimeToLive? = nil,
@@ -23,11 +24,15 @@ extension Cache {
     ) async throws(CacheError) -> Value? {
         let options = SetOptions(ttl: ttl, keepStale: keepStale, metadata: metadata, tags: tags)
         let key = backend.key(key)
+        if ttl.life(from: backend.clock.now, default: backend.defaultTTL) == nil {
+            return try await backend.current(key).stored?.value
+        }
         while true {
             let watch = backend.flights.watch(key)
             defer { backend.flights.endWatch(watch) }
-            if let current = await backend.current(key) { return current.value }
-            if try await backend.replace(nil, with: value, options, watch) { return nil }
+            let current = try await backend.current(key)
+            if let stored = current.stored { return stored.value }
+            if try await backend.replace(current, with: value, options, watch) { return nil }
         }
     }
 
@@ -49,7 +54,8 @@ extension Cache {
     ///     stay. It must not wait for another change of the same key.
     /// - Returns: The result of `body`.
     /// - Throws: The error of `body`, which leaves the value as it is; the errors of
-    ///   ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``; `CancellationError`.
+    ///   ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``; `.io` when there is a value that cannot be read;
+    ///   `CancellationError`.
     @discardableResult
     public func modifyValue<Result: Sendable>(
         forKey key: String, ttl: TimeToLive? = nil, _ body: @Sendable (inout Value?) throws -> Result
@@ -61,10 +67,10 @@ extension Cache {
             try Task.checkCancellation()
             let watch = backend.flights.watch(key)
             defer { backend.flights.endWatch(watch) }
-            let current = await backend.current(key)
-            var value = current?.value
+            let current = try await backend.current(key)
+            var value = current.stored?.value
             let result = try body(&value)
-            if value == nil, current == nil { return result }
+            if value == nil, current.stored == nil { return result }
             if try await backend.replace(current, with: value, SetOptions(ttl: ttl), watch) { return result }
         }
     }

@@ -6,7 +6,7 @@ extension Cache {
     ///     let prefetching = thumbnails.prefetch(urls) { url in try await download(url) }
     ///     prefetching.cancel()            // the user has scrolled on
     ///
-    /// Keys with a fresh value are skipped. A call that needs a key now joins its fetch, which then goes on at the
+    /// Keys with a fresh value are skipped. A call that needs a key now joins its fetch, which then runs at the
     /// priority of that call; for a key whose turn has not come it begins a fetch at once. Failures are events.
     ///
     /// - Parameters:
@@ -26,18 +26,26 @@ extension Cache {
         let queue = Lock(Array(keys.map { backend.key($0) }.reversed()))
         let fetcher = fetcher
         let width = max(1, maximumConcurrentFetches ?? 4)
-        return Task(priority: .low) {
-            await withTaskGroup(of: Void.self) { group in
-                for _ in 0..<width {
-                    group.addTask {
-                        while !Task.isCancelled, let key = queue.withLock({ $0.popLast() }) {
-                            if case .fresh = fetcher.backend.freshness(of: key, at: fetcher.backend.clock.now) {
-                                continue
-                            }
-                            let request = FetchRequest(key, options) { _ in FetchResult.value(try await fetch(key.text))
-                            }
-                            _ = try? await fetcher.existing(request)
+        // Not a part of a fetch that begins it: that does not wait for it.
+        return Flight.$current.withValue(nil) {
+            Task(priority: .low) { await Self.prefetch(queue, width, fetcher, options, fetch) }
+        }
+    }
+
+    private static func prefetch(
+        _ queue: Lock<[Key]>, _ width: Int, _ fetcher: Fetcher<Value>, _ options: FetchOptions,
+        _ fetch: @escaping @Sendable (_ key: String) async throws -> Value
+    ) async {
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<width {
+                group.addTask {
+                    while !Task.isCancelled, let key = queue.withLock({ $0.popLast() }) {
+                        if case .fresh = fetcher.backend.freshness(of: key, at: fetcher.backend.clock.now) {
+                            continue
                         }
+                        let request = FetchRequest(key, options) { _ in FetchResult.value(try await fetch(key.text))
+                        }
+                        _ = try? await fetcher.existing(request)
                     }
                 }
             }

@@ -40,14 +40,26 @@ extension Cache {
     }
 
     /// Does the same as ``value(forKey:allowingStale:)``, and returns the value with its source, its age and its
-    /// expiry; `isStale` tells whether it has expired.
+    /// expiry; `isStale` says whether it has expired.
     public func lookup(forKey key: String, allowingStale: Bool) async -> Lookup<Value>? {
-        let fresh = await lookup(forKey: key)
-        if fresh != nil || !allowingStale { return fresh }
+        guard allowingStale else { return await lookup(forKey: key) }
         let key = backend.key(key)
+        let fresh = await backend.lookup(key)
+        let found = if let fresh { fresh } else { await staleValue(key) }
+        report(found, key)
+        return found
+    }
+
+    /// Returns a value that a look for a fresh one has missed.
+    private func staleValue(_ key: Key) async -> Lookup<Value>? {
         guard let stored = await backend.storedValue(for: key) else { return nil }
         let found = stored.lookup(at: backend.clock.now)
-        return found.isStale && !stored.isAnswerable ? nil : found
+        if found.isStale && !stored.isAnswerable { return nil }
+        backend.counts.update { counts in
+            counts.misses -= 1
+            counts.fetches.staleAnswers += 1
+        }
+        return found
     }
 
     func report(_ found: Lookup<Value>?, _ key: Key) {
@@ -85,8 +97,8 @@ extension Cache {
     ///   - ttl: How long they are fresh. Zero or less removes the keys. Default: the configured life.
     ///   - keepStale: As for ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``.
     ///   - tags: Names by which they can be removed with others; see ``removeAll(tagged:)``. Default: none.
-    /// - Throws: The first error of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, which ends the call. Its `keys`
-    ///   are those that were left as they were.
+    /// - Throws: The first error of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, which ends the call. Its
+    ///   `keys` are those that were left as they were.
     public func setValues(
         _ values: [String: Value], ttl: TimeToLive = .default, keepStale: TimeToLive? = nil, tags: [String] = []
     ) async throws(CacheError) {
@@ -94,7 +106,7 @@ extension Cache {
         try await backend.set(values.map { ($0.key, $0.value) }, options)
     }
 
-    /// Removes a value from both tiers; its file is gone when the call returns. O(1).
+    /// Removes a value from both tiers; its file is deleted when the call returns. O(1).
     ///
     /// - Returns: Whether there was a fresh value.
     /// - Throws: The errors of ``DiskCache/removeValue(forKey:)``. The value is then still there.

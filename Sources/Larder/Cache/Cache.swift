@@ -14,7 +14,7 @@ package import LarderFiles
 /// The type is `nonisolated` because the cache decodes in the background; otherwise it belongs to the main actor where
 /// that is the default, as in a new Xcode app.
 ///
-/// Values are stored by ``setValue(_:forKey:ttl:metadata:tags:)``, or fetched through the cache: once, however many
+/// Values are stored by ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, or fetched through the cache: once, however many
 /// calls wait. A hit in memory decodes nothing, reads no file and does not suspend; a hit on disk is promoted to
 /// memory. Both tiers change together: after a call has returned, no cache of the directory in this process has an
 /// older value, whoever made the change. Either tier may be left out. The promises of ``DiskCache`` hold here too:
@@ -51,7 +51,7 @@ public final class Cache<Value: Sendable>: Sendable {
     public convenience init(
         directory: URL, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
-        try self.init(coder: coder, configuration) { () throws(CacheError) in
+        try self.init(coder: coder, configuration: configuration) { () throws(CacheError) in
             try DiskCache(directory: directory, configuration: configuration.disk)
         }
     }
@@ -62,14 +62,15 @@ public final class Cache<Value: Sendable>: Sendable {
     public convenience init(
         name: String, coder: Coder<Value>, configuration: Configuration = .init()
     ) throws(CacheError) {
-        try self.init(coder: coder, configuration) { () throws(CacheError) in
+        try self.init(coder: coder, configuration: configuration) { () throws(CacheError) in
             try DiskCache(name: name, configuration: configuration.disk)
         }
     }
 
-    private convenience init(
-        coder: Coder<Value>, _ configuration: Configuration, clock: (any LarderFiles.Clock)? = nil,
-        _ open: () throws(CacheError) -> DiskCache
+    /// Creates a cache over the directory that `open` opens, or in memory where that is allowed.
+    convenience init(
+        coder: Coder<Value>, configuration: Configuration, clock: (any LarderFiles.Clock)? = nil,
+        opening open: () throws(CacheError) -> DiskCache
     ) throws(CacheError) {
         let failure: CacheError
         do throws(CacheError) {
@@ -80,14 +81,16 @@ public final class Cache<Value: Sendable>: Sendable {
             guard configuration.fallsBackToMemory, error.code.allowsFallback else { throw error }
             failure = error
         }
-        self.init(withoutDisk: configuration, clock: clock ?? configuration.disk.clock)
+        self.init(
+            withoutDisk: configuration.withoutDisk { try coder.encode($0).count },
+            clock: clock ?? configuration.disk.clock)
         ownEvents?.post(CacheEvent(.failed, error: failure))
     }
 
     /// Creates a cache over a part of a directory, so that several types of values can share one.
     ///
     /// - Parameters:
-    ///   - disk: The directory, or a namespace in it. Whoever opened it closes it.
+    ///   - disk: The directory, or a namespace in it. Its opener closes it.
     ///   - namespace: As for ``DiskCache/namespace(_:)``: inside that of `disk`; "" is that of `disk` itself.
     ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and data.
     ///   - configuration: The settings. Those of the disk tier are ignored.
@@ -102,7 +105,7 @@ public final class Cache<Value: Sendable>: Sendable {
         directory: URL, coder: Coder<Value>, configuration: Configuration, fileSystem: any FileSystem,
         clock: any LarderFiles.Clock
     ) throws(CacheError) {
-        try self.init(coder: coder, configuration, clock: clock) { () throws(CacheError) in
+        try self.init(coder: coder, configuration: configuration, clock: clock) { () throws(CacheError) in
             try DiskCache(
                 directory: directory, configuration: configuration.disk, fileSystem: fileSystem, clock: clock)
         }
@@ -170,7 +173,9 @@ public final class Cache<Value: Sendable>: Sendable {
         if let cost = configuration.costInMemory { settings.cost = { cost($0, 0) } }
         let memory = MemoryCache<String, Value>(configuration: settings, clock: clock) { removals in
             switch removals {
-            case .cleared(let count): events.post(CacheEvent(.cleared, count: count))
+            case .cleared(let count, let cause): events.post(CacheEvent(cause.kind, count: count))
+            // The backend has posted one event for all.
+            case .left(_, .invalidated): break
             case .left(let key, let cause): events.post(CacheEvent(cause.kind, keys: [key], limit: cause.limit))
             }
         }

@@ -35,15 +35,19 @@ protocol CacheBackend<Value>: Sendable {
     func remove(_ text: String) async throws(CacheError) -> Bool
     func removeAll() async throws(CacheError)
     func removeAll(tagged tag: String) async throws(CacheError)
+    func expire(_ text: String) async throws(CacheError) -> Bool
+    func expireAll() async throws(CacheError)
+    func expireAll(tagged tag: String) async throws(CacheError)
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool
 
-    /// Returns the fresh value of a key with what is to stay when it is replaced.
-    func current(_ key: Key) async -> StoredValue<Value>?
+    /// Returns the fresh value of a key, with the attributes that survive a replacement. Throws where it cannot be read:
+    /// that is not absence.
+    func current(_ key: Key) async throws(CacheError) -> CurrentValue<Value>
 
     /// Replaces `current` by a new value, or by none, if the key has not changed since the watch began. Returns whether
     /// it did. Without options, the life and the attributes of the current value stay.
     func replace(
-        _ current: StoredValue<Value>?, with value: Value?, _ options: SetOptions, _ watch: Watch
+        _ current: CurrentValue<Value>, with value: Value?, _ options: SetOptions, _ watch: Watch
     ) async throws(CacheError) -> Bool
 
     // For fetches. A flight changes a key only while it is registered for it. Failures to store are reported,
@@ -101,6 +105,13 @@ struct CacheDefaults: Sendable {
             ?? policy.keptStale(
                 after: expires, revalidates: false, configured: self.keepStale, defaultTTL: ttl)
     }
+}
+
+/// The fresh value of a key, as a caller sees it that wants to change it.
+struct CurrentValue<Value: Sendable>: Sendable {
+    var stored: StoredValue<Value>?
+    /// The fresh entry on disk, even if it cannot be decoded; nil: none.
+    var entry: IndexEntry?
 }
 
 /// How a caller's values are stored.
@@ -167,6 +178,8 @@ final class BackendCounters: Sendable {
     struct Values: Sendable {
         var hits = 0
         var misses = 0
+        /// Answers that there is no value.
+        var absences = 0
         var fetches = FetchStatistics()
     }
 

@@ -8,8 +8,8 @@ import LarderFiles
 ///
 /// Each call decides for itself how stale its answer may be, how long it waits, and when it fetches. The call that
 /// begins a fetch decides how that runs and how its result is stored; calls that join take it as it is. Windows are
-/// counted from the expiry: an expired value is kept for the longest of them, and only a call with such a policy, or one
-/// that allows stale values, ever returns it.
+/// counted from the expiry: an expired value is kept for the longest of them, and only a call with such a policy, or
+/// one that allows stale values, ever returns it.
 public struct FetchPolicy: Sendable {
     enum Source: Hashable {
         /// That of the configured policy.
@@ -111,8 +111,8 @@ public struct FetchPolicy: Sendable {
         }
     }
 
-    /// Keeps a value for this long after its expiry, so that it can be revalidated, without returning it. Default: a
-    /// day for calls that revalidate, and otherwise `Configuration.keepStale`.
+    /// Keeps a value for this long after its expiry, so that it can be revalidated, without returning it. Default:
+    /// `Configuration.keepStale`; without that, a day for calls that revalidate.
     public func keepStale(for window: TimeToLive) -> FetchPolicy { with { $0.keepStale = window } }
 
     /// Limits how long a caller waits when there is a stale value that one of the windows allows: that is returned, and
@@ -249,8 +249,10 @@ extension FetchPolicy {
 extension TimeToLive {
     /// The length of a window that begins at an expiry. Milliseconds; `Life.unlimited`: without end.
     func milliseconds(after expires: Timestamp, defaultTTL: TimeToLive) -> Int64 {
-        let end = StaleWindows.end(of: self, after: expires, defaultTTL: defaultTTL)
-        return end.milliseconds == Life.unlimited ? Life.unlimited : end.millisecondsSince(expires)
+        // A span has its own length, also where the expiry is never: a caller may bring that forward.
+        guard let life = life(from: Timestamp(milliseconds: 0), default: defaultTTL) else { return 0 }
+        if life.isForever { return Life.unlimited }
+        return life.ttl == Life.unlimited ? max(0, life.expires.millisecondsSince(expires)) : life.ttl
     }
 }
 

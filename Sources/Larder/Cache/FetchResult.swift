@@ -53,8 +53,8 @@ public struct FetchResult<Value: Sendable>: Sendable {
     /// The cached value is still valid: its life begins again. Without a cached value it is an error, `.notFound`.
     ///
     /// - Parameters:
-    ///   - ttl: How long the value is fresh from now on. Zero or less: it is returned, and the key removed. Default: the
-    ///     call's life.
+    ///   - ttl: How long the value is fresh from now on. Zero or less: it is returned, and the key removed. Default:
+    ///     the call's life.
     ///   - metadata: Replaces the metadata of the value. A change rewrites the payload, so that the metadata survive
     ///     the loss of journal and manifest. Default: unchanged.
     ///   - mustRevalidate: Whether the value may never be returned once it has expired. A change rewrites the payload.

@@ -42,15 +42,14 @@ extension Fetcher {
     private static func fetch(
         _ missing: [MissingKey<Value>], _ flight: Flight, _ request: FetchRequest<Value>
     ) async throws -> [FetchResult<Value>?] {
-        // A fetch that another one has begun may be what that waits for.
-        let isNested = Flight.current?.mayWait == true
-        let limiter = isNested ? nil : flight.owner(Self.self)?.limiter
+        let limiter = flight.owner(Self.self)?.limiter
         let hasSlot = await limiter?.acquire(for: flight) ?? false
         defer { if hasSlot { limiter?.release() } }
         if flight.isOver { throw CancellationError() }
         guard let (clock, counts) = flight.owner(Self.self).map({ ($0.backend.clock, $0.backend.counts) }) else {
             throw CancellationError()
         }
+        counts.update { $0.fetches.begun += 1 }
         let begun = clock.now
         defer {
             let time = Duration.milliseconds(max(0, clock.now.millisecondsSince(begun)))
@@ -77,7 +76,6 @@ extension Fetcher {
                 prepared.missing.append(MissingKey(key: key, index: index, now: backend.clock.now, stored: stored))
             }
         }
-        if !prepared.missing.isEmpty { backend.counts.update { $0.fetches.begun += 1 } }
         return prepared
     }
 
@@ -106,6 +104,7 @@ extension Fetcher {
         _ flight: Flight, _ options: FetchOptions, _ prepared: Preparation,
         _ fetched: Result<[FetchResult<Value>?], any Error>
     ) async {
+        backend.flights.beginEnding(flight)
         var outcomes = prepared.outcomes
         switch fetched {
         case .success(let answers):
@@ -130,11 +129,14 @@ extension Fetcher {
 
     /// Removes the flight, so that nobody joins it any more, and resumes the callers that wait.
     private func finish(_ flight: Flight, _ options: FetchOptions, _ outcomes: [FetchOutcome]) {
+        backend.flights.beginEnding(flight)
+        defer { backend.flights.endEnding(flight) }
         backend.flights.remove(flight)
         guard let waiting = flight.finish(outcomes) else { return }
         // An abandoned fetch was cancelled; whatever it throws is no failure.
         if !flight.isAbandoned { note(outcomes, of: flight, options) }
         for (continuation, outcome) in waiting { continuation.resume(returning: outcome) }
+        flight.tellEnd()
     }
 
     private func note(_ outcomes: [FetchOutcome], of flight: Flight, _ options: FetchOptions) {
@@ -148,23 +150,26 @@ extension Fetcher {
             }
             if case .absent(isFetched: true) = outcome { backend.readEvents?.post(.fetched, key) }
             guard case .failed(let error) = outcome, !flight.isSettled(index) else {
-                backend.flights.noteSuccess(of: key)
+                backend.flights.noteSuccess(of: key, type)
                 continue
             }
             failed.append(key)
             failure = error
-            if let end { backend.flights.noteFailure(of: key, error, until: end, at: now) }
+            if let end { backend.flights.noteFailure(of: key, type, error, until: end, at: now) }
         }
         guard let failure else { return }
         backend.counts.update { $0.fetches.failed += 1 }
         backend.report(CacheError(code: .fetchFailed, message: "The fetch has failed: \(failure)."), of: failed)
     }
 
-    /// Stores the answer of a fetch, for as long as the answer or else the call says; once more when callers who join
+    /// Stores the answer of a fetch, for as long as the answer or else the call says; again when callers that join
     /// meanwhile want other tags.
     private func keep(
         _ answer: FetchResult<Value>, _ missing: MissingKey<Value>, _ options: FetchOptions, by flight: Flight
     ) async -> FetchOutcome {
+        if case .notModified = answer.outcome, missing.stored == nil {
+            return .failed(CacheError.nothingToRevalidate)
+        }
         let now = backend.clock.now
         let ttl = answer.ttl ?? options.ttl
         let tags = answer.tags.map { backend.key($0) }

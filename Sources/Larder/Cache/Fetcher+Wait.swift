@@ -44,14 +44,22 @@ extension Fetcher {
             guard options.policy.forgives(error), let stale = await staleValue(.failed, key, options, error) else {
                 throw error
             }
+            takeBackMiss(ifStale: stale)
             return .found(stale)
         case .late:
             deadlines.removeSoft()
-            return await staleValue(.late, key, options).map { .found($0) }
+            guard let stale = await staleValue(.late, key, options) else { return nil }
+            takeBackMiss(ifStale: stale)
+            return .found(stale)
         }
     }
 
-    private var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
+    /// A stale answer is no miss, although the look for a fresh value was one.
+    private func takeBackMiss(ifStale found: Lookup<Value>) {
+        if found.isStale { backend.counts.update { $0.misses -= 1 } }
+    }
+
+    var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
 
     /// Waits for each key, in a flight that is under way or in a new one, which it begins. A cancelled caller leaves
     /// all flights at once.
@@ -67,7 +75,7 @@ extension Fetcher {
                 of: type, to: $0, at: backend.clock.now, tags: options.tags,
                 outlivesCallers: options.policy.outlives ?? false)
         }
-        // A fetch that waits for itself, maybe through others, would wait for ever.
+        // A fetch that waits for itself, maybe through others, would wait forever.
         let current = Flight.current.flatMap { $0.mayWait ? $0 : nil }
         let flights = current == nil ? [] : Self.distinct(waiters.map(\.flight))
         if let current, !WaitGraph.shared.add(from: current, to: flights) {
@@ -82,6 +90,7 @@ extension Fetcher {
             return keys.map { .failed(CacheError.fetchCycle($0.text)) }
         }
         defer { if let current { WaitGraph.shared.remove(from: current, to: flights) } }
+        if current != nil { new?.noteNeeded() }
         if let new { begin(new, request) }
         let joined = waiters.filter { $0.flight !== new }
         if !joined.isEmpty { backend.counts.update { $0.fetches.coalesced += 1 } }
@@ -168,7 +177,7 @@ extension Fetcher {
         if let timeout = options.policy.hardTimeout, timeout <= .zero { return }
         let now = backend.clock.now
         let isThrottled = options.policy.retryThrottle != nil
-        let due = isThrottled ? keys.filter { backend.flights.failure(of: $0, at: now) == nil } : keys
+        let due = isThrottled ? keys.filter { backend.flights.failure(of: $0, type, at: now) == nil } : keys
         let new = backend.flights.start(due, of: type) {
             Flight(of: type, to: $0, at: now, tags: options.tags, outlivesCallers: true)
         }

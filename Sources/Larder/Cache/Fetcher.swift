@@ -76,7 +76,10 @@ struct Fetcher<Value: Sendable>: Sendable {
             }
             switch backend.freshness(of: key, at: backend.clock.now) {
             case .fresh: onDisk.append(index)
-            case .absent where options.acceptsAbsence: known.answers[index] = .absent
+            case .absent where options.acceptsAbsence:
+                known.answers[index] = .absent
+                backend.counts.update { $0.absences += 1 }
+                backend.readEvents?.post(.hit, key)
             case .absent, .missing, .stale: break
             }
         }
@@ -111,7 +114,7 @@ struct Fetcher<Value: Sendable>: Sendable {
     private func staleAnswer(_ key: Key, _ options: FetchOptions) async -> (Lookup<Value>, isAging: Bool)? {
         if let stale = await staleValue(.revalidating, key, options) { return (stale, true) }
         if options.policy.retryThrottle != nil,
-            let error = backend.flights.failure(of: key, at: backend.clock.now), options.policy.forgives(error),
+            let error = backend.flights.failure(of: key, type, at: backend.clock.now), options.policy.forgives(error),
             let stale = await staleValue(.failed, key, options, error)
         {
             return (stale, false)
@@ -148,7 +151,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         _ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions
     ) async -> Lookup<Value>? {
         guard mayAnswerStale(occasion, key, options) else { return nil }
-        if let found = staleInMemory(occasion, key, options) { return found }
+        if let found = inMemory(occasion, key, options) { return found }
         guard let stored = await backend.storedValue(for: key) else { return nil }
         let now = backend.clock.now
         if now >= stored.life.expires {
@@ -159,10 +162,12 @@ struct Fetcher<Value: Sendable>: Sendable {
     }
 
     /// The same for a value in memory, which counts the answer itself.
-    private func staleInMemory(
+    private func inMemory(
         _ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions
     ) -> Lookup<Value>? {
         if let fresh = backend.findInMemory(key.text) { return fresh }
+        // Its life in memory may be shorter than that on disk.
+        if case .fresh = backend.freshness(of: key, at: backend.clock.now) { return nil }
         return backend.findStaleInMemory(key.text, options.policy.windows(occasion, backend.defaultTTL))
     }
 }

@@ -57,12 +57,15 @@ final class Flight: Sendable {
     }
 
     /// Notes the outcome for each key, in the order of `keys`, once nobody can join any more. Returns the callers to
-    /// resume; nil when the flight has finished before.
+    /// resume; nil when the flight has finished before. `tellEnd` has to follow.
     func finish(_ outcomes: [FetchOutcome]) -> [(FlightState.Continuation, FetchOutcome)]? {
         setOwner(nil)
-        let (callers, end) = state.withLock { ($0.finish(outcomes), $0.takeEnd()) }
-        end.tell()
-        return callers
+        return state.withLock { $0.finish(outcomes) }
+    }
+
+    /// Resumes the observers of the end, once the result is stored and counted.
+    func tellEnd() {
+        state.withLock { $0.takeEnd() }.tell()
     }
 
     var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
@@ -75,7 +78,7 @@ final class Flight: Sendable {
     func isSettled(_ index: Int) -> Bool { state.withLock { $0.settled.contains(index) } }
 
     /// Call it through `Flights`. False when the flight has not begun, and nobody waits for it.
-    func withdraw(_ number: Int, _ tags: [Key]) -> Bool {
+    func withdraw(_ number: Int, _ tags: [Key]) -> (isWanted: Bool, outcome: FetchOutcome?) {
         state.withLock { $0.withdraw(number, tags) }
     }
 
@@ -147,7 +150,7 @@ final class Flight: Sendable {
 
     func hasTag(_ tag: Key) -> Bool { state.withLock { $0.hasTag(tag) } }
 
-    /// The tags that callers who joined have added to the value of `keys[index]`.
+    /// The tags that joined callers have added to the value of `keys[index]`.
     func joinedTags(_ index: Int) -> [Key] { state.withLock { $0.joinedTags(index) } }
 
     /// Notes the task that runs the flight, and catches up on a cancellation or a higher priority that came before it.
@@ -164,7 +167,7 @@ final class Flight: Sendable {
         end.tell()
     }
 
-    /// The highest priority of those who want the result.
+    /// The highest priority among the waiting callers.
     var priority: TaskPriority? { state.withLock { $0.priority } }
 
     /// Raises the priority of the task to that of a caller, where the platform can.

@@ -7,34 +7,40 @@ struct FailureLog: Sendable {
     /// The most failures that are kept. Beyond it all keys may be tried again.
     static let most = 10_000
 
+    struct Name: Hashable {
+        let key: Key
+        /// The type of the values.
+        let type: ObjectIdentifier
+    }
+
     private struct Failure {
         let error: any Error
         let end: Timestamp
     }
 
-    private var failures: [Key: Failure] = [:]
+    private var failures: [Name: Failure] = [:]
 
     var count: Int { failures.count }
 
     /// O(1) amortized.
-    mutating func note(_ key: Key, _ error: any Error, until end: Timestamp, at now: Timestamp) -> [any Error] {
+    mutating func note(_ name: Name, _ error: any Error, until end: Timestamp, at now: Timestamp) -> [any Error] {
         var gone: [any Error] = []
         if failures.count >= Self.most {
             let rest = failures.filter { now < $0.value.end }
             gone = failures.values.map(\.error)
             failures = rest.count > Self.most / 2 ? [:] : rest
         }
-        if let old = failures.updateValue(Failure(error: error, end: end), forKey: key) { gone.append(old.error) }
+        if let old = failures.updateValue(Failure(error: error, end: end), forKey: name) { gone.append(old.error) }
         return gone
     }
 
-    func error(of key: Key, at now: Timestamp) -> (any Error)? {
-        guard !failures.isEmpty, let failure = failures[key], now < failure.end else { return nil }
+    func error(of name: Name, at now: Timestamp) -> (any Error)? {
+        guard !failures.isEmpty, let failure = failures[name], now < failure.end else { return nil }
         return failure.error
     }
 
-    mutating func remove(_ key: Key) -> (any Error)? {
-        failures.isEmpty ? nil : failures.removeValue(forKey: key)?.error
+    mutating func remove(_ name: Name) -> (any Error)? {
+        failures.isEmpty ? nil : failures.removeValue(forKey: name)?.error
     }
 }
 

@@ -30,7 +30,7 @@ struct FlightState: Sendable {
     /// The effect of leaving a flight.
     struct Departure {
         var continuation: Continuation?
-        /// Nobody is left who wants the result.
+        /// No caller wants the result any more.
         var isAbandoned = false
     }
 
@@ -52,7 +52,7 @@ struct FlightState: Sendable {
     private var outlivesCallers: Bool
     /// The tags of the values it brings, for the call that began it, and of those it was given.
     var tags: [Key]
-    /// The tags that callers who joined want too, by the index of their key; each with the number of these callers.
+    /// The tags that joined callers want as well, by the index of their key; each with the number of these callers.
     private var joinedTags: [Int: [(tag: Key, callers: Int)]] = [:]
     /// Whether another fetch waits for this one.
     var isNeededByFetch = false
@@ -66,6 +66,8 @@ struct FlightState: Sendable {
     /// cache alive.
     var owner: (any Sendable)?
     private var hasFinished = false
+    /// Whether the observers of the end have been resumed.
+    private var hasEnded = false
     private(set) var isAbandoned = false
     private var task: Task<Void, Never>?
     private(set) var priority: TaskPriority?
@@ -96,14 +98,15 @@ struct FlightState: Sendable {
         joinedTags[index]?.removeAll { $0.callers == 0 }
     }
 
-    /// Takes a caller back, and the tags that it added. Returns false when the flight has not begun, and nobody waits
-    /// for it.
-    mutating func withdraw(_ number: Int, _ tags: [Key]) -> Bool {
-        if let caller = callers.removeValue(forKey: number) {
+    /// Takes a caller back, and the tags that it added; with its outcome, to be released outside of the lock. The flight
+    /// is not wanted when it has not begun, and nobody waits for it.
+    mutating func withdraw(_ number: Int, _ tags: [Key]) -> (isWanted: Bool, outcome: FetchOutcome?) {
+        let caller = callers.removeValue(forKey: number)
+        if let caller {
             if caller.outcome == nil { waiting -= 1 }
             for tag in tags { change(by: -1, tag, caller.index) }
         }
-        return waiting > 0 || owner != nil || isOver
+        return (waiting > 0 || owner != nil || isOver, caller?.outcome)
     }
 
     /// Notes the outcome for one key. Returns the callers to resume.
@@ -136,7 +139,7 @@ struct FlightState: Sendable {
 
     /// False when the flight is over.
     mutating func observe(_ number: Int, _ continuation: CheckedContinuation<Void, Never>) -> Bool {
-        if isOver { return false }
+        if hasEnded { return false }
         observers[number] = continuation
         return true
     }
@@ -153,6 +156,7 @@ struct FlightState: Sendable {
     }
 
     mutating func takeEnd() -> End {
+        hasEnded = true
         defer { (timer, observers) = (nil, [:]) }
         return End(timer: timer, observers: Array(observers.values))
     }

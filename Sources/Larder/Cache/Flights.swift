@@ -18,6 +18,8 @@ final class Flights: Sendable {
         private(set) var places: [Key: [Place]] = [:]
         /// The keys that are being modified.
         var watches = Watches()
+        /// The flights whose fetches have returned and whose results are being stored and counted.
+        var ending: [ObjectIdentifier: Flight] = [:]
         /// The tags that were cleared while flights were under way.
         var tagClears = TagClears()
 
@@ -40,7 +42,7 @@ final class Flights: Sendable {
             return flight
         }
 
-        /// Returns what it removes: the last reference to a flight, and so to a user's value, must not be dropped
+        /// Returns the removed places: the last reference to a flight, and so to a user's value, must not be dropped
         /// under the lock.
         mutating func remove(_ key: Key, where isGone: (Flight) -> Bool = { _ in true }) -> [Place] {
             guard let places = places[key] else { return [] }
@@ -82,8 +84,8 @@ final class Flights: Sendable {
         registry.withLock { $0.add(keys, type, make) }
     }
 
-    /// Changes the value of a key if the flight is registered for it. The caller may hold locks; `change` may take those
-    /// of a memory tier.
+    /// Changes the value of a key if the flight is registered for it. The caller may hold locks; `change` may take
+    /// those of a memory tier.
     func whileRegistered<Result>(_ flight: Flight, for key: Key, _ change: () -> Result) -> Result? {
         registry.withLock { registry in
             guard registry.isRegistered(flight, for: key) else { return nil }
@@ -110,8 +112,19 @@ final class Flights: Sendable {
     /// All flights under way.
     var all: [Flight] {
         var known: Set<ObjectIdentifier> = []
-        let flights = registry.withLock { registry in registry.places.values.joined().map(\.flight) }
+        let flights = registry.withLock { registry in
+            registry.places.values.joined().map(\.flight) + Array(registry.ending.values)
+        }
         return flights.filter { known.insert(ObjectIdentifier($0)).inserted }
+    }
+
+    func beginEnding(_ flight: Flight) {
+        registry.withLock { $0.ending[ObjectIdentifier(flight)] = flight }
+    }
+
+    /// The caller holds the flight, so that it is not released under the lock.
+    func endEnding(_ flight: Flight) {
+        _ = registry.withLock { $0.ending.removeValue(forKey: ObjectIdentifier(flight)) }
     }
 
     /// Removes a flight for one of its keys, whose value is stored: nobody joins it any more. False when callers
@@ -158,12 +171,31 @@ final class Flights: Sendable {
         return result
     }
 
+    /// Changes the values with a tag, in memory, and removes the flights that were given one or bring one, in one step.
+    /// `change` returns the keys of the values.
+    func clearing<Result>(_ tag: Key, _ change: () -> (keys: Set<String>, Result)) -> Result {
+        let (gone, result) = registry.withLock { registry -> ([Place], Result) in
+            registry.tagClears.note(tag, isAnyUnderWay: !registry.places.isEmpty)
+            let (keys, result) = change()
+            registry.watches.noteChanges { keys.contains($0.text) }
+            var gone: [Place] = []
+            for (key, places) in registry.places {
+                let isWanted = keys.contains(key.text)
+                if isWanted || places.contains(where: { $0.flight.hasTag(tag) }) {
+                    gone += registry.remove(key) { isWanted || $0.hasTag(tag) }
+                }
+            }
+            return (gone, result)
+        }
+        _ = consume gone
+        return result
+    }
+
     /// Removes flights for keys in a namespace, or in all, that satisfy a condition.
     func invalidateAll(in namespace: Namespace? = nil, where isWanted: (Key, Flight) -> Bool = { _, _ in true }) {
         // `isWanted` takes locks: it is called outside this one.
         let candidates = registry.withLock { registry in
-            registry.watches.noteChanges { namespace == nil || $0.namespace == namespace }
-            return registry.places.filter { namespace == nil || $0.key.namespace == namespace }
+            registry.places.filter { namespace == nil || $0.key.namespace == namespace }
         }
         for (key, places) in candidates {
             for place in places where isWanted(key, place.flight) { remove(key) { $0 === place.flight } }
@@ -175,15 +207,20 @@ final class Flights: Sendable {
         remove(key) { $0 === flight }
     }
 
-    /// Takes a waiter back, and the tags that it added, as if it had never joined. Returns false when nobody else wants its flight: that is removed.
+    /// Takes a waiter back, and the tags that it added, as if it had never joined. Returns false when nobody else wants
+    /// its flight: that is removed.
     func withdraw(_ waiter: Waiter, _ tags: [Key]) -> Bool {
         let flight = waiter.flight
-        return registry.withLock { registry in
-            if flight.withdraw(waiter.number, tags) { return true }
-            // The waiter still holds the flight: nothing is released under the lock.
-            for key in flight.keys { _ = registry.remove(key) { $0 === flight } }
-            return false
+        let (isWanted, outcome) = registry.withLock { registry in
+            let withdrawn = flight.withdraw(waiter.number, tags)
+            if !withdrawn.isWanted {
+                // The waiter still holds the flight: nothing is released under the lock.
+                for key in flight.keys { _ = registry.remove(key) { $0 === flight } }
+            }
+            return withdrawn
         }
+        _ = consume outcome
+        return isWanted
     }
 
     /// Removes a flight for all its keys.
@@ -216,19 +253,21 @@ final class Flights: Sendable {
     var count: Int { registry.withLock { $0.places.values.reduce(0) { $0 + $1.count } } }
 
     /// Notes that a fetch has failed, and until when that is a reason not to try again.
-    func noteFailure(of key: Key, _ error: any Error, until end: Timestamp, at now: Timestamp) {
-        let gone = failures.withLock { $0.note(key, error, until: end, at: now) }
+    func noteFailure(
+        of key: Key, _ type: ObjectIdentifier, _ error: any Error, until end: Timestamp, at now: Timestamp
+    ) {
+        let gone = failures.withLock { $0.note(.init(key: key, type: type), error, until: end, at: now) }
         _ = consume gone
     }
 
-    func noteSuccess(of key: Key) {
-        let gone = failures.withLock { $0.remove(key) }
+    func noteSuccess(of key: Key, _ type: ObjectIdentifier) {
+        let gone = failures.withLock { $0.remove(.init(key: key, type: type)) }
         _ = consume gone
     }
 
     /// The error of a fetch that has failed recently.
-    func failure(of key: Key, at now: Timestamp) -> (any Error)? {
-        failures.withLock { $0.error(of: key, at: now) }
+    func failure(of key: Key, _ type: ObjectIdentifier, at now: Timestamp) -> (any Error)? {
+        failures.withLock { $0.error(of: .init(key: key, type: type), at: now) }
     }
 }
 
@@ -249,8 +288,8 @@ extension Flights {
         registry.withLock { $0.watches.remove(watch) }
     }
 
-    /// Changes memory, and removes the flights for the key, if it has not changed since the watch began. One step, under
-    /// the lock of the flights.
+    /// Changes memory, and removes the flights for the key, if it has not changed since the watch began. One step,
+    /// under the lock of the flights.
     func ifUnchanged<Result>(_ watch: Watch, _ change: () -> Result) -> Result? {
         let changed = registry.withLock { registry -> ([Place], Result)? in
             guard registry.watches.isUnchanged(watch) else { return nil }
@@ -260,9 +299,12 @@ extension Flights {
         return changed?.1
     }
 
-    /// Notes a change that leaves flights alone: that of a life.
-    func noteChange(of key: Key) {
-        registry.withLock { $0.watches.noteChange(of: key) }
+    /// Makes a change that leaves flights alone, that of a life.
+    func noting<Result>(_ key: Key, _ change: () -> Result) -> Result {
+        registry.withLock { registry in
+            registry.watches.noteChange(of: key)
+            return change()
+        }
     }
 }
 
@@ -273,7 +315,10 @@ extension Flights: ChangeObserver {
 
     /// Clearing a tag removes the flights that were given a value with it and those that bring one.
     func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool) {
-        guard case .tag(let tag) = scope else { return invalidateAll(in: scope.namespace) }
+        guard case .tag(let tag) = scope else {
+            registry.withLock { $0.watches.noteChanges { scope.namespace == nil || $0.namespace == scope.namespace } }
+            return invalidateAll(in: scope.namespace)
+        }
         registry.withLock { $0.tagClears.note(tag, isAnyUnderWay: !$0.places.isEmpty) }
         invalidateAll(in: scope.namespace) { key, flight in flight.hasTag(tag) || isTagged(key) }
     }

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Lets those who modify the same key take turns, in the order in which they came.
+/// Lets the callers that modify a key take turns, in the order of their arrival.
 final class KeyTurns: Sendable {
     private struct Line {
         var numbers = FIFO<Int>()

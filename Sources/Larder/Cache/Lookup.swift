@@ -54,7 +54,7 @@ public struct StaleReason: Hashable, Sendable, CustomStringConvertible {
 
     /// A new value is being fetched in the background: `staleWhileRevalidate`.
     public static let revalidating = StaleReason("revalidating")
-    /// The fetch took longer than the soft timeout, and goes on.
+    /// The fetch took longer than the soft timeout, and continues.
     public static let late = StaleReason("late")
     /// The fetch has failed or timed out, or failed so recently that `retryThrottle` begins no other.
     public static let failed = StaleReason("failed")

@@ -74,31 +74,37 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             tags: options.tags.map { key($0) })
     }
 
-    func current(_ key: Key) async -> StoredValue<Value>? {
-        guard let stored = await storedValue(for: key), stored.life.isFresh(at: clock.now) else { return nil }
-        return stored
+    func current(_ key: Key) async -> CurrentValue<Value> {
+        guard let stored = await storedValue(for: key), stored.life.isFresh(at: clock.now) else {
+            return CurrentValue()
+        }
+        return CurrentValue(stored: stored)
     }
 
     func replace(
-        _ current: StoredValue<Value>?, with value: Value?, _ options: SetOptions, _ watch: Watch
+        _ current: CurrentValue<Value>, with value: Value?, _ options: SetOptions, _ watch: Watch
     ) async -> Bool {
         let text = watch.key.text
-        var life = options.ttl == nil ? current?.life : nil
-        life = life ?? MemoryLife(options.ttl ?? .default, from: clock.now, default: defaultTTL)
-        guard let value, let life else {
+        let newLife = MemoryLife(options.ttl ?? .default, from: clock.now, default: defaultTTL)
+        let keepsLife = options.ttl == nil && current.stored != nil
+        guard let value, keepsLife || newLife != nil else {
             let gone = flights.ifUnchanged(watch) { memory.discardKept(text) }
             if let gone { memory.release(gone.demand) }
             return gone != nil
         }
         let cost = memory.costOfValue?(value) ?? 0
-        var extra = extra(options, after: life.expires)
-        if let current {
-            extra = MemoryExtra(
-                metadata: current.metadata, stored: current.stored, keptStale: current.keptStale,
-                mustRevalidate: !current.isAnswerable, tags: current.tags)
-        }
         let gone = flights.ifUnchanged(watch) {
-            memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
+            // A read may have prolonged the life meanwhile.
+            var kept = keepsLife ? memory.kept(text, at: clock.now)?.life ?? current.stored?.life : nil
+            if !memory.slides { kept = kept.map { MemoryLife(begun: clock.now, expires: $0.expires) } }
+            let life = kept ?? newLife ?? MemoryLife(begun: clock.now, expires: clock.now)
+            var extra = extra(options, after: life.expires)
+            if let old = current.stored {
+                extra = MemoryExtra(
+                    metadata: old.metadata, stored: clock.now, keptStale: old.keptStale,
+                    mustRevalidate: !old.isAnswerable, tags: old.tags)
+            }
+            return memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
         }
         if let gone { memory.release(gone.demand) }
         return gone != nil
@@ -115,21 +121,40 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         memory.release(demand)
     }
 
+    func expire(_ text: String) async -> Bool {
+        let gone = flights.invalidating(key(text)) { memory.expireKept(text) }
+        memory.release(gone.demand)
+        if gone.wasFresh { events.post(CacheEvent(.invalidated, keys: [text])) }
+        return gone.wasFresh
+    }
+
+    func expireAll() async {
+        let demand = flights.invalidatingAll { memory.expireAllKept() }
+        memory.release(demand)
+        events.post(CacheEvent(.invalidated))
+    }
+
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async -> Bool {
         if MemoryLife(ttl, from: clock.now, default: defaultTTL) == nil { return await remove(text) }
-        defer { flights.noteChange(of: key(text)) }
-        return memory.setTimeToLive(ttl, forKey: text)
+        return flights.noting(key(text)) { memory.setTimeToLive(ttl, forKey: text) }
+    }
+
+    func removeAll(tagged tag: String) async {
+        clear(key(tag)) { memory.removeAllKept(tagged: $0) }
+    }
+
+    func expireAll(tagged tag: String) async {
+        clear(key(tag)) { memory.expireAllKept(tagged: $0) }
+        events.post(CacheEvent(.invalidated, tag: tag))
     }
 
     /// Removes the flights that were given a value with the tag, too, and those that bring one.
-    func removeAll(tagged tag: String) async {
-        let tag = key(tag)
-        // Twice: one that brings the tag must not store its value afterwards, and one that begins in between may be
-        // given a value that is being removed.
-        flights.didClear(.tag(tag)) { _ in false }
-        let gone = memory.removeAllKept(tagged: tag)
-        flights.didClear(.tag(tag)) { gone.keys.contains($0.text) }
-        memory.release(gone.demand)
+    private func clear(_ tag: Key, _ change: (Key) -> (keys: Set<String>, demand: ReleaseDemand)) {
+        let demand = flights.clearing(tag) {
+            let gone = change(tag)
+            return (gone.keys, gone.demand)
+        }
+        memory.release(demand)
     }
 
     var isProvisional: Bool { false }
@@ -166,7 +191,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         let extra = MemoryExtra(
             metadata: options.metadata ?? [:], stored: stored, keptStale: options.keptStale,
             mustRevalidate: options.mustRevalidate ?? false, tags: options.allTags)
-        let life = MemoryLife(begun: options.now, expires: options.life.expires)
+        let life = MemoryLife(options.life, from: options.now)
         let gone = flights.whileRegistered(flight, for: key) {
             memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra)
         }
@@ -183,7 +208,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     }
 
     func keepAbsence(_ key: Key, _ options: StoreOptions, by flight: Flight) async {
-        let life = MemoryLife(begun: options.now, expires: options.life.expires)
+        let life = MemoryLife(options.life, from: options.now)
         let extra = MemoryExtra(tags: options.allTags)
         let gone = flights.whileRegistered(flight, for: key) { memory.insertAbsence(key.text, life: life, extra) }
         if let gone { memory.release(gone.demand) }

@@ -83,7 +83,7 @@ final class SharedReads<Value: Sendable>: Sendable {
         self.io = io
     }
 
-    /// Returns what `read` returns, or another caller's. `isShared` tells that the read may have begun before this
+    /// Returns what `read` returns, or another caller's. `isShared`: the read may have begun before this
     /// call: the entry may have changed in between.
     func value(
         _ name: Name, _ read: @escaping @Sendable () -> Outcome
@@ -123,7 +123,7 @@ final class SharedReads<Value: Sendable>: Sendable {
     /// The callers that wait for a read. For tests.
     func callers(_ name: Name) -> Int { state.withLock { $0.reads[name]?.callers.count ?? 0 } }
 
-    /// Reads for all who wait. Nil when another job did it.
+    /// Reads for all waiting callers. Nil when another job did it.
     @discardableResult
     private func run(_ name: Name, _ number: Int, _ read: () -> Outcome) -> Outcome? {
         guard state.withLock({ $0.begin(name, number) }) else { return nil }

@@ -23,7 +23,7 @@ final class StaleGate: Sendable {
     func opens(_ text: String, expired: Timestamp, _ policy: FetchPolicy, at now: Timestamp) -> Bool {
         let key = Key(text, in: namespace)
         let isThrottled = policy.retryThrottle != nil
-        if isThrottled, let error = flights.failure(of: key, at: now) {
+        if isThrottled, let error = flights.failure(of: key, type, at: now) {
             // Without a window for errors, the one for revalidation counts all the same.
             let occasion: FetchPolicy.Occasion = policy.forgives(error) ? .late : .revalidating
             return policy.windows(occasion, defaultTTL).allow(expired, at: now)

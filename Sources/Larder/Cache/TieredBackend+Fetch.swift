@@ -44,7 +44,7 @@ extension TieredBackend {
     }
 
     /// Returns a value in memory with its entry on disk, unless that changes meanwhile.
-    private func storedInMemory(_ key: Key) -> StoredValue<Value>? {
+    func storedInMemory(_ key: Key) -> StoredValue<Value>? {
         let now = disk.now
         guard let memory = tier?.memory else { return nil }
         let entry = disk.readableStore?.recovery.knownEntry(key, at: now)
@@ -160,7 +160,10 @@ extension TieredBackend {
         do {
             demand = try disk.store.disk.run(shard: key.shard) { _ throws(CacheError) in
                 // Others change the directory, and this cache hears nothing of it any more.
-                disk.isClosed ? nil : insertIfRegistered()
+                if disk.isClosed { return nil }
+                // Other caches on the directory may have an older one, in memory alone as well.
+                disk.store.index.invalidate(key)
+                return insertIfRegistered()
             }
         } catch {
             // A directory that is closed altogether does not change.
@@ -191,7 +194,7 @@ extension TieredBackend {
         await keep(stored.value, key, options, by: flight)
     }
 
-    /// Stores the payload of an entry again, byte by byte, with its coding. False when it is gone.
+    /// Stores the payload of an entry again, byte by byte, with its coding. False when the entry has been removed.
     private func rewrite(
         _ entry: IndexEntry, _ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight
     ) -> Bool {
@@ -207,7 +210,7 @@ extension TieredBackend {
         return true
     }
 
-    /// Returns false when the entry is gone.
+    /// Returns false when the entry has been removed.
     private func renewLife(
         of entry: IndexEntry, _ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight
     ) -> Bool {
@@ -250,7 +253,7 @@ extension TieredBackend {
 }
 
 extension StoredValue {
-    fileprivate init(_ value: Value, _ entry: IndexEntry, from source: ValueSource) {
+    init(_ value: Value, _ entry: IndexEntry, from source: ValueSource) {
         self.init(
             value: value, metadata: entry.metadata, stored: entry.stored, life: MemoryLife(entry),
             isAnswerable: !entry.mustRevalidate, source: source, tags: entry.tags,

@@ -19,20 +19,47 @@ extension TieredBackend {
         }
     }
 
-    func current(_ key: Key) async -> StoredValue<Value>? {
-        if isProvisional { await settle([key]) }
-        guard let stored = await storedValue(for: key), stored.life.isFresh(at: disk.now) else { return nil }
-        return stored
+    func current(_ key: Key) async throws(CacheError) -> CurrentValue<Value> {
+        try await disk.store.io.run { () throws(CacheError) in
+            let (store, now) = (try disk.openStore, disk.now)
+            if isProvisional, !store.recovery.settle(key, at: now), store.provisional.isReconciling {
+                // A file that has not been looked at may have the value.
+                store.recovery.awaitScan()
+            }
+            if let unstored = storedInMemory(key), unstored.entry == nil, unstored.life.isFresh(at: now) {
+                return CurrentValue(stored: unstored)
+            }
+            guard let known = store.freshEntry(key, at: now) else { return CurrentValue() }
+            if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
+                return CurrentValue(stored: stored, entry: entry)
+            }
+            switch disk.reading(key, at: now, as: coder.coding, "a value of the type \(Value.self)", coder.decode) {
+            case .value(let entry, let value):
+                return CurrentValue(stored: StoredValue(value, entry, from: .disk), entry: entry)
+            case .undecodable(let entry): return CurrentValue(entry: entry)
+            case .missed:
+                // A lost or damaged one has been removed.
+                guard store.index.isCurrent(known, key) else { return CurrentValue(entry: store.index.entry(key)) }
+                throw CacheError(
+                    code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)
+            }
+        }
     }
 
     func replace(
-        _ current: StoredValue<Value>?, with value: Value?, _ options: SetOptions, _ watch: Watch
+        _ current: CurrentValue<Value>, with value: Value?, _ options: SetOptions, _ watch: Watch
     ) async throws(CacheError) -> Bool {
-        let permit = ModificationPermit(flights: flights, watch: watch, index: disk.store.index, entry: current?.entry)
         let key = watch.key
         return try await disk.store.io.run { () throws(CacheError) in
-            if let value, life(options.ttl, replacing: current, at: disk.now) != nil {
-                return try set(value, key.text, options, .ifPermitted(permit), replacing: current)
+            var current = current
+            // A read may have prolonged the life meanwhile.
+            if let entry = disk.store.index.entry(key), entry.change == current.entry?.change {
+                current.stored?.entry = entry
+            }
+            let permit = ModificationPermit(
+                flights: flights, watch: watch, index: disk.store.index, entry: current.entry, now: disk.now)
+            if let value, life(options.ttl, replacing: current.stored, at: disk.now) != nil {
+                return try set(value, key.text, options, .ifPermitted(permit), replacing: current.stored)
             }
             _ = try disk.openStore.remove(key, at: disk.now, permit: permit)
             if permit.isGranted.isSet { tier?.invalidate(key.text, .removed) }
@@ -98,14 +125,20 @@ private struct ModificationPermit: WritePermit {
     let flights: Flights
     let watch: Watch
     let index: Index
+    /// The fresh entry that the caller has seen; nil: none.
     let entry: IndexEntry?
+    let now: Timestamp
     let isGranted = Flag()
 
     func isValid(for key: Key) -> Bool {
-        guard flights.isUnchanged(watch) else { return false }
-        // A renewal is no change for fetches, but it must not be undone.
-        if let entry, index.entry(key)?.change != entry.change { return false }
-        isGranted.set()
-        return true
+        let isValid = flights.isUnchanged(watch) && isUnchanged(index.entry(key))
+        isGranted.set(isValid)
+        return isValid
+    }
+
+    /// A renewal is no change for fetches, but it must not be undone either.
+    private func isUnchanged(_ current: IndexEntry?) -> Bool {
+        guard let entry else { return current?.isFresh(at: now) != true }
+        return current?.change == entry.change && current?.isSameValue(as: entry) == true
     }
 }

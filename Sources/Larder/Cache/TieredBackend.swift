@@ -133,14 +133,53 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         }
     }
 
+    /// The disk tells every tier; a value in memory alone expires there.
+    func expire(_ text: String) async throws(CacheError) -> Bool {
+        try await disk.store.io.run { () throws(CacheError) in
+            let wasUnstored = hasUnstoredValue(text)
+            if disk.isClosed { tier?.invalidate(text, .invalidated) }
+            let wasFresh = try disk.expireValue(forKey: text)
+            if wasUnstored, !wasFresh {
+                disk.store.events.post(CacheEvent(.invalidated, keys: [text], in: disk.keyNamespace))
+            }
+            return wasFresh || wasUnstored
+        }
+    }
+
+    func expireAll() async throws(CacheError) {
+        try await disk.store.io.run { () throws(CacheError) in try disk.expireAll() }
+    }
+
+    func expireAll(tagged tag: String) async throws(CacheError) {
+        try await disk.store.io.run { () throws(CacheError) in try disk.expireAll(tagged: tag) }
+    }
+
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool {
         let ttl = ttl.or(defaultTTL)
+        if ttl.life(from: clock.now, default: defaultTTL) == nil { return try await remove(text) }
         return try await disk.store.io.run { () throws(CacheError) in
-            guard hasUnstoredValue(text), let memory = tier?.memory else {
-                return try disk.setTimeToLive(ttl, forKey: text)
+            let isChanged = changingUnstored(text) { memory in
+                flights.noting(disk.key(text)) { memory.setTimeToLive(ttl, forKey: text) }
             }
-            if ttl.life(from: disk.now, default: defaultTTL) == nil { _ = try disk.removeValue(forKey: text) }
-            return memory.setTimeToLive(ttl, forKey: text)
+            if let isChanged { return isChanged }
+            return try disk.setTimeToLive(ttl, forKey: text)
+        }
+    }
+
+    /// Changes a fresh value in memory that the disk could not store; nil when there is none. With the key's stripe
+    /// held, nobody stores another one meanwhile.
+    private func changingUnstored(
+        _ text: String, _ change: (MemoryCache<String, Value>) -> Bool
+    ) -> Bool? {
+        guard hasUnstoredValue(text), let memory = tier?.memory else { return nil }
+        let key = disk.key(text)
+        func changeIfUnstored() -> Bool? {
+            hasUnstoredValue(text) ? change(memory) : nil
+        }
+        do {
+            return try disk.store.disk.run(shard: key.shard) { _ throws(CacheError) in changeIfUnstored() }
+        } catch {
+            return changeIfUnstored()
         }
     }
 
@@ -205,8 +244,13 @@ final class MemoryTierAdapter<Value: Sendable>: MemoryTier {
     func invalidate(_ key: String, _ cause: RemovalCause) {
         switch cause {
         case .expired, .evictedOnDisk: memory.invalidateStored(key, cause)
+        case .invalidated: memory.expireUnstored(key)
         default: memory.invalidate(key, cause)
         }
+    }
+
+    func expireAll(tagged tag: Key?) {
+        memory.expireUnstored(tagged: tag)
     }
 
     func invalidateAll() {

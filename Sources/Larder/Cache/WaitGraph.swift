@@ -2,7 +2,7 @@ import LarderFiles
 
 /// The flights whose fetches wait for other flights, in all caches of the process.
 ///
-/// A fetch that waited for its own flight, directly or through others, would wait for ever. A fetch that uses no cache
+/// A fetch that waited for its own flight, directly or through others, would wait forever. A fetch that uses no cache
 /// never comes here.
 final class WaitGraph: Sendable {
     static let shared = WaitGraph()

@@ -3,7 +3,8 @@ import LarderFiles
 
 extension DiskCache {
     /// The settings of a cache. All handles on a directory share the first opener's settings, except those marked as
-    /// the handle's own; opening it again with different ones is an error.
+    /// the handle's own; opening it again with different ones is an error. The limits can be changed later, with
+    /// ``DiskCache/setLimits(_:)``.
     public struct Configuration: Sendable {
         /// The life of entries stored without one. The handle's own; changing it does not affect stored entries.
         /// Default: one day.
@@ -48,8 +49,25 @@ extension DiskCache {
 
         private var isSystemTime = true
 
-        /// Creates a configuration with the default settings.
-        public init() {}
+        /// Creates a configuration. Each setting has the documented default; ``now`` is set afterwards.
+        public init(
+            defaultTTL: TimeToLive = .days(1), slidingExpiry: Bool = false, saveDelay: Duration = .milliseconds(500),
+            sweepInterval: Duration? = .seconds(60), countLimit: Int? = nil, sizeLimit: Int? = nil,
+            ageLimit: Duration? = nil, minimumFreeSpace: Int? = nil, durability: Durability = .killSafe,
+            manifestFormat: ManifestFormat = .json, onEvent: (@Sendable (CacheEvent) -> Void)? = nil
+        ) {
+            self.defaultTTL = defaultTTL
+            self.slidingExpiry = slidingExpiry
+            self.saveDelay = saveDelay
+            self.sweepInterval = sweepInterval
+            self.countLimit = countLimit
+            self.sizeLimit = sizeLimit
+            self.ageLimit = ageLimit
+            self.minimumFreeSpace = minimumFreeSpace
+            self.durability = durability
+            self.manifestFormat = manifestFormat
+            self.onEvent = onEvent
+        }
 
         var clock: any LarderFiles.Clock {
             let now = now
@@ -59,13 +77,12 @@ extension DiskCache {
         var settings: StoreSettings {
             StoreSettings(
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
-                durability: durability, manifestFormat: manifestFormat, limits: limits)
+                durability: durability, manifestFormat: manifestFormat, limits: limits.settings)
         }
 
-        private var limits: StoreSettings.Limits {
-            StoreSettings.Limits(
-                count: countLimit.map { max(0, $0) }, size: sizeLimit.map { max(0, $0) },
-                age: ageLimit.map { max(0, $0.milliseconds) }, minimumFreeSpace: minimumFreeSpace.map { max(0, $0) })
+        private var limits: Limits {
+            Limits(
+                countLimit: countLimit, sizeLimit: sizeLimit, ageLimit: ageLimit, minimumFreeSpace: minimumFreeSpace)
         }
     }
 }
@@ -79,10 +96,6 @@ extension DiskCache.Configuration: CustomStringConvertible {
             "manifestFormat: \(manifestFormat)",
         ]
         if slidingExpiry { parts.append("slidingExpiry") }
-        if let countLimit { parts.append("countLimit: \(countLimit)") }
-        if let sizeLimit { parts.append("sizeLimit: \(sizeLimit)") }
-        if let ageLimit { parts.append("ageLimit: \(Wording.duration(ageLimit))") }
-        if let minimumFreeSpace { parts.append("minimumFreeSpace: \(minimumFreeSpace)") }
-        return parts.joined(separator: ", ")
+        return (parts + limits.descriptions).joined(separator: ", ")
     }
 }

@@ -30,7 +30,8 @@ extension DiskCache {
             if event.reader != nil, event.reader != reader { return }
             // A failure or a reopening that concerns no key concerns all.
             let isAboutAll =
-                event.isOfAllNamespaces || event.namespace == nil && event.keys.isEmpty && event.kind != .cleared
+                event.isOfAllNamespaces
+                || event.namespace == nil && event.keys.isEmpty && event.kind != .cleared && event.kind != .invalidated
             if name == nil || isAboutAll { return handler(event) }
             if let namespace = event.namespace, let name, namespace.hasSameBytes(as: name) { handler(event) }
         }

@@ -12,6 +12,28 @@ extension DiskCache {
         try openStore.remove(self.key(key), at: now)
     }
 
+    /// Removes several entries; see ``removeValue(forKey:)``. O(1) for each.
+    ///
+    /// - Parameter keys: Any strings; each is removed once.
+    /// - Returns: The number of fresh entries that were removed.
+    /// - Throws: The errors of ``removeValue(forKey:)``, for the first key that cannot be removed. Its `keys` are
+    ///   that key and those after it, which remain.
+    @discardableResult
+    public func removeValues(forKeys keys: some Sequence<String>) throws(CacheError) -> Int {
+        let store = try openStore
+        var rest = Array(keys)[...]
+        var removed = 0
+        while let next = rest.first {
+            do throws(CacheError) {
+                if try store.remove(key(next), at: now) { removed += 1 }
+            } catch {
+                throw error.leaving(Array(rest))
+            }
+            rest = rest.dropFirst()
+        }
+        return removed
+    }
+
     /// Removes every entry of this namespace (or without one). O(1); the files are deleted in the background.
     ///
     /// Other namespaces keep theirs, also those inside this one. ``removeAllNamespaces(progress:)`` removes everything.
@@ -19,8 +41,8 @@ extension DiskCache {
     /// - Parameter progress: Called from time to time, on a queue of its own, with the number of deleted files and
     ///   their total.
     /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace`, `.io`, `.closed`. Everything
-    ///   then remains, except files that were deleted to make room on a full disk. With `.powerSafe` also when everything was removed but the removal could not be synced: a power
-    ///   cut may bring it back.
+    ///   then remains, except files that were deleted to make room on a full disk. With `.powerSafe` also when
+    ///   everything was removed but the removal could not be synced: a power cut may bring it back.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         // The name of the namespace has the same limit as a key.
         _ = try checked("")
@@ -50,7 +72,7 @@ extension DiskCache {
     ///   - progress: Called from time to time, on a queue of its own, with the number of entries removed so far, given
     ///     as the total as well: the total is not known in advance.
     /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and the errors of ``removeAll(progress:)``. Everything then
-    ///   remains, except what was deleted to make room on a full disk.
+    ///   remains, except for files that were deleted to make room on a full disk.
     public func removeAll(
         tagged tag: String, progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
     ) throws(CacheError) {

@@ -104,16 +104,36 @@ extension DiskCache {
         _ key: Key, at now: Timestamp, orStale: Bool = false, as coding: Coding?,
         _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?
     ) -> (entry: IndexEntry, value: Value)? {
-        guard let store = readableStore else { return nil }
+        guard
+            case .value(let entry, let value) = reading(key, at: now, orStale: orStale, as: coding, expected(), decode)
+        else { return nil }
+        return (entry, value)
+    }
+
+    /// The result of a read.
+    enum Reading<Value> {
+        case value(IndexEntry, Value)
+        /// The value is another type's.
+        case undecodable(IndexEntry)
+        /// There is no entry, or its file could not be read.
+        case missed
+    }
+
+    /// Reads and decodes a value, and says why there is none.
+    func reading<Value>(
+        _ key: Key, at now: Timestamp, orStale: Bool = false, as coding: Coding?,
+        _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?
+    ) -> Reading<Value> {
+        guard let store = readableStore else { return .missed }
         let found = store.read(key, at: now, orStale: orStale) { directory, entry in
             guard entry.mayBeRead(as: coding) else { return .value((entry: entry, data: Data?.none)) }
             return directory.payload(of: entry).then { .value((entry: entry, data: $0)) }
         }
-        guard let (entry, data) = found else { return nil }
+        guard let (entry, data) = found else { return .missed }
         var (stored, reason) = ("", "")
         if let data {
             do {
-                if let value = try decode(data) { return (entry, value) }
+                if let value = try decode(data) { return .value(entry, value) }
             } catch {
                 reason = ": \(error)"
             }
@@ -123,7 +143,7 @@ extension DiskCache {
         let message = "The value stored for the key is \(stored)not \(expected())\(reason)."
         store.takeBackHit(key, asMiss: true)
         store.report(CacheError(code: .undecodable, message: message, path: directory.path), of: key)
-        return nil
+        return .undecodable(entry)
     }
 }
 

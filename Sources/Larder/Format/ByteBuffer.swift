@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// A growable byte buffer. An array checks uniqueness and length at each append; this checks its capacity alone.
+/// A growable byte buffer. An array checks uniqueness and length at each append; this checks only its capacity.
 struct ByteBuffer: ~Copyable {
     private var start: UnsafeMutablePointer<UInt8>
     private var capacity: Int

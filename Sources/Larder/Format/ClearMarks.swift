@@ -9,7 +9,7 @@ enum ClearScope: Hashable, Sendable {
     /// The entries with a tag, in the tag's namespace.
     case tag(Key)
 
-    /// The namespace concerned; nil: all.
+    /// The namespace that the scope lies in; nil: all of them.
     var namespace: Namespace? {
         switch self {
         case .everything: nil
@@ -18,11 +18,11 @@ enum ClearScope: Hashable, Sendable {
         }
     }
 
-    /// True when entries of a namespace may be in it.
+    /// True when the scope may contain entries of a namespace.
     func mayConcern(_ namespace: Namespace) -> Bool { self.namespace.map { $0 == namespace } ?? true }
 }
 
-/// The parts of the cache that were cleared, each with a number: entries in it with lower file numbers are gone.
+/// The cleared scopes, each with a number: entries in the scope with lower file numbers are removed.
 struct ClearMarks: Sendable {
     private(set) var numbers: [ClearScope: UInt64] = [:]
 

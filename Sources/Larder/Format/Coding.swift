@@ -14,7 +14,7 @@ struct Coding: Sendable {
     static let archive = Coding("archive")
 }
 
-/// By the bytes of the name: entries that share their attachments share them verbatim.
+/// Compares the bytes of the names: entries share attachments only if these are identical.
 extension Coding: Hashable {
     static func == (left: Coding, right: Coding) -> Bool {
         left.name.hasSameBytes(as: right.name)

@@ -6,10 +6,10 @@ import LarderFiles
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
 ///     entries/<sequence number>         one file per entry
-///     entries/10<number>                a file that could not be read, and is set aside
+///     entries/10<number>                an unreadable file, set aside
 ///     entries/40<number>                the tombstone of a namespace, a tag or a key
-///     entries/80<number>                a file that is being copied in, until it has its footer and its number
-///     trash/<sequence number>/          what removeAll renamed here, until it is deleted
+///     entries/80<number>                a staged copy, until it has its footer and its number
+///     trash/<sequence number>/          directories that removeAll moved here, to be deleted
 ///
 /// Generations and sequence numbers are 16 lower-case hex digits.
 enum DirectoryLayout: Hashable {
@@ -19,7 +19,7 @@ enum DirectoryLayout: Hashable {
     case entries
     case trash
 
-    /// Names that may be in a directory that counts as empty: the marks of file managers and file systems.
+    /// Names that an empty directory may contain: files that file managers and file systems leave.
     static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found")]
 
     /// The mark in the number of a file that is being copied in. No record has such a number.
@@ -38,8 +38,8 @@ enum DirectoryLayout: Hashable {
         return number
     }
 
-    /// The mark in the number of a file that is set aside: it is never adopted, and entries below its number are not
-    /// answered.
+    /// The mark in the number of a file that is set aside. Such a file is never adopted, and entries below its number
+    /// are not returned.
     private static let asideMark: UInt64 = 1 << 60
 
     static func asideNumber(_ number: UInt64) -> UInt64 { number | asideMark }

@@ -9,7 +9,7 @@ import LarderFiles
 /// | bytes | what                                                                                          |
 /// | ----- | --------------------------------------------------------------------------------------------- |
 /// | 0-7   | life slot: expires at, milliseconds since 1970; Int64.max: never                              |
-/// | 8-15  | life slot: the life asked for, milliseconds; Int64.max: until a date, or for ever             |
+/// | 8-15  | life slot: the requested life, milliseconds; Int64.max: until a date, or forever           |
 /// | 16-23 | life slot: number of the change                                                               |
 /// | 24-31 | life slot: XXH64 of bytes 0-23, seeded with the record's check                                |
 /// | 32-39 | XXH64 of the record, seeded with its length                                                   |
@@ -19,16 +19,19 @@ import LarderFiles
 /// Only the life slot is ever written again, in place. A slot whose check is wrong counts as expired.
 ///
 /// A *tombstone* is such a file without a payload. Its record is the `clear` of a namespace or a tag, or the `remove`
-/// of a key whose older files had not all been found yet. It stays until the files that it covers are deleted, so that
-/// they stay dead when the index is lost. That of the part without a namespace ends with `larder entry 02`: version 1
-/// knew no such `clear`. It leaves a file of a newer version alone and answers nothing older, so it brings nothing
-/// back.
+/// of a key whose older files had not all been found yet. It stays until the files that it covers are deleted, so these
+/// stay dead even if the index is lost. The tombstone of the part without a namespace ends with `larder entry 02`,
+/// because version 1 had no such `clear`. The tombstone of an expired namespace or tag (a `life` without a key) ends
+/// with `larder entry 03` and stays until the life slots of the entries that it covers have been written. An older
+/// version leaves a newer version's files alone and returns no entry with a lower number, so it revives nothing.
 enum EntryFile {
     static let trailerLength = 64
     static let slotLength = 32
     static let magic = Array("larder entry 01\n".utf8)
-    /// The magic of the tombstones that version 1 did not know.
+    /// The magics of the tombstones that version 1 did not know: those of the part without a namespace, and those of
+    /// expired scopes.
     private static let laterMagic = Array("larder entry 02\n".utf8)
+    private static let expiryMagic = Array("larder entry 03\n".utf8)
     private static let versionlessMagic = magic.prefix(13)
 
     /// The outcome of reading the end of a file.
@@ -52,29 +55,37 @@ enum EntryFile {
         printer.append(magic)
     }
 
-    /// Prints the content of a tombstone.
+    /// Returns the content of a tombstone.
     static func tombstone(of removal: Removal, number: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
         printer.append(removal.record(number: number))
         appendTrailer(
-            to: &printer, recordLength: printer.count, life: .forever, change: number,
-            removal.isOfRoot ? laterMagic : magic)
+            to: &printer, recordLength: printer.count, life: .forever, change: number, magic(of: removal))
         return printer.bytes
     }
 
-    /// The entries that a tombstone covers: those with a lower number than its own.
+    private static func magic(of removal: Removal) -> [UInt8] {
+        switch removal {
+        case .scope(.namespace(.none)): laterMagic
+        case .scope, .key: magic
+        case .expiry: expiryMagic
+        }
+    }
+
+    /// The entries that a tombstone covers: those with a file number below its own; for an expiry, those whose last
+    /// change has a lower number.
     enum Removal: Hashable {
         case scope(ClearScope)
         case key(Key)
-
-        /// True for the part without a namespace.
-        var isOfRoot: Bool { self == .scope(.namespace(.none)) }
+        /// The entries are not removed; they expire at the given time.
+        case expiry(ClearScope, at: Timestamp)
 
         func covers(_ entry: IndexEntry) -> Bool {
             switch self {
-            case .scope(.everything): true
-            case .scope(.namespace(let namespace)): entry.namespace == namespace
-            case .scope(.tag(let tag)): entry.tags.contains(tag)
+            case .scope(.everything), .expiry(.everything, _): true
+            case .scope(.namespace(let namespace)), .expiry(.namespace(let namespace), _):
+                entry.namespace == namespace
+            case .scope(.tag(let tag)), .expiry(.tag(let tag), _): entry.tags.contains(tag)
             case .key(let key): entry.isNamed(key)
             }
         }
@@ -83,6 +94,7 @@ enum EntryFile {
             switch self {
             case .scope(let scope): .clear(scope, number: number)
             case .key(let key): .remove(key: key, number: number)
+            case .expiry(let scope, let time): .expire(scope, number: number, at: time)
             }
         }
     }
@@ -90,7 +102,7 @@ enum EntryFile {
     /// The outcome of reading a tombstone.
     enum Tombstone: Equatable {
         case valid(Removal)
-        /// Of a newer format: left alone.
+        /// A newer format: left alone.
         case newer
         case invalid
     }
@@ -99,22 +111,23 @@ enum EntryFile {
     static func tombstone(_ number: UInt64, _ bytes: UnsafeRawBufferPointer) -> Tombstone {
         let length = bytes.count - trailerLength
         guard length > 0, case let trailer = bytes.part(length..<bytes.count) else { return .invalid }
-        let isLater = trailer.suffix(magic.count).elementsEqual(laterMagic)
-        if !isLater, isNewer(trailer) { return .newer }
-        guard isLater || trailer.suffix(magic.count).elementsEqual(magic), word(trailer, at: 40) == UInt64(length),
+        let known = [magic, laterMagic, expiryMagic].first { trailer.suffix(magic.count).elementsEqual($0) }
+        if known == nil, isNewer(trailer) { return .newer }
+        guard let known, word(trailer, at: 40) == UInt64(length),
             XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == word(trailer, at: 32)
         else { return .invalid }
         let removal: Removal
         switch RecordScanner.record(on: bytes.part(0..<length)) {
         case .clear(let scope, number) where scope != .everything: removal = .scope(scope)
+        case .expire(let scope, number, let time) where scope != .everything: removal = .expiry(scope, at: time)
         case .remove(let key, number): removal = .key(key)
-        default: return .invalid
+        default: return known == expiryMagic ? .newer : .invalid
         }
-        if removal.isOfRoot == isLater { return .valid(removal) }
-        return isLater ? .newer : .invalid
+        if known == magic(of: removal) { return .valid(removal) }
+        return known == magic ? .invalid : .newer
     }
 
-    /// Prints a life slot by itself, to overwrite one.
+    /// Returns a life slot, to overwrite one in place.
     static func slot(life: Life, change: UInt64, recordCheck: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: slotLength)
         appendSlot(to: &printer, life: life, change: change, recordCheck: recordCheck)
@@ -128,7 +141,7 @@ enum EntryFile {
         printer.append(littleEndian: printer.hashOfLast(24, seed: recordCheck))
     }
 
-    /// The check that seeds the life slot's, read from a whole trailer.
+    /// The record's check, which seeds the check of the life slot; read from a whole trailer.
     static func recordCheck(inTrailer trailer: UnsafeRawBufferPointer) -> UInt64? {
         guard trailer.count == trailerLength, trailer.suffix(magic.count).elementsEqual(magic) else { return nil }
         return word(trailer, at: 32)
@@ -180,7 +193,7 @@ enum EntryFile {
     }
 }
 
-/// A numbered entry with its journal line and its file's footer. These share the record, which is printed once.
+/// A numbered entry with its journal line and its file's footer. Both share the record, which is printed once.
 struct NewEntry: ~Copyable {
     let entry: IndexEntry
     private let printer: RecordPrinter

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// The cache's knowledge of one entry without opening its file.
+/// The index's knowledge of one entry: everything but the payload.
 struct IndexEntry: Sendable {
     /// The UTF-8 bytes of the key; its namespace is in the attachments.
     var keyText: String
@@ -17,8 +17,7 @@ struct IndexEntry: Sendable {
     var checksum: UInt64
     var attachments: Attachments?
 
-    /// The space of the entry's file on most disks, which allocate blocks of 4 KiB, with the smallest possible footer.
-    /// Bytes.
+    /// The estimated size of the entry's file on disk, in bytes: blocks of 4 KiB, and the smallest possible footer.
     var allocatedSize: Int { (size + keyText.utf8.count + 160 + 4095) / 4096 * 4096 }
 
     var namespace: Namespace { attachments?.traits.namespace ?? .none }
@@ -40,7 +39,7 @@ struct IndexEntry: Sendable {
     /// Nil: raw bytes, or an entry of a version that did not record it.
     var coding: Coding? { attachments?.traits.coding }
 
-    /// True when the value may be of `coding`: unless the entry records another one. Nil reads anything.
+    /// True unless the entry records a coding other than `coding`. Nil reads anything.
     func mayBeRead(as coding: Coding?) -> Bool {
         guard let coding, let own = self.coding else { return true }
         return own == coding
@@ -67,7 +66,7 @@ struct IndexEntry: Sendable {
         file == other.file && checksum == other.checksum && stored == other.stored
     }
 
-    /// True for an entry that was read from a file with a damaged life slot.
+    /// True for an entry read from a file with a damaged life slot.
     var hasDamagedSlot: Bool { life.expires == Life.unknownExpiry }
 
     /// True when a read may return the value.
@@ -75,7 +74,7 @@ struct IndexEntry: Sendable {
         isInForce(at: now) && !isAbsent
     }
 
-    /// True when the entry counts: its value, or the absence of one.
+    /// True when the entry counts, be it a value or a recorded absence.
     func isInForce(at now: Timestamp) -> Bool {
         !life.isExpired(at: now) && !life.isFromFuture(stored: stored, at: now)
     }
@@ -112,12 +111,12 @@ final class Attachments: Sendable {
     /// The fields that this version does not know, verbatim: `,"name":value` each.
     let unknown: [UInt8]
 
-    /// The part that many entries have in common.
+    /// The part that many entries share.
     struct Traits: Hashable, Sendable {
         var namespace = Namespace.none
         /// Tags are compared like keys, and belong to a namespace as keys do.
         var tags: [Key] = []
-        /// For how long the entry is kept beyond its expiry. Milliseconds; `Life.unlimited`: for ever.
+        /// For how long the entry is kept beyond its expiry. Milliseconds; `Life.unlimited`: forever.
         var keptStale: Int64 = 0
         /// The entry records that there is no value.
         var isAbsent = false
@@ -152,9 +151,9 @@ final class Attachments: Sendable {
     }
 }
 
-/// Attachments that many entries have in common, so that these share one object.
+/// Attachments that many entries have in common, each kept as one shared object.
 final class AttachmentsPool: Sendable {
-    /// The most traits that are kept, and the most bytes that the tags of one may take together.
+    /// The maximum number of pooled traits, and of bytes in the tags of one of them.
     private static let most = 1024
     private static let longestTags = 256
 

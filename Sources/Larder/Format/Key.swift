@@ -4,9 +4,9 @@ import LarderFiles
 /// The identity of an entry in the index: the text of its key, its namespace, and the hash of both.
 ///
 /// Swift's `==` on strings equates the composed and the decomposed spelling of "é"; here they are two keys. The hash is
-/// randomly seeded in each process, so that no list of hostile keys can slow the index down.
+/// randomly seeded in each process, so no list of hostile keys can slow the index down.
 struct Key: Sendable {
-    /// UTF-8 bytes; the bound of a namespace's name too.
+    /// The maximum length of a key, and of a namespace's name, in UTF-8 bytes.
     static let longest = 64 << 10
     static let shardBits = 6
 
@@ -62,7 +62,7 @@ struct Namespace: Sendable {
 
     private let named: Named?
 
-    /// Random, so that nobody can prepare keys with equal hashes.
+    /// Random, so that an attacker cannot prepare keys with equal hashes.
     private static let processSeed = UInt64.random(in: .min ... .max)
 
     /// The namespace of entries that were stored without one.
@@ -76,13 +76,13 @@ struct Namespace: Sendable {
         named = name.isEmpty ? nil : Named(name)
     }
 
-    /// A namespace inside this one, in the name joined by U+001F; this one itself for an empty name.
+    /// A namespace inside this one, with both names joined by U+001F; this namespace itself for an empty name.
     func appending(_ inner: String) -> Namespace {
         if inner.isEmpty { return self }
         return Namespace(isNone ? inner : "\(name)\u{1F}\(inner)")
     }
 
-    /// The seed of the hashes of its keys.
+    /// The hash seed of its keys.
     var seed: UInt64 { named?.seed ?? Self.processSeed }
 
     var name: String { named?.name ?? "" }

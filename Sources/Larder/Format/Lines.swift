@@ -122,7 +122,7 @@ enum JournalFormat {
 ///     ]
 ///
 /// It is read and written line by line, and a bad line costs only itself. Without the last line it is damaged. It also
-/// keeps the `obsolete`, `remove` and `clear` records that are still needed.
+/// keeps the `obsolete`, `remove`, `clear` and keyless `life` records that are still needed.
 enum JSONManifest {
     static func begin(_ printer: inout RecordPrinter, generation: UInt64, last: UInt64) {
         printer.append("[")

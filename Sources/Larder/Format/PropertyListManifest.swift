@@ -18,11 +18,11 @@ import LarderFiles
 ///     }
 ///
 /// Only the records are read, each with its own check; everything else is for people. `check` is the sum of the XXH64
-/// of all records: a list of parts from different manifests is damaged. `removed` has the `obsolete`, `remove` and
-/// `clear` records that are still needed.
+/// of all records: a list of parts from different manifests is damaged. `removed` has the `obsolete`, `remove`,
+/// `clear` and keyless `life` records that are still needed.
 struct PropertyListManifest {
-    /// Bytes: some 80,000 entries. A longer list is read as damaged, and written as JSON instead: lists are read and
-    /// written as a whole, which takes many times their length in memory.
+    /// The maximum length in bytes, enough for some 80,000 entries. A longer list counts as damaged when read, and is
+    /// written as JSON instead: a list is read and written as a whole, which takes many times its length in memory.
     static let longest = 32 << 20
 
     private var entries: [String: Any] = [:]

@@ -11,30 +11,33 @@ import LarderFiles
 /// | `larder` | in a header: the format's version, 1                                                     |
 /// | `g`      | in a header: the generation                                                              |
 /// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `obsolete`, `closed`; absent in a header and a set |
-/// | `k`      | key                                                                                      |
-/// | `ns`     | the namespace that key and tags belong to, or that a `clear` is of; absent: none, and of `clear`: everything |
+/// | `k`      | key; a `life` without one ends the lives of all entries in a scope at `e`                |
+/// | `ns`     | namespace of key and tags, or of a `clear` or keyless `life`; absent: none, or for these two all |
 /// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
-/// | `f`      | of `life`, `used` and `obsolete`: the file concerned                                     |
+/// | `f`      | in `life`, `used` and `obsolete`: the file concerned                                     |
 /// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
 /// | `s`      | stored at, milliseconds since 1970, as all times                                         |
 /// | `e`      | expires at; absent: never                                                                |
-/// | `t`      | the life asked for, milliseconds; absent: until a date, or for ever                      |
+/// | `t`      | the requested life, milliseconds; absent: until a date, or forever; 0: ended by a caller |
 /// | `u`      | last used at; absent: when stored                                                        |
 /// | `z`      | payload bytes                                                                            |
 /// | `h`      | XXH64 of the payload, 16 hex digits                                                      |
-/// | `m`      | metadata: an object of strings; of `life`: what it is from now on                        |
-/// | `tg`     | tags: an array of strings; of `clear`: the one that it is of                             |
+/// | `m`      | metadata: an object of strings; in a `life`: the new metadata                            |
+/// | `tg`     | tags: an array of strings; in a `clear` or a keyless `life`: the one tag concerned       |
 /// | `ks`     | kept stale: for how long the entry is kept beyond its expiry, milliseconds; absent: 0    |
 /// | `ab`     | 1: the entry says that there is no value                                                 |
-/// | `mr`     | 1: must revalidate; what has expired is not to be answered                               |
+/// | `mr`     | 1: must revalidate; an expired value is never returned                                   |
 /// | `cd`     | coding of the payload: `utf8`, `json`, `plist`, `archive`; absent: raw bytes, or not known |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
-/// Reserved: `w` (where the payload is). Unknown fields are kept verbatim. The check, its place and the header stay the
-/// same in every version.
+/// Reserved: `w` (the location of the payload). Unknown fields are kept verbatim. The check, its place and the header
+/// stay the same in every version.
 ///
-/// Of `clear`, an empty `ns` is the part without a namespace. Versions that do not know this count the line as damage,
+/// In a scope, an empty `ns` is the part without a namespace. Versions that do not know this count the line as damage,
 /// reconcile the index with the files, and find the tombstone there; see `EntryFile`.
+///
+/// A `life` without a key has a scope, written like that of a `clear`. It ends the lives of all entries in it whose
+/// last change has a lower number. Versions that do not know it also count the line as damage.
 enum Record: Sendable {
     case header(version: UInt64, generation: UInt64, last: UInt64)
     case set(IndexEntry)
@@ -42,9 +45,11 @@ enum Record: Sendable {
     case life(key: Key, file: UInt64, change: UInt64, Life, Attachments.Update? = nil)
     /// The last use, and with sliding lives the resulting expiry, which applies only to the life of `change`.
     case used(key: Key, file: UInt64, change: UInt64, at: Timestamp, expires: Timestamp)
-    /// Everything in a scope with a lower number is gone.
+    /// Everything in a scope with a lower number is removed.
     case clear(ClearScope, number: UInt64)
-    /// A file is dead, whatever its footer says, and waits to be deleted; with the key, the entry must not use it
+    /// Everything in a scope that has not changed since, and has not expired by then, expires at that time.
+    case expire(ClearScope, number: UInt64, at: Timestamp)
+    /// A file is dead, whatever its footer says, and waits to be deleted. With a key, the key's entry must not use it
     /// either.
     case obsolete(file: UInt64, of: Key?)
     /// The last record of a session that ended in order: the entries and the files agree.
@@ -53,8 +58,8 @@ enum Record: Sendable {
     case unknown
 
     static let version: UInt64 = 1
-    /// A larger number in a record is damage, a larger name foreign; no cache gets there, and JSON readers would round
-    /// it.
+    /// A record with a larger number is damaged, and a file with a larger name is foreign. No cache gets that far, and
+    /// JSON readers would round such a number.
     static let lastNumber: UInt64 = 1 << 53
 
     enum Operation: String {
@@ -66,7 +71,7 @@ enum Record: Sendable {
         switch self {
         case .header(_, _, let last): last
         case .set(let entry): max(entry.file, entry.change)
-        case .remove(_, let number), .clear(_, let number), .closed(let number): number
+        case .remove(_, let number), .clear(_, let number), .expire(_, let number, _), .closed(let number): number
         case .life(_, let file, let change, _, _): max(file, change)
         case .used(_, let file, let change, _, _): max(file, change)
         case .obsolete(let file, _): file
@@ -99,10 +104,10 @@ struct Fields {
     var coding: String?
     var unknown: [UInt8] = []
 
-    /// Bytes; more is damage. The bound keeps sums of sizes from overflowing.
+    /// In bytes; a larger size is damage. The bound keeps sums of sizes from overflowing.
     static let largestSize = 1 << 40
 
-    /// The record of the fields; nil when one is missing or out of bounds.
+    /// The record that the fields form; nil when one is missing or out of bounds.
     var record: Record? {
         if let version { return header(version) }
         guard let operation else { return entry.map(Record.set) }
@@ -111,6 +116,7 @@ struct Fields {
             guard let name, let number else { return nil }
             return .remove(key: name, number: number)
         case .life:
+            if key == nil { return expiry }
             guard let name, let file, let number else { return nil }
             return .life(key: name, file: file, change: number, life, update)
         case .used:
@@ -143,12 +149,19 @@ struct Fields {
         key.map { Key($0, in: keyNamespace) }
     }
 
-    /// The scope of a clear. An empty namespace is the part without one, an absent one is everything.
+    /// The scope of a clear. An empty namespace means the part without one, an absent namespace everything.
     private var scope: ClearScope? {
         if let tags {
             return tags.count == 1 && namespace != "" ? .tag(Key(tags[0], in: keyNamespace)) : nil
         }
         return namespace.map { .namespace(Namespace($0)) } ?? .everything
+    }
+
+    /// The end of all lives in a scope. With unknown fields it may mean less than it seems to, so it counts as damage
+    /// and the tombstone decides.
+    private var expiry: Record? {
+        guard let number, let scope, let expires, file == nil, unknown.isEmpty else { return nil }
+        return .expire(scope, number: number, at: Timestamp(milliseconds: expires))
     }
 
     private var update: Attachments.Update? {
@@ -184,7 +197,7 @@ struct Fields {
             checksum: checksum, attachments: attachments)
     }
 
-    /// The entry of the fields of a set; nil when one is missing or out of bounds.
+    /// The entry that the fields of a set form; nil when one is missing or out of bounds.
     static func entry(
         key: String?, number: UInt64?, change: UInt64?, stored: Int64?, life: Life, used: Int64?, size: Int64?,
         checksum: UInt64?, attachments: @autoclosure () -> Attachments?

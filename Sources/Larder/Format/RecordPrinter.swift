@@ -54,15 +54,13 @@ struct RecordPrinter: ~Copyable {
             limited(#","e":"#, expires.milliseconds)
         case .clear(let scope, let number):
             operation(.clear)
-            switch scope {
-            case .everything: break
-            case .namespace(let cleared) where cleared.isNone: append(#","ns":"""#)
-            case .namespace(let cleared): namespace(cleared)
-            case .tag(let tag):
-                namespace(tag.namespace)
-                tags([tag])
-            }
+            self.scope(scope)
             integer(#","n":"#, number)
+        case .expire(let scope, let number, let time):
+            operation(.life)
+            self.scope(scope)
+            integer(#","n":"#, number)
+            integer(#","e":"#, time.milliseconds)
         case .obsolete(let file, let key):
             operation(.obsolete, key: key)
             integer(#","f":"#, file)
@@ -168,6 +166,17 @@ struct RecordPrinter: ~Copyable {
         string(namespace.name)
     }
 
+    private mutating func scope(_ scope: ClearScope) {
+        switch scope {
+        case .everything: break
+        case .namespace(let whole) where whole.isNone: append(#","ns":"""#)
+        case .namespace(let whole): namespace(whole)
+        case .tag(let tag):
+            namespace(tag.namespace)
+            tags([tag])
+        }
+    }
+
     private mutating func operation(_ operation: Record.Operation, key: Key? = nil) {
         append(#"{"o":""#)
         var name = operation.rawValue
@@ -210,7 +219,7 @@ struct RecordPrinter: ~Copyable {
         text.append(UInt8(ascii: "\""))
     }
 
-    /// True when there is no quote, no backslash and no control character: eight bytes at a time.
+    /// True when there is no quote, no backslash and no control character. Checks eight bytes at a time.
     private static func isPlain(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard bytes.count >= 8, let start = UnsafeRawPointer(bytes.baseAddress) else {
             return bytes.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
@@ -219,7 +228,7 @@ struct RecordPrinter: ~Copyable {
         func special(_ word: UInt64) -> UInt64 {
             let quotes = word ^ ones &* UInt64(UInt8(ascii: "\""))
             let backslashes = word ^ ones &* UInt64(UInt8(ascii: "\\"))
-            // A borrow may mark a further byte above a true hit, but never one without a hit.
+            // A borrow may mark one more byte above a true hit, but it never marks a byte without a hit.
             let below =
                 (word &- ones &* 0x20) & ~word | (quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes
             return below & high

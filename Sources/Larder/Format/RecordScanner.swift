@@ -3,7 +3,7 @@ import LarderFiles
 /// Reads one record from its line.
 ///
 /// The check is verified first, so a torn or flipped line costs one pass and gives nil. A line with a valid check may
-/// still be hostile: every number is bounded, nothing is trusted.
+/// still be hostile, so every number is bounded.
 struct RecordScanner {
     /// `,"c":"`, 16 hex digits and `"}`.
     static let checkLength = 24
@@ -25,8 +25,8 @@ struct RecordScanner {
         self.bytes = bytes
     }
 
-    /// Reads an entry that has a coding attached or nothing, its fields in the order in which they are printed, as on
-    /// nearly all lines. Nil for any other line; its fields are then read one by one.
+    /// The fast path for nearly all lines: an entry with no attachment but a coding, its fields in the printed order.
+    /// Nil for any other line; its fields are then read one by one.
     private static func plainEntry(on body: UnsafeRawBufferPointer) -> IndexEntry? {
         var scanner = RecordScanner(bytes: body)
         var (key, number, checksum, coding) = (String?.none, UInt64?.none, UInt64?.none, String?.none)
@@ -210,7 +210,7 @@ struct RecordScanner {
         return skip(UInt8(ascii: "}"))
     }
 
-    /// Reads a string; without escapes, in one piece.
+    /// Reads a string, in one piece when it has no escapes.
     private mutating func string(_ value: inout String?) -> Bool {
         guard skip(UInt8(ascii: "\"")) else { return false }
         let start = position
@@ -243,7 +243,7 @@ struct RecordScanner {
         return false
     }
 
-    /// Reads the rest of an escape: only those that the printer writes.
+    /// Reads the rest of an escape. Only the escapes that the printer writes are valid.
     private mutating func escape() -> UInt8? {
         guard position < bytes.count else { return nil }
         let byte = bytes[position]

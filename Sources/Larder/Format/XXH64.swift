@@ -16,7 +16,8 @@ package enum XXH64 {
         return finished(lanes.merged, rest, length: bytes.count)
     }
 
-    /// The hash of bytes that come in pieces, with seed 0. All pieces but the last are multiples of 32 bytes long.
+    /// The hash of bytes that arrive in pieces, with seed 0. The length of every piece but the last is a multiple of
+    /// 32.
     struct Stream {
         private var lanes = Lanes(seed: 0)
         private var length = 0

@@ -7,7 +7,7 @@ extension EntryTable {
         if uses == nil { orderAnew(counting: counter, at: now) }
     }
 
-    /// Orders the entries by the times of their last use. Those from the future come first: they are misses.
+    /// Orders the entries by the times of their last use. Those with times in the future come first: they are misses.
     /// O(n log n).
     mutating func orderAnew(counting counter: AccessCounter, at now: Timestamp) {
         var list = RecencyList(counting: counter)
@@ -24,7 +24,7 @@ extension EntryTable {
         uses = list
     }
 
-    /// Returns the least recently used entries, at most `limit`, none used after `stamp`; with their stamps, the oldest
+    /// Returns up to `limit` of the least recently used entries, none used after `stamp`, with their stamps, the oldest
     /// first. O(their number).
     func leastRecentlyUsed(_ limit: Int, through stamp: UInt64 = .max) -> [(entry: IndexEntry, stamp: UInt64)] {
         guard let uses else { return [] }

@@ -13,7 +13,7 @@ struct EntryTable: Sendable {
     private(set) var free: [UInt32] = []
     private var hashIndex = HashIndex()
     private(set) var expiries = ExpiryQueue()
-    /// The slots by last use; kept from the first time that it is needed.
+    /// The slots by last use; kept from the first time that the order is needed.
     var uses: RecencyList?
     /// True while the index is read from disk: nothing is due, and all reminders are made at the end.
     private var isLoading = false
@@ -23,13 +23,15 @@ struct EntryTable: Sendable {
     private(set) var namespaces: [Namespace: Totals] = [:]
     /// Their sum.
     private var inNamespaces = Totals()
-    /// The cleared scopes: their entries are gone, and stay in their slots until they are taken out. The totals no
-    /// longer count those of a namespace, but still those of a tag.
-    private var cleared = ClearMarks()
+    /// The cleared scopes: their entries count as removed, but keep their slots until they are taken out. The totals no
+    /// longer include those of a cleared namespace, but still those of a cleared tag.
+    private(set) var cleared = ClearMarks()
     /// The progress of the search for such entries.
     private var searched = 0
     /// Such entries that have already lost their slot.
     private(set) var evacuated: [IndexEntry] = []
+    /// The scopes that a caller expired, and the progress of recording that entry by entry.
+    var ending = Ending()
 
     var count: Int { totals.count }
 
@@ -46,35 +48,38 @@ struct EntryTable: Sendable {
 
     /// Returns the entry of a key, even an expired one. O(1).
     func entry(_ key: Key) -> IndexEntry? {
-        liveSlot(key).map { entries[$0] }
+        liveSlot(key).map { marked(entries[$0]) }
     }
 
     /// Returns the entry of a key if a read may see it, and notes the use. O(1).
     mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool = false) -> IndexEntry? {
-        guard let slot = liveSlot(key), case let isFresh = entries[slot].isFresh(at: now),
+        guard let slot = markedSlot(key), case let isFresh = entries[slot].isFresh(at: now),
             isFresh || orStale && entries[slot].isUsable(at: now)
         else { return nil }
         if now > entries[slot].used { entries[slot].used = now }
         uses?.touch(slot, at: now)
         if sliding, isFresh { entries[slot].life = entries[slot].life.renewed(at: now) }
-        // A clean close saves a life that slid in full, so every use counts then.
+        // A clean close saves an extended sliding life in full, so every use counts then.
         if now.millisecondsSince(savedUses[slot]) >= (sliding ? 1 : UseNotes.tolerance) { touched.insert(slot) }
         return entries[slot]
     }
 
-    /// Inserts an entry and returns the replaced one. O(1) amortised, O(log n) for a life that ends before others.
+    /// Inserts an entry and returns the replaced one. O(1) amortized, O(log n) for a life that ends before others.
     @discardableResult
     mutating func publish(_ entry: IndexEntry, for key: Key) -> IndexEntry? {
         if let slot = slot(key) {
-            if !isCleared(entries[slot]) { return replace(slot, with: entry) }
+            if !isCleared(entries[slot]) {
+                if !ending.isEmpty { applyMarks(slot) }
+                return replace(slot, with: entry)
+            }
             evacuate(slot)
         }
         remind(insert(entry, key))
         return nil
     }
 
-    /// The same while the index is read, unless there is a newer entry. Returns the file that loses, if there are two.
-    /// O(1) amortised.
+    /// The same while the index is read, unless there is a newer entry. When there are two files, returns the
+    /// superseded one. O(1) amortized.
     mutating func load(_ entry: IndexEntry, for key: Key) -> UInt64? {
         guard let slot = slot(key) else {
             insert(entry, key)
@@ -129,13 +134,13 @@ struct EntryTable: Sendable {
     /// Removes an entry. O(1).
     @discardableResult
     mutating func remove(_ key: Key) -> IndexEntry? {
-        guard let slot = liveSlot(key) else { return nil }
+        guard let slot = markedSlot(key) else { return nil }
         return vacate(slot)
     }
 
     /// Removes up to `limit` entries that have expired at `now`. O(log n) for each.
     ///
-    /// Entries with a `spared` file stay: the file could not be asked whether they really have expired.
+    /// Entries with a `spared` file stay: their expiry could not be checked in the file.
     mutating func removeExpired(at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = []) -> [IndexEntry] {
         var victims: [IndexEntry] = []
         var kept: [Int] = []
@@ -194,17 +199,6 @@ struct EntryTable: Sendable {
         !cleared.isEmpty && cleared.number(for: entry.namespace) > entry.file
     }
 
-    /// Copies the entries in some slots; nil past the last slot. O(limit).
-    func slice(from start: Int, _ limit: Int) -> [IndexEntry]? {
-        guard start < entries.count else { return nil }
-        return entries[start..<min(start + limit, entries.count)].filter { $0.file != 0 && !isCleared($0) }
-    }
-
-    /// A copy of the entries, including vacant slots. O(1), O(n) while something is being cleared.
-    var snapshot: [IndexEntry] {
-        cleared.isEmpty ? entries : entries.filter { !isCleared($0) }
-    }
-
     /// True when a search for expired entries may find some. O(1).
     func mayHaveExpired(at now: Timestamp) -> Bool {
         expiries.reminders.first.map { $0.at <= now } ?? false
@@ -214,13 +208,18 @@ struct EntryTable: Sendable {
         isLoading = true
     }
 
-    /// Removes the `cleared` entries and those that have expired at `now`, and makes the reminders. Returns both. O(n),
-    /// O(n log n) when lives end in no order.
-    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> (
+    /// Removes the `cleared` entries and those that have expired at `now`, including those that `marks` ended, and
+    /// creates the reminders. Returns both groups. O(n), O(n log n) when lives end in no order.
+    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks, marks: ExpiryMarks) -> (
         expired: [IndexEntry], cleared: [IndexEntry]
     ) {
         isLoading = false
         defer { rebuildReminders() }
+        if !marks.isEmpty {
+            for slot in entries.indices where entries[slot].file != 0 {
+                if let ended = marks.ending(entries[slot]) { entries[slot] = ended }
+            }
+        }
         guard entries.contains(where: { $0.file != 0 && ($0.isOver(at: now) || cleared.cover($0)) }) else {
             return ([], [])
         }
@@ -246,6 +245,7 @@ struct EntryTable: Sendable {
     mutating func takeUses(_ due: UseNotes) -> [UseNotes.Use] {
         var uses: [UseNotes.Use] = []
         for slot in touched.takeAll() where entries[slot].file != 0 && !isCleared(entries[slot]) {
+            applyMarks(slot)
             switch due.decision(on: entries[slot], saved: savedUses[slot]) {
             case .write(let use):
                 savedUses[slot] = entries[slot].used
@@ -265,6 +265,20 @@ struct EntryTable: Sendable {
         slot(key).flatMap { isCleared(entries[$0]) ? nil : $0 }
     }
 
+    /// The same, after applying the marks to the entry.
+    private mutating func markedSlot(_ key: Key) -> Int? {
+        guard let slot = liveSlot(key) else { return nil }
+        if !ending.isEmpty { applyMarks(slot) }
+        return slot
+    }
+
+    /// Applies the marks to the entry in a slot.
+    mutating func applyMarks(_ slot: Int) {
+        guard !ending.isEmpty, let ended = ending.marks.ending(entries[slot]) else { return }
+        entries[slot] = ended
+        remind(slot)
+    }
+
     private mutating func account(for entry: IndexEntry, times factor: Int = 1) {
         var one = Totals()
         one.add(entry)
@@ -275,7 +289,7 @@ struct EntryTable: Sendable {
         if namespaces[namespace] == Totals() { namespaces[namespace] = nil }
     }
 
-    /// Takes out a cleared entry, and keeps it until its file is asked for.
+    /// Takes out a cleared entry, and keeps it until `takeCleared` returns it.
     private mutating func evacuate(_ slot: Int) {
         evacuated.append(entries[slot])
         if !isUncounted(entries[slot]) { account(for: entries[slot], times: -1) }
@@ -289,7 +303,7 @@ struct EntryTable: Sendable {
             return Int(slot)
         }
         if entries.count == entries.capacity {
-            // By half, not by two: that bounds the memory per entry.
+            // Growth by half, not by doubling, bounds the memory per entry.
             entries.reserveCapacity(entries.count + entries.count / 2 + 4)
             savedUses.reserveCapacity(entries.capacity)
         }

@@ -5,13 +5,13 @@ struct EvictionPlan {
     /// The amount to evict.
     enum Need: Equatable {
         case entries(Int)
-        /// Payload bytes: at least so many, and further entries while the sum is at most `upTo`.
+        /// At least this many payload bytes, and further entries while the sum is at most `upTo`.
         case bytes(Int, upTo: Int)
         /// Bytes on disk.
         case allocated(Int)
         case unusedSince(Timestamp, now: Timestamp)
 
-        /// The excess over a limit on the size: down to the limit, and further towards the mark but not below it.
+        /// The excess over a size limit: enough to reach the limit, then on toward the low-water mark but not below it.
         static func overSize(_ limit: Int, lowWaterMark: Int, of totals: EntryTable.Totals) -> Need {
             .bytes(totals.size - limit, upTo: totals.size - lowWaterMark)
         }
@@ -85,8 +85,8 @@ struct EvictionPlan {
 }
 
 extension EvictionPlan.Need {
-    /// The stamp of the last use that is too long ago; 0: none. An entry used before it with a time in the future was
-    /// used while the clock was wrong.
+    /// The stamp of the most recent use that is too long ago; 0: none. An entry before it in the order but with a time
+    /// in the future was used while the clock was wrong.
     fileprivate func lastUnused(_ offers: [[EvictionPlan.Offer]]) -> UInt64 {
         guard case .unusedSince(let time, _) = self else { return 0 }
         return offers.joined().reduce(0) { $1.used < time ? max($0, $1.stamp) : $0 }

@@ -2,9 +2,9 @@ import LarderFiles
 
 /// A heap of reminders: "look at this slot at that time".
 ///
-/// Every entry with an end has at least one reminder no later than the time until which it is kept. Longer lives and
+/// Every entry that ends has at least one reminder no later than the time until which it is kept. Longer lives and
 /// reused slots leave early reminders; the caller that pops one checks the entry and, if it is still alive, adds a new
-/// one. So a renewal costs nothing here, and the cost of a sweep follows the number of expired entries.
+/// one. So a renewal costs nothing here, and a sweep costs time in proportion to the number of expired entries.
 struct ExpiryQueue: Sendable {
     struct Reminder: Sendable {
         let at: Timestamp

@@ -1,11 +1,11 @@
 /// A hash table from 32-bit fingerprints to slots: open addressing, linear probing, no tombstones.
 ///
-/// It stores no keys; the caller compares them. Slots are taken densely from 0 on. It takes four bytes per bucket, at
-/// most three quarters of them full, and four per slot: a look-up stays in the processor's cache for some 100,000
-/// entries.
+/// It stores no keys; the caller compares them. Slots are taken densely from 0 on. It takes four bytes per bucket, with
+/// at most three quarters of the buckets full, and four bytes per slot: up to some 100,000 entries, a look-up stays in
+/// the processor's cache.
 @usableFromInline
 struct HashIndex: Sendable {
-    /// The slot in the low bits, those of a bucket number; above them the same bits of the fingerprint.
+    /// The slot in the low bits, as many as a bucket number has; above them the same bits of the fingerprint.
     @usableFromInline var buckets: ContiguousArray<UInt32> = []
     /// By slot.
     @usableFromInline var fingerprints: ContiguousArray<UInt32> = []
@@ -32,7 +32,7 @@ struct HashIndex: Sendable {
         return nil
     }
 
-    /// Adds a slot whose key is not there yet. O(1) amortised.
+    /// Adds a slot whose key is not there yet. O(1) amortized.
     @inlinable
     mutating func insert(fingerprint: UInt32, slot: Int) {
         if (count + 1) * 4 > buckets.count * 3 { grow() }

@@ -30,6 +30,12 @@ final class Index: Sendable {
             for tier in tiers where scope.mayConcern(tier.namespace) { tier.invalidateAll() }
         }
 
+        func expireAll(in scope: ClearScope) {
+            var tag: Key?
+            if case .tag(let wanted) = scope { tag = wanted }
+            for tier in tiers where scope.mayConcern(tier.namespace) { tier.expireAll(tagged: tag) }
+        }
+
         func hasTier(_ tier: any MemoryTier) -> Bool { tiers.contains { $0 === tier } }
     }
 
@@ -73,14 +79,19 @@ final class Index: Sendable {
         withShard(at: shard) { $0.table.snapshot }.lazy.filter { $0.file != 0 }
     }
 
-    /// Drops a value of which the disk has nothing: a memory tier may have it alone.
-    func invalidate(_ key: Key) {
-        cells[key.shard].withLock { $0.invalidate(key, .removed) }
+    /// Drops a value that may exist in a memory tier alone, with nothing on disk.
+    func invalidate(_ key: Key, _ cause: RemovalCause = .removed) {
+        cells[key.shard].withLock { $0.invalidate(key, cause) }
     }
 
     /// The same for all values in `scope`.
     func invalidateAll(in scope: ClearScope) {
         for cell in cells { cell.withLock { $0.invalidateAll(in: scope) } }
+    }
+
+    /// Expires the values in `scope` of which the disk has nothing.
+    func expireAll(in scope: ClearScope) {
+        for cell in cells { cell.withLock { $0.expireAll(in: scope) } }
     }
 
     /// Changes the value or the life of a key. Every memory tier drops the value before the change is visible.
@@ -167,11 +178,24 @@ final class Index: Sendable {
         return gone
     }
 
-    /// True while cleared entries have not all been taken out.
+    /// Ends the lives of the entries in `scope` that have not changed since. O(1). Memory tiers as for `clear`.
+    func expire(_ scope: ClearScope, _ mark: ExpiryMarks.Mark) {
+        for position in cells.indices {
+            withCell(at: position) { cell in
+                cell.expireAll(in: scope)
+                cell.shard.table.expire(scope, mark)
+            }
+        }
+    }
+
+    /// True while the end of some lives is not on disk yet.
+    var hasMarks: Bool { cells.indices.contains { withShard(at: $0) { $0.table.hasMarks } } }
+
+    /// True while some cleared entries have not been taken out.
     var hasCleared: Bool { cells.indices.contains { withShard(at: $0) { $0.table.hasCleared } } }
 
-    /// Inserts a value that was read into a memory tier, with its current entry; not if it was replaced or removed
-    /// since, or the tier was detached.
+    /// Inserts a value that was read into a memory tier, with its current entry, unless it was replaced or removed
+    /// meanwhile or the tier was detached.
     func promote(_ entry: IndexEntry, _ key: Key, _ promotion: Promotion) {
         withCell(at: key.shard) { cell in
             guard let current = cell.shard.table.entry(key), current.isSameValue(as: entry),
@@ -200,7 +224,7 @@ final class Index: Sendable {
             cell.invalidateAll(in: scope)
             let old = cell.shard
             cell.shard = content
-            // Asked under the lock: `keepOrder` sets the flag first, and then visits every shard.
+            // Read under the lock: `keepOrder` sets the flag first, and then visits every shard.
             if keepsOrder.withLock({ $0 }) { cell.shard.table.keepOrder(counting: uses, at: now) }
             cell.shard.hits = old.hits
             cell.shard.misses = old.misses
@@ -219,7 +243,7 @@ final class Index: Sendable {
         if !isKept { forEachShard { $0.table.keepOrder(counting: uses, at: now) } }
     }
 
-    /// Orders all entries by the times of their last use again, if the order is kept: entries with old uses were added.
+    /// Sorts all entries again by the times of their last use, if the order is kept: entries with old uses were added.
     /// O(n log n).
     func orderAnew(at now: Timestamp) {
         if keepsOrder.withLock({ $0 }) { forEachShard { $0.table.orderAnew(counting: uses, at: now) } }
@@ -250,8 +274,8 @@ final class Index: Sendable {
     var obsoleteCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.obsolete.count } } }
 }
 
-/// Values in memory that must never outlive those on disk. Called with a shard's lock held, so its methods release
-/// nothing and call nobody.
+/// Values in memory that must never outlive those on disk. Its methods are called with a shard's lock held, so they
+/// release no values and call no other code.
 protocol MemoryTier: AnyObject, Sendable {
     var namespace: Namespace { get }
 
@@ -260,6 +284,9 @@ protocol MemoryTier: AnyObject, Sendable {
 
     /// Drops all values.
     func invalidateAll()
+
+    /// Drops all values that are on disk, and expires the others: those with the tag, or all.
+    func expireAll(tagged tag: Key?)
 }
 
 /// A value that enters a memory tier at the moment when it becomes visible on disk.

@@ -2,8 +2,8 @@ import LarderFiles
 
 /// Knows whether the entries of the index can be trusted; owns the reconciliation of files and index.
 ///
-/// After an unclean close the index is *provisional*: an entry is a hint until its file has been looked at. Asking
-/// costs reading a flag.
+/// After an unclean close the index is *provisional*: an entry is a hint until its file has been checked. The check for
+/// this state reads one flag.
 final class ProvisionalState: Sendable {
     private let flag: Flag
     private let reconciliation: Lock<Reconciliation>
@@ -16,7 +16,7 @@ final class ProvisionalState: Sendable {
     /// True while entries are hints.
     var isSet: Bool { flag.isSet }
 
-    /// True until every file that has to be looked at has been, once.
+    /// True until every file that needs checking has been checked once.
     var isReconciling: Bool { isSet && !reconciliation.withLock { $0.hasScanned } }
 
     /// True while there may be unread files of any key.
@@ -27,18 +27,21 @@ final class ProvisionalState: Sendable {
         isSet && reconciliation.withLock { $0.isScanning || $0.hasUnread }
     }
 
-    /// True while a damaged index is reconciled: an entry may be wrong, and its file right.
+    /// True while a damaged index is reconciled: where an entry and its file differ, the file may be right.
     var isRepairing: Bool { isSet && reconciliation.withLock { !$0.hasScanned && $0.isDamaged } }
 
     /// True when entries and files agree.
     var isConsistent: Bool { reconciliation.withLock { $0.isConsistent } }
 
-    /// Entries up to this number are not answered. Read it before looking an entry up: an adopted entry is published
+    /// Entries up to this number are not returned. Read it before looking an entry up: an adopted entry is published
     /// before the horizon falls.
     var horizon: UInt64 { reconciliation.withLock { $0.horizon } }
 
-    /// Clears whose files may not all be known.
+    /// Cleared scopes whose files may not all be known.
     var cleared: ClearMarks { reconciliation.withLock { $0.cleared } }
+
+    /// The same for scopes that were expired.
+    var marks: ExpiryMarks { isSet ? reconciliation.withLock { $0.marks } : ExpiryMarks() }
 
     /// Files that must not be deleted for an expiry that could not be verified.
     var unverifiable: Set<UInt64> { isSet ? reconciliation.withLock { Set($0.unverifiable.keys) } : [] }
@@ -48,14 +51,14 @@ final class ProvisionalState: Sendable {
         reconciliation.withLock(body)
     }
 
-    /// Replaces the reconciliation, with the directory. Call it in a barrier of the disk queue, before the entries that
-    /// it concerns are visible.
+    /// Replaces the reconciliation along with the directory. Call it in a barrier of the disk queue, before the new
+    /// entries are visible.
     func replace(with reconciliation: Reconciliation) {
         self.reconciliation.withLock { $0 = reconciliation }
         flag.set(!reconciliation.isConsistent)
     }
 
-    /// Notes that everything has been looked at. Returns whether unreadable files are left.
+    /// Notes that every file has been checked. Returns whether unreadable files are left.
     func noteScanned() -> Bool {
         let (isConsistent, hasUnread) = reconciliation.withLock { reconciliation in
             reconciliation.finish()
@@ -68,13 +71,14 @@ final class ProvisionalState: Sendable {
 
 /// The work that makes entries and files agree after an unclean close.
 ///
-/// Until it is finished the file of an entry decides. A file that no line of the index mentions is a *suspect*: it may
-/// hold a newer value than the index knows. Suspects are read newest first, so an entry can be trusted once its number
-/// is above those of all unread suspects.
+/// Until it has finished, files decide. A file that no line of the index mentions is a *suspect*: it may hold a newer
+/// value than the index knows. Suspects are read newest first, so an entry can be trusted once its number is above
+/// those of all unread suspects.
 ///
-/// Only numbers below this session's first are concerned.
+/// It concerns only numbers from earlier sessions.
 struct Reconciliation: Sendable {
     typealias Entry = (key: Key, file: UInt64)
+    typealias Tombstone = (number: UInt64, removal: EntryFile.Removal)
 
     /// Unread suspects, the newest last.
     private var suspects: [UInt64] = []
@@ -85,25 +89,27 @@ struct Reconciliation: Sendable {
     /// Entries whose file decides about their life: all of them after damage, otherwise the expired ones. The newest
     /// last.
     private var unverified: [Entry] = []
-    /// The entry whose file is being asked.
+    /// The entry whose file is being checked.
     private var verifying: UInt64?
-    /// Dead files, with their keys where known. Deleted once all suspects have been read, the oldest first: an older
-    /// file of a key, if left, would come back with the next loss of the index.
+    /// Dead files, with their keys where known. They are deleted once all suspects have been read, the oldest first: if
+    /// a key's older file outlived its newer one, the next loss of the index would bring it back.
     private var dead: [(file: UInt64, key: Key?)] = []
     private var isDeadSorted = false
     /// Entries whose files were not in the directory.
     private var missing: [Entry] = []
     /// Cleared scopes: older files in them are dead.
     private(set) var cleared = ClearMarks()
-    /// Clears that the journal may not record.
-    private var unrecorded: [(number: UInt64, scope: ClearScope)] = []
+    /// Expired scopes: entries that only their files know may have ended with them.
+    private(set) var marks = ExpiryMarks()
+    /// Tombstones that the journal may not record.
+    private var unrecorded: [Tombstone] = []
     /// The manifest or a journal was damaged: any line may be missing.
     private(set) var isDamaged = false
 
     /// Suspects that could not be read. The sweep retries them.
     private(set) var unreadable: Set<UInt64> = []
-    /// Files that could not be read for long and were set aside: they are never adopted, but may have replaced entries
-    /// below.
+    /// Files set aside after being unreadable for too long. They are never adopted, but may have replaced entries below
+    /// their numbers.
     private(set) var aside: Set<UInt64> = []
     /// Tombstones that could not be read: entries below may be dead.
     private var unreadTombstones: Set<UInt64> = []
@@ -114,18 +120,18 @@ struct Reconciliation: Sendable {
     /// Tombstones and files set aside that are being retried.
     private var retried: [Step] = []
 
-    /// Every file has been looked at once.
+    /// Every file has been checked once.
     private(set) var hasScanned = true
-    /// The scan, or another try at what could not be read, is under way: files may be dead that no shard mentions.
+    /// The scan, or a retry of unreadable files, is running: there may be dead files that no shard mentions.
     private(set) var isScanning = false
 
     /// Entries and files agree.
     var isConsistent: Bool { hasScanned && !hasResidue }
-    /// Something could not be read.
+    /// Some file could not be read.
     private var hasResidue: Bool {
         hasUnread || !aside.isEmpty || !unreadTombstones.isEmpty || !unverifiable.isEmpty
     }
-    /// There are files that may hold an older or newer value of any key, and would be adopted.
+    /// There are unread files, which may hold an older or newer value of any key and would then be adopted.
     var hasUnread: Bool { !suspects.isEmpty || current != nil || !unreadable.isEmpty }
 
     /// Nothing to do.
@@ -142,13 +148,13 @@ struct Reconciliation: Sendable {
         var unverified: [Entry] = []
         var dead: [(file: UInt64, key: Key?)] = []
         var missing: [Entry] = []
-        var unrecorded: [(number: UInt64, scope: ClearScope)] = []
+        var unrecorded: [Tombstone] = []
         var aside: [UInt64] = []
         var unreadTombstones: [UInt64] = []
         var isDamaged = false
     }
 
-    init(_ findings: Findings, cleared: ClearMarks) {
+    init(_ findings: Findings, cleared: ClearMarks, marks: ExpiryMarks) {
         suspects = findings.suspects
         unreadable = Set(findings.unreadable)
         floor = findings.floor
@@ -160,11 +166,12 @@ struct Reconciliation: Sendable {
         unreadTombstones = Set(findings.unreadTombstones)
         isDamaged = findings.isDamaged
         self.cleared = cleared
+        self.marks = marks
         hasScanned = false
         isScanning = true
     }
 
-    /// Entries up to this number are not answered: an unread file may have replaced or removed them.
+    /// Entries up to this number are not returned: an unread file may have replaced or removed them.
     var horizon: UInt64 {
         var highest = max(suspects.last ?? 0, current ?? 0)
         for file in unreadable { highest = max(highest, file) }
@@ -183,7 +190,7 @@ struct Reconciliation: Sendable {
     }
 
     enum Step {
-        case record(ClearScope, below: UInt64)
+        case record(Tombstone)
         case examine(file: UInt64)
         case verify(Entry)
         case readTombstone(UInt64)
@@ -195,7 +202,7 @@ struct Reconciliation: Sendable {
 
     /// The next step. All files are read before any is deleted, and before an entry with a missing file is forgotten.
     mutating func next() -> Step {
-        if let (number, scope) = unrecorded.popLast() { return .record(scope, below: number) }
+        if let tombstone = unrecorded.popLast() { return .record(tombstone) }
         if let file = suspects.popLast() {
             current = file
             return .examine(file: file)
@@ -251,7 +258,13 @@ struct Reconciliation: Sendable {
         cleared.add(scope, below: number)
     }
 
-    /// Retries everything that could not be read; false when there is nothing, or the first pass is not over.
+    /// Notes that entries of a namespace or with a tag have expired, unless they changed later.
+    mutating func expire(_ scope: ClearScope, _ mark: ExpiryMarks.Mark) {
+        marks.add(mark, to: scope)
+    }
+
+    /// Retries everything that could not be read; false when there is nothing to retry, or the first pass has not
+    /// finished.
     mutating func retry() -> Bool {
         guard hasScanned, suspects.isEmpty, unverified.isEmpty, current == nil, retried.isEmpty, !isConsistent else {
             return false
@@ -283,6 +296,8 @@ struct Reconciliation: Sendable {
         hasScanned = true
         isScanning = false
         asked = []
-        if !hasResidue { cleared.keepOnly(.everything) }
+        if hasResidue { return }
+        cleared.keepOnly(.everything)
+        marks.removeAll()
     }
 }

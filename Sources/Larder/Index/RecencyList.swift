@@ -20,12 +20,12 @@ struct RecencyList: Sendable {
 
     func stamp(of slot: Int) -> UInt64 { stamps[slot] }
 
-    /// Adds a slot that is not in the list, as the most recently used. O(1) amortised.
+    /// Adds a slot that is not in the list, as the most recently used. O(1) amortized.
     mutating func append(_ slot: Int, at time: Timestamp) {
         append(slot, stamp: counter.next(at: time))
     }
 
-    /// The same for past uses, which are added in their order.
+    /// The same for past uses, added in chronological order.
     mutating func load(_ slot: Int, usedAt time: Timestamp) {
         append(slot, stamp: counter.stamp(of: time))
     }
@@ -51,7 +51,7 @@ struct RecencyList: Sendable {
 /// Numbers the uses of a cache in their order: the time in milliseconds, and a count within each.
 final class AccessCounter: Sendable {
     private static let countBits: UInt64 = 16
-    /// About the year 4200; a later time in a file must not use the numbers up.
+    /// About the year 4200; a later time in a file must not use up the numbers.
     private static let latest: Int64 = 1 << 46
 
     private let last = Lock<UInt64>(0)
@@ -72,7 +72,7 @@ final class AccessCounter: Sendable {
         return base
     }
 
-    /// True when the clock has been set back since numbers were taken, by more than two boots may differ.
+    /// True when the clock has been set back since numbers were taken, by more than the clocks of two boots may differ.
     func isAhead(of now: Timestamp) -> Bool {
         last.withLock { $0 } > Self.base(now.advanced(byMilliseconds: Life.clockTolerance)) | Self.counts
     }

@@ -6,6 +6,8 @@ struct Replay {
     private(set) var lastNumber: UInt64 = 0
     /// Cleared scopes: older files in them are dead.
     private(set) var cleared = ClearMarks()
+    /// Expired scopes.
+    private(set) var marks = ExpiryMarks()
     /// Attachments that entries without metadata share.
     private var attachments: [Attachments.Traits: Attachments] = [:]
     /// Expired entries of a manifest. They are added only when a later record might concern them: usually none does.
@@ -35,7 +37,7 @@ struct Replay {
 
     /// The number of entries so far, and of other things in memory.
     var kept: (entries: Int, others: Int) {
-        var kept = (entries: overdue.count, others: obsolete.count + cleared.numbers.count)
+        var kept = (entries: overdue.count, others: obsolete.count + cleared.numbers.count + marks.count)
         for shard in shards {
             kept.entries += shard.table.count
             kept.others += shard.tombstones.count + shard.superseded.count
@@ -49,6 +51,8 @@ struct Replay {
         case .set(let entry): apply(.set(shared(entry)), to: entry.key)
         case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
         case .clear(let scope, let number): clear(scope, below: number)
+        case .expire(let scope, let number, let time):
+            marks.add(ExpiryMarks.Mark(number: number, time: time), to: scope)
         case .obsolete(let file, let key):
             obsolete.append(file)
             if let key { apply(record, to: key) }
@@ -71,7 +75,8 @@ struct Replay {
     /// The same for a record of a journal.
     mutating func applyOfJournal(_ record: Record) {
         switch record {
-        case .header, .closed: break
+        // An expired entry keeps its earlier end.
+        case .header, .closed, .expire: break
         case .set, .remove, .life, .used, .clear, .obsolete, .unknown: takeInOverdue()
         }
         apply(record)
@@ -107,6 +112,8 @@ struct Replay {
         takeInOverdue()
         for position in shards.indices {
             _ = shards[position].finishLoading(at: Timestamp(milliseconds: .min), cleared: cleared)
+            // Their life slots may not have been written.
+            if !marks.isEmpty { shards[position].table.expire(marks) }
         }
     }
 
@@ -122,7 +129,7 @@ struct Replay {
         }
         overdue = []
         for position in shards.indices {
-            count += shards[position].finishLoading(at: now, cleared: cleared).count
+            count += shards[position].finishLoading(at: now, cleared: cleared, marks: marks).count
             shards[position].forgetSuperseded()
         }
         for file in obsolete { shards[0].markObsolete(file) }
@@ -146,11 +153,11 @@ struct LoadedJournals {
     var closedLength = 0
     /// The manifest or the journals had lines that were unreadable or missing.
     var isDamaged = false
-    /// There was no index beside the files. Its first journal must not look like that of a new directory.
+    /// There are entry files but no index. The first journal must not look like that of a new directory.
     var isLost = false
     /// Some entries are in neither the manifest nor the journals.
     var isIncomplete = false
 
-    /// True when the first change has to update the journal before anything else.
+    /// True when the first change has to remove the marker, or to create the first journal, before anything else.
     var hasShutdownMarker: Bool { endsClosed || generations.isEmpty }
 }

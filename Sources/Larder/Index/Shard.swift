@@ -11,11 +11,11 @@ struct Shard: Sendable {
 
     var table = EntryTable()
     var obsolete: [ObsoleteFile] = []
-    /// The tombstones of removed keys: files of the key below the number are dead. Kept while there are unread files,
-    /// which may be such files.
+    /// The tombstones of removed keys: files of the key below the number are dead. They are kept while there are unread
+    /// files, which may be among these.
     private(set) var tombstones: [Key: UInt64] = [:]
     private var keepsTombstones = true
-    /// Files that lines of the index mention but no entry uses. Only while the index is read.
+    /// Files that lines of the index mention but no entry uses. Filled only while the index is read.
     private(set) var superseded: [UInt64] = []
     var hits = 0
     var misses = 0
@@ -42,7 +42,7 @@ struct Shard: Sendable {
             guard let entry = table.entry(key), entry.file == file else { return }
             // A life that was set later has its own expiry.
             table.setUse(at: time, expires: entry.change == change ? expires : entry.life.expires, for: key)
-        case .header, .clear, .closed, .unknown:
+        case .header, .clear, .expire, .closed, .unknown:
             return
         }
     }
@@ -76,10 +76,12 @@ struct Shard: Sendable {
         obsolete(table.removeExpired(at: now, limit: limit, sparing: spared))
     }
 
-    /// The same at the end of loading, for all entries. The `cleared` ones are forgotten, and the older files of their
-    /// keys stay dead: they may have had other tags.
-    mutating func finishLoading(at now: Timestamp, cleared: ClearMarks) -> [IndexEntry] {
-        let gone = table.finishLoading(at: now, cleared: cleared)
+    /// The same at the end of loading, for all entries. The `cleared` entries are forgotten, and the older files of
+    /// their keys stay dead: they may have had other tags.
+    mutating func finishLoading(
+        at now: Timestamp, cleared: ClearMarks, marks: ExpiryMarks = ExpiryMarks()
+    ) -> [IndexEntry] {
+        let gone = table.finishLoading(at: now, cleared: cleared, marks: marks)
         for entry in gone.cleared {
             superseded.append(entry.file)
             keepDead(entry.key, below: entry.file + 1)
@@ -141,7 +143,7 @@ extension Shard {
         case known
         /// A newer entry of its key is known, or the key was removed.
         case dead
-        /// It was cleared or has expired, and with it all older entries of its key.
+        /// It was cleared or has expired, and so have all older entries of its key.
         case over
         /// Nothing newer is known of its key.
         case adopt

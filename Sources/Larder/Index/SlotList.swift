@@ -27,7 +27,7 @@ struct SlotList: Sendable {
     @inlinable
     func newer(than slot: Int) -> Int? { Self.slot(links[slot].newer) }
 
-    /// Appends a slot that is not in the list. O(1) amortised.
+    /// Appends a slot that is not in the list. O(1) amortized.
     @inlinable
     mutating func append(_ slot: Int) {
         while links.count <= slot { links.append(Link(older: Self.none, newer: Self.none)) }
@@ -52,7 +52,7 @@ struct SlotList: Sendable {
         let end = last
         links.withUnsafeMutableBufferPointer { links in
             let link = links[slot]
-            // There is a newer slot, as this is not the last.
+            // There is a newer slot, because this one is not the last.
             links[Int(link.newer)].older = link.older
             if link.older == Self.none { first = link.newer } else { links[Int(link.older)].newer = link.newer }
             links[Int(end)].newer = UInt32(slot)

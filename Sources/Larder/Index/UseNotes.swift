@@ -1,18 +1,18 @@
 import LarderFiles
 
-/// Decides which uses are saved, so that the order of use and the lives that slid outlive the process.
+/// Decides which uses are saved, so that the order of use and extended sliding lives outlive the process.
 struct UseNotes {
     let isSliding: Bool
-    /// The session ends: a life that slid is saved in full, however little it slid.
+    /// The session ends: an extended sliding life is saved in full, however small the extension.
     let isClosing: Bool
 
-    /// A use that is newer than the saved one by this much is saved. Milliseconds.
+    /// A use is saved when it is newer than the saved one by this much. Milliseconds.
     static let tolerance: Int64 = 60_000
 
     /// An entry whose last use is to be saved.
     struct Use {
         let entry: IndexEntry
-        /// Whether the life slot of the file is written too: it may be a tenth of the TTL behind.
+        /// Whether the life slot of the file is written too; it may lag by a tenth of the TTL.
         let isSlotBehind: Bool
     }
 
@@ -34,8 +34,8 @@ struct UseNotes {
         return isDue ? .write(Use(entry: entry, isSlotBehind: isSlotBehind)) : .keep
     }
 
-    /// The tenth of a TTL that a time falls into, counted from when the value was stored. A life slot is written when a
-    /// use falls into another tenth than the saved one, so the content of the slot need not be remembered.
+    /// The tenth of the TTL that a time falls into, counted from the time of storing. A life slot is written when a use
+    /// falls into another tenth than the saved one, so the content of the slot need not be remembered.
     private func tenth(_ time: Timestamp, of entry: IndexEntry) -> Int64 {
         time.millisecondsSince(entry.stored) / max(1, entry.life.ttl / 10)
     }
@@ -46,7 +46,7 @@ struct SlotNotes: Sendable {
     private var bits: [UInt64] = []
     private var slots: [UInt32] = []
 
-    /// O(1) amortised.
+    /// O(1) amortized.
     mutating func insert(_ slot: Int) {
         while bits.count <= slot / 64 { bits.append(0) }
         let bit: UInt64 = 1 << UInt64(slot % 64)

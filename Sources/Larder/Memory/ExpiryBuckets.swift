@@ -4,9 +4,9 @@ public import LarderFiles
 /// whose buckets are linked lists, 8 bytes per slot.
 ///
 /// Bucket 0 holds the times up to `reached`. Bucket n holds those whose highest bit that differs from `reached` is bit
-/// n - 1, so a later bucket holds later times. When the time gets to the lowest bucket in use, `reached` moves on and the
-/// entries of that bucket move to lower ones, each at most 63 times in all: O(1) amortised, whatever the times are. A
-/// renewal within a bucket, the usual one, changes nothing.
+/// n - 1, so a later bucket holds later times. When the time gets to the lowest bucket in use, `reached` moves on and
+/// the entries of that bucket move to lower ones, each at most 63 times in all: O(1) amortized, whatever the times are.
+/// A renewal within a bucket, the usual one, changes nothing.
 ///
 /// The caller knows the times, and moves the entries: see `next(at:)`.
 @usableFromInline
@@ -47,7 +47,7 @@ struct ExpiryBuckets: Sendable {
     @inlinable
     init() {}
 
-    /// Adds a slot that is in no bucket. O(1) amortised.
+    /// Adds a slot that is in no bucket. O(1) amortized.
     @inlinable
     mutating func insert(_ slot: Int, at end: Timestamp) {
         let node = slot &+ Self.bucketCount
@@ -95,14 +95,14 @@ struct ExpiryBuckets: Sendable {
         splitting = 0
     }
 
-    /// Whether the clock has been set back by more than so many milliseconds: due entries may not be found. Threads that
-    /// have read the clock a moment ago are no reason.
+    /// Whether the clock has been set back by more than so many milliseconds: due entries may not be found. Threads
+    /// that have read the clock a moment ago are no reason.
     @inlinable
     func isAhead(of now: Timestamp, by milliseconds: Int64) -> Bool {
         reached > Self.key(now.advanced(byMilliseconds: milliseconds))
     }
 
-    /// Returns the next step towards the entry that is due first. O(1) amortised.
+    /// Returns the next step towards the entry that is due first. O(1) amortized.
     @inlinable
     mutating func next(at now: Timestamp) -> Step {
         if splitting != 0 {

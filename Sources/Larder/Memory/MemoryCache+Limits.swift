@@ -2,10 +2,10 @@ import LarderFiles
 
 extension MemoryCache {
     /// Entries removed or examined at a time, before other callers get the lock.
-    private static var slice: Int { 1024 }
+    static var slice: Int { 1024 }
 
-    /// Removes expired values, and then evicts the least recently used, until at most `count` entries are left. O(1) per
-    /// removed value.
+    /// Removes expired values, and then evicts the least recently used, until at most `count` entries are left. O(1)
+    /// per removed value.
     public func trim(toCount count: Int) {
         let now = time.now
         trim { $0.evict(count: max(0, count), cost: .max, at: now, limit: Self.slice) }
@@ -24,7 +24,7 @@ extension MemoryCache {
         trim { $0.evict(unusedSince: time, limit: Self.slice) }
     }
 
-    /// Removes expired values without waiting for the sweep. O(1) amortised per expired value, in slices.
+    /// Removes expired values without waiting for the sweep. O(1) amortized per expired value, in slices.
     ///
     /// - Returns: The number of entries removed.
     @discardableResult
@@ -39,25 +39,24 @@ extension MemoryCache {
         return removed
     }
 
-    /// Removes every value. O(1), not counting their release.
+    /// Removes every value, with the cause `.cleared`. O(1), not counting their release.
     public func removeAll() {
         release(removeAllKept())
     }
 
-    /// Does what is configured for a system condition. Apple platforms report their own conditions; elsewhere the
+    /// Responds to a system condition as configured. Apple platforms report their own conditions; elsewhere the
     /// program calls this method.
     public func respond(to condition: SystemCondition) {
         configuration.onSystemCondition?(condition)
-        let removesAll =
-            switch condition {
-            case .memoryPressure: configuration.removesAllOnMemoryPressure
-            case .background: configuration.removesAllInBackground
-            default: false
-            }
-        if removesAll { removeAll() }
+        switch condition {
+        case .memoryPressure where configuration.removesAllOnMemoryPressure: release(removeAllKept(.memoryPressure))
+        case .background where configuration.removesAllInBackground: release(removeAllKept(.background))
+        default: break
+        }
     }
 
-    private func trim(_ evictSome: (inout Table) -> Bool) {
+    /// Changes the table until `evictSome` returns false.
+    func trim(_ evictSome: (inout Table) -> Bool) {
         while change(evictSome) {}
     }
 
@@ -67,7 +66,7 @@ extension MemoryCache {
         let timer = time.clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
             guard let self else { return }
             removeExpired()
-            if let age = configuration.ageLimit { trim(toAge: age) }
+            evictAged()
             scheduleSweep()
         }
         sweepTimer.set(timer)

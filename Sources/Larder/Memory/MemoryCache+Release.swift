@@ -34,10 +34,18 @@ extension MemoryCache {
         return result
     }
 
-    /// Removes the value of a key because its new value exceeds the cost limit.
+    /// Removes a key whose new value is not to be kept: because it costs too much, or has no life.
     @usableFromInline
-    func removeTooCostly(_ key: Key) {
-        change { $0.remove(key, fingerprint: MemoryKey.fingerprint(key), .cost) }
+    func removeUnkept(_ key: Key, cost: Int) {
+        let fingerprint = MemoryKey.fingerprint(key)
+        let now = time.now
+        change { table in
+            if table.limits.allow(cost) {
+                _ = table.remove(key, fingerprint: fingerprint, at: now)
+            } else {
+                table.remove(key, fingerprint: fingerprint, .cost)
+            }
+        }
     }
 
     /// Removes a value for a caller, and reports it like any other removal; true when it was fresh.
@@ -50,19 +58,19 @@ extension MemoryCache {
     }
 
     /// Reports and releases the removed values on this thread; unless another thread is at it, or this one is in an
-    /// outer call. That call then goes on with these values, which keeps the order.
+    /// outer call. That call then releases these values as well, which keeps the order.
     private func releaseRemovals(_ demand: ReleaseDemand) {
         if releaseBatch({ $0.beginRelease(demand) }) { releaseMore() }
     }
 
-    /// Releases what others have left to this thread; in the background after some batches, so that a call returns even
-    /// if others never cease.
+    /// Releases the values that others have left to this thread; in the background after some batches, so that a call
+    /// returns even if others never cease.
     private func releaseMore() {
         for _ in 0..<Self.batches where !releaseBatch({ $0.continueRelease() }) { return }
         releaseQueue.async { self.releaseMore() }
     }
 
-    /// Reports and releases a batch. When it returns true, the values are gone.
+    /// Reports and releases a batch. When it returns true, the values have been released.
     private func releaseBatch(_ take: (inout Table) -> Table.Removed?) -> Bool {
         guard let batch = table.withLock(take) else { return false }
         removals(batch).report()
@@ -81,7 +89,7 @@ extension MemoryCache {
 
     /// Takes everything out of the table, unreported.
     func takeAll() -> Removals {
-        table.withLock { $0.removeAll() }
+        table.withLock { $0.removeAll(.cleared) }
         return Removals(
             cleared: table.withLock { $0.takeForRelease() }.cleared, removed: [], observer: nil, onRemove: nil)
     }
@@ -91,16 +99,16 @@ extension MemoryCache {
         let cleared: ContiguousArray<ClearedEntries<Key, Value>>
         let removed: ContiguousArray<MemoryRemoval<Key, Value>>
         let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
-        let onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: CacheEvent.Kind) -> Void)?
+        let onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: RemovalCause) -> Void)?
 
         func report() {
             if observer == nil && onRemove == nil { return }
             for all in cleared {
                 report(all.removedBefore)
-                observer?(.cleared(all.count))
+                observer?(.cleared(all.count, all.cause))
                 if let onRemove {
                     all.slots.forEach { entry in
-                        if let value = entry.value { onRemove(entry.key, value, .cleared) }
+                        if let value = entry.value { onRemove(entry.key, value, all.cause) }
                     }
                 }
             }
@@ -111,7 +119,7 @@ extension MemoryCache {
             for removal in removed {
                 guard let key = removal.key, let value = removal.value else { continue }
                 observer?(.left(key, removal.cause))
-                onRemove?(key, value, removal.cause.kind)
+                onRemove?(key, value, removal.cause)
             }
         }
     }

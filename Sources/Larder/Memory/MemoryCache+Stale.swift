@@ -2,8 +2,7 @@ public import LarderFiles
 
 /// Values that outlive their expiry, for fetches, and those that a disk tier could not store.
 extension MemoryCache {
-    /// A value with its life and metadata.
-    typealias Found = (value: Value, life: MemoryLife, metadata: [String: String])
+    typealias Found = Table.Found
 
     /// Returns an expired value that is kept, and records the use, where the windows allow it.
     func useStale(_ key: Key, at now: Timestamp, _ windows: StaleWindows) -> Found? {
@@ -11,8 +10,8 @@ extension MemoryCache {
         return table.withLock { $0.useStale(key, fingerprint: fingerprint, at: now, windows) }
     }
 
-    /// Returns a fresh value; or else an expired one that is kept and may be an answer, with its expiry. Records the use,
-    /// but counts no miss.
+    /// Returns a fresh value; or else an expired one that is kept and may be an answer, with its expiry. Records the
+    /// use, but counts no miss.
     @inlinable
     func findKept(_ key: Key, at now: Timestamp) -> (value: Value, expired: Timestamp?)? {
         let fingerprint = MemoryKey.fingerprint(key)
@@ -62,7 +61,7 @@ extension MemoryCache {
 extension MemoryTable {
     mutating func useStale(
         _ key: Key, fingerprint: UInt32, at now: Timestamp, _ windows: StaleWindows
-    ) -> MemoryCache<Key, Value>.Found? {
+    ) -> Found? {
         guard !extras.isEmpty, let slot = slot(key, fingerprint), let value = slots[slot].value else { return nil }
         let life = slots[slot].life
         guard windows.allow(life.expires, at: now), mayAnswer(slot, at: now) else { return nil }
@@ -87,6 +86,7 @@ extension MemoryTable {
         if !isFresh { staleHits &+= 1 }
         slots[slot].used = now
         moveToEnd(slot)
+        if slides, isFresh { slide(slot, at: now) }
         return (value, isFresh ? nil : slots[slot].life.expires)
     }
 
@@ -104,7 +104,7 @@ extension MemoryTable {
         return now < slots[slot].life.expires.advanced(byMilliseconds: extra.keptStale)
     }
 
-    func extra(_ key: Key, fingerprint: UInt32) -> MemoryExtra? {
+    mutating func extra(_ key: Key, fingerprint: UInt32) -> MemoryExtra? {
         extras.isEmpty ? nil : slot(key, fingerprint).flatMap { extras[$0] }
     }
 

@@ -9,7 +9,7 @@ extension MemoryCache {
 
     /// Removes all values because all values on disk change.
     func invalidateAll() {
-        change(inBackground: true) { if $0.count > 0 { $0.removeAll() } }
+        change(inBackground: true) { if $0.count > 0 { $0.removeAll(.cleared) } }
     }
 
     /// Inserts a value with its life on disk.
@@ -36,8 +36,8 @@ extension MemoryCache {
 
 /// Fetching without a disk: values are kept beyond their expiry and have metadata.
 extension MemoryCache {
-    /// Returns a value, fresh or stale, without recording a use; or records one and returns a nil value, when the key is
-    /// known to be absent.
+    /// Returns a value, fresh or stale, without recording a use; or records one and returns a nil value, when the key
+    /// is known to be absent.
     func kept(_ key: Key, at now: Timestamp) -> (value: Value?, life: MemoryLife, extra: MemoryExtra)? {
         table.withLock { table in
             table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now).map {
@@ -51,16 +51,16 @@ extension MemoryCache {
         _ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra
     ) -> (replaced: Value?, demand: ReleaseDemand) {
         let now = time.now
-        let cost = MemoryEntry<Key, Value>.bounded(cost)
+        let cost = MemoryLimits.bounded(cost)
         return table.withLock { table in
             let fingerprint = MemoryKey.fingerprint(key)
             var replaced: Value?
-            if cost > costLimit {
-                table.remove(key, fingerprint: fingerprint, .cost)
-            } else {
+            if table.limits.allow(cost) {
                 replaced = table.insert(value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
                 table.setExtra(extra, of: key, fingerprint: fingerprint)
-                table.evict(count: countLimit, cost: costLimit, at: now)
+                table.evict(at: now)
+            } else {
+                table.remove(key, fingerprint: fingerprint, .cost)
             }
             return (replaced, table.takeDemand())
         }
@@ -75,12 +75,12 @@ extension MemoryCache {
         let cost = MemoryKey.cost(key)
         return table.withLock { table in
             let fingerprint = MemoryKey.fingerprint(key)
-            if cost > costLimit || now >= life.expires {
+            if !table.limits.allow(cost) || now >= life.expires {
                 _ = table.remove(key, fingerprint: fingerprint, at: now)
             } else {
                 table.insertAbsence(for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
                 table.setExtra(extra, of: key, fingerprint: fingerprint)
-                table.evict(count: countLimit, cost: costLimit, at: now)
+                table.evict(at: now)
             }
             return (nil, table.takeDemand())
         }
@@ -96,9 +96,9 @@ extension MemoryCache {
     }
 
     /// Removes all values. The caller releases them, as for `insertKept`.
-    func removeAllKept() -> ReleaseDemand {
+    func removeAllKept(_ cause: RemovalCause = .cleared) -> ReleaseDemand {
         table.withLock { table in
-            table.removeAll()
+            table.removeAll(cause)
             return table.takeDemand()
         }
     }
@@ -106,6 +106,7 @@ extension MemoryCache {
     /// Returns a fresh value and records the use, but counts no miss: for a second lookup.
     @inlinable
     func find(_ key: Key) -> Value? {
+        if slides { return slidingValue(forKey: key, countsMiss: false) }
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
         var demand = ReleaseDemand.none

@@ -18,8 +18,8 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     @usableFromInline let table: Lock<Table>
     @usableFromInline let time: MemoryTime
     @usableFromInline let defaultTTL: TimeToLive
-    @usableFromInline let countLimit: Int
-    @usableFromInline let costLimit: Int
+    /// Whether using a fresh value begins its life again.
+    @usableFromInline let slides: Bool
     @usableFromInline let costOfValue: (@Sendable (Value) -> Int)?
     let configuration: Configuration
     /// Serial, so that removals are reported in their order; and so with threads of its own, as on Linux the concurrent
@@ -41,7 +41,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     }
 
     /// Creates a cache with another clock, for tests or a disk tier, and an observer of removals. A cache that is
-    /// attached to a disk tier releases nothing while its caller holds locks.
+    /// attached to a disk tier releases nothing while its caller holds locks, and leaves it to the disk to renew lives.
     init(
         configuration: Configuration, clock: any Clock, isAttached: Bool = false,
         observer: (@Sendable (MemoryObservation<Key>) -> Void)? = nil
@@ -49,17 +49,16 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         self.configuration = configuration
         self.observer = observer
         costOfValue = configuration.cost
+        slides = configuration.slidingExpiry && !isAttached
         table = Lock(
             Table(
                 reportsKeys: configuration.onRemove != nil || observer != nil,
                 returnsReplaced: configuration.release == .inline && !isAttached,
-                ageLimit: configuration.ageLimit.map { max(0, $0.milliseconds) } ?? .max))
+                slides: slides, limits: configuration.limits))
         releaseQueue =
             configuration.release == .main ? .main : DispatchQueue(label: "larder.memory.release", qos: .utility)
         time = MemoryTime(clock)
         defaultTTL = configuration.defaultTTL
-        countLimit = max(0, configuration.countLimit ?? .max)
-        costLimit = MemoryEntry<Key, Value>.bounded(configuration.costLimit ?? .max)
         if configuration.removesAllOnMemoryPressure || configuration.removesAllInBackground
             || configuration.onSystemCondition != nil
         {
@@ -88,6 +87,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     /// `ageLimit`, is a miss and is removed. O(1).
     @inlinable
     public func value(forKey key: Key) -> Value? {
+        if slides { return slidingValue(forKey: key, countsMiss: true) }
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
         var demand = ReleaseDemand.none
@@ -106,35 +106,37 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     }
 
     /// Stores a value, and evicts others when a limit is exceeded: expired ones first, then the least recently used.
-    /// O(1) amortised.
+    /// O(1) amortized.
     ///
     /// - Parameters:
     ///   - value: The value.
     ///   - key: Its key.
     ///   - ttl: How long the value is kept. Zero or less removes the key. Default: the configured life.
-    ///   - cost: Its weight for `costLimit`, in any unit; at most `Int.max / 2`, and negative ones are 0. A value that costs
-    ///     more than the limit is not stored, and the key is removed. Default: as the configuration says.
+    ///   - cost: Its weight for `costLimit`, in any unit; at most `Int.max / 2`, and negative ones are 0. A value that
+    ///     costs more than this limit or `entryCostLimit` is not stored, and the key is removed. Default: as the
+    ///     configuration says.
     @inlinable
     public func setValue(_ value: Value, forKey key: Key, ttl: TimeToLive = .default, cost: Int? = nil) {
-        let cost = MemoryEntry<Key, Value>.bounded(cost ?? costOfValue?(value) ?? 0)
+        let cost = MemoryLimits.bounded(cost ?? costOfValue?(value) ?? 0)
         let fingerprint = MemoryKey.fingerprint(key)
         let now = time.now
-        guard cost <= costLimit, let life = MemoryLife(ttl, from: now, default: defaultTTL) else {
-            if cost > costLimit { removeTooCostly(key) } else { remove(key) }
-            return
-        }
+        guard let life = MemoryLife(ttl, from: now, default: defaultTTL) else { return removeUnkept(key, cost: cost) }
         let (replaced, demand) = table.withLock { table in
+            if !table.limits.allow(cost) {
+                table.remove(key, fingerprint: fingerprint, .cost)
+                return (Value?.none, table.takeDemand())
+            }
             let replaced = table.insert(
                 value, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
-            table.evict(count: countLimit, cost: costLimit, at: now)
+            table.evict(at: now)
             return (replaced, table.takeDemand())
         }
         _ = consume replaced
         if demand != .none { release(demand) }
     }
 
-    /// Removes a value, and returns it if it was fresh: releasing it is then up to the caller. An expired one is released
-    /// and reported like any other. O(1).
+    /// Removes a value, and returns it if it was fresh: releasing it is then up to the caller. An expired one is
+    /// released and reported like any other. O(1).
     @inlinable
     @discardableResult
     public func removeValue(forKey key: Key) -> Value? {
@@ -157,20 +159,8 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         return hasValue
     }
 
-    /// Returns the keys of all fresh values, in no particular order. O(n).
-    public func keys() -> [Key] {
-        let now = time.now
-        var keys: [Key] = []
-        table.withLock { table in
-            for slot in 0..<table.slots.count where table.slots.isUsed(slot) && table.hasValue(slot, at: now) {
-                keys.append(table.slots[slot].key)
-            }
-        }
-        return keys
-    }
-
-    /// The number of entries: values, including expired ones that have not been removed yet, and keys that a fetch found
-    /// to be absent. O(1).
+    /// The number of entries: values, including expired ones that have not been removed yet, and keys that a fetch
+    /// found to be absent. O(1).
     public var count: Int { table.withLock { $0.count } }
 
     /// The sum of the costs of all entries that `count` counts. O(1).

@@ -18,20 +18,19 @@ struct MemoryEntry<Key: Sendable, Value: Sendable>: Sendable {
         self.used = used
         self.cost = cost
     }
-
-    /// The largest cost, and the largest limit: the sum of the costs stays within the limit, so adding one more value
-    /// cannot overflow.
-    @inlinable static var costBound: Int { .max / 2 }
-
-    @inlinable
-    static func bounded(_ cost: Int) -> Int { min(max(0, cost), costBound) }
 }
 
-/// The beginning and the end of a life in memory.
+/// The beginning and the end of a life in memory, and whether reading may renew it.
 @usableFromInline
 struct MemoryLife: Hashable, Sendable {
-    @usableFromInline let begun: Timestamp
+    /// Twice the milliseconds at which the life began, plus 1 if it never slides: an entry has no room for a flag.
+    @usableFromInline let beginning: Int64
     @usableFromInline let expires: Timestamp
+
+    @inlinable var begun: Timestamp { Timestamp(milliseconds: beginning >> 1) }
+
+    /// Whether the life ends at a given date or never, so that reading does not renew it.
+    var isFixed: Bool { beginning & 1 == 1 }
 
     /// The disk tier's rule: an entry is expired from its expiry on, and an entry from the future is not trusted.
     @inlinable
@@ -42,26 +41,41 @@ struct MemoryLife: Hashable, Sendable {
     @inlinable
     func isFromPast(at now: Timestamp) -> Bool { begun.milliseconds &- now.milliseconds <= Life.clockTolerance }
 
-    init(begun: Timestamp, expires: Timestamp) {
-        self.begun = begun
+    init(begun: Timestamp, expires: Timestamp, isFixed: Bool = false) {
+        beginning = min(max(begun.milliseconds, .min / 2), .max / 2) << 1 | (isFixed ? 1 : 0)
         self.expires = expires
+    }
+
+    /// A life that begins now.
+    init(_ life: Life, from now: Timestamp) {
+        self.init(begun: now, expires: life.expires, isFixed: life.ttl == Life.unlimited || life.isForever)
     }
 
     /// A life that begins now; nil for "do not keep".
     @usableFromInline
     init?(_ ttl: TimeToLive, from now: Timestamp, default standard: TimeToLive) {
         guard let life = ttl.life(from: now, default: standard) else { return nil }
-        begun = now
-        expires = life.expires
+        self.init(life, from: now)
     }
 
     /// The life of an entry on disk, which may have been renewed since it was stored.
     init(_ entry: IndexEntry) {
         let life = entry.life
-        let renewed =
-            life.ttl == Life.unlimited || life.isForever ? nil : life.expires.advanced(byMilliseconds: -life.ttl)
-        begun = max(entry.stored, renewed ?? entry.stored)
-        expires = life.expires
+        let isFixed = life.ttl == Life.unlimited || life.isForever
+        // A life that a caller has ended has no length.
+        let renewed = isFixed || life.isEnded ? entry.stored : life.expires.advanced(byMilliseconds: -life.ttl)
+        self.init(begun: max(entry.stored, renewed), expires: life.expires, isFixed: isFixed)
+    }
+
+    /// The same life begun again now; nil where nothing changes. A clock that was set back shortens no life.
+    func renewed(at now: Timestamp) -> MemoryLife? {
+        if isFixed || now <= begun { return nil }
+        return MemoryLife(begun: now, expires: now.advanced(byMilliseconds: expires.millisecondsSince(begun)))
+    }
+
+    /// The same life, over now.
+    func ended(at now: Timestamp) -> MemoryLife {
+        MemoryLife(begun: begun, expires: now, isFixed: isFixed)
     }
 }
 
@@ -71,7 +85,7 @@ struct MemoryExtra: Sendable {
     var metadata: [String: String] = [:]
     /// The time of the store, if the life was renewed later.
     var stored: Timestamp?
-    /// How long the value is kept beyond its expiry, in milliseconds; `Life.unlimited`: for ever.
+    /// How long the value is kept beyond its expiry, in milliseconds; `Life.unlimited`: forever.
     @usableFromInline var keptStale: Int64 = 0
     @usableFromInline var mustRevalidate = false
     var tags: [Larder.Key] = []

@@ -21,14 +21,16 @@ final class ClearedEntries<Key: Sendable, Value: Sendable>: Sendable {
     let slots: Slab<MemoryEntry<Key, Value>>
     /// The number of values among them.
     let count: Int
+    let cause: RemovalCause
     let removedBefore: ContiguousArray<MemoryRemoval<Key, Value>>
 
     init(
-        _ slots: consuming Slab<MemoryEntry<Key, Value>>, count: Int,
+        _ slots: consuming Slab<MemoryEntry<Key, Value>>, count: Int, cause: RemovalCause,
         removedBefore: ContiguousArray<MemoryRemoval<Key, Value>>
     ) {
         self.slots = slots
         self.count = count
+        self.cause = cause
         self.removedBefore = removedBefore
     }
 }
@@ -36,8 +38,8 @@ final class ClearedEntries<Key: Sendable, Value: Sendable>: Sendable {
 /// An event for the observer of a memory cache.
 enum MemoryObservation<Key: Sendable>: Sendable {
     case left(Key, RemovalCause)
-    /// Everything was removed: the number of values.
-    case cleared(Int)
+    /// Everything was removed: the number of values, and why.
+    case cleared(Int, RemovalCause)
 }
 
 /// The right to report and release removed values. One thread at a time has it, so that they are reported in the order
@@ -50,7 +52,7 @@ struct ReleaseTurn: Sendable {
     @usableFromInline
     init() {}
 
-    /// Takes the turn; false if another thread has it, which then goes on with what is removed by now.
+    /// Takes the turn; false if another thread has it, which then continues with the values removed by now.
     mutating func take() -> Bool {
         isWanted = isTaken
         isTaken = true

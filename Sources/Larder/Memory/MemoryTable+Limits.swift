@@ -2,8 +2,15 @@ public import LarderFiles
 
 /// Removing entries to obey limits, and giving back memory.
 extension MemoryTable {
+    /// Removes entries until the limits of the cache are obeyed; see below.
+    @inlinable
+    @discardableResult
+    mutating func evict(at now: Timestamp, limit: Int = .max) -> Bool {
+        evict(count: limits.count, cost: limits.cost, at: now, limit: limit)
+    }
+
     /// Removes entries until the limits are obeyed, at most `limit` of them; true when more may be left. Those that are
-    /// over go first, then the least recently used; for cost those that have one. O(1) amortised per entry.
+    /// over go first, then the least recently used; for cost those that have one. O(1) amortized per entry.
     @inlinable
     @discardableResult
     mutating func evict(count: Int, cost: Int, at now: Timestamp, limit: Int = .max) -> Bool {
@@ -31,7 +38,7 @@ extension MemoryTable {
         return false
     }
 
-    /// The least recently used entry that costs something. O(1) amortised.
+    /// The least recently used entry that costs something. O(1) amortized.
     @inlinable
     mutating func oldestCostly() -> Int? {
         while firstCostly >= 0 {
@@ -41,7 +48,7 @@ extension MemoryTable {
         return nil
     }
 
-    /// An entry that is over, and was so first; nil without one. O(1) amortised.
+    /// The entry that ended first; nil without one. O(1) amortized.
     @inlinable
     mutating func dueSlot(at now: Timestamp) -> Int? {
         if expiries.isAhead(of: now, by: Life.clockTolerance) { restartExpiries(at: now) }
@@ -80,7 +87,7 @@ extension MemoryTable {
         for slot in 0..<slots.count where slots.isUsed(slot) { expiries.insert(slot, at: end(of: slot)) }
     }
 
-    /// The time until which an entry is kept, fresh or stale. From then on it is over.
+    /// The time until which an entry is kept, fresh or stale. Then it ends.
     @inlinable
     func end(of slot: Int) -> Timestamp {
         extras.isEmpty ? slots[slot].life.expires : staleEnd(of: slot)
@@ -94,8 +101,8 @@ extension MemoryTable {
     /// Whether most of the memory is unused.
     @inlinable var isSparse: Bool { slots.capacity > 64 && count < slots.capacity / 4 }
 
-    /// Moves the entries to less memory, in the order of their use. O(entries), and so O(1) amortised: more entries have
-    /// been removed since the memory grew, or was compacted, than there are left.
+    /// Moves the entries to less memory, in the order of their use. O(entries), and so O(1) amortized: more entries
+    /// have been removed since the memory grew, or was compacted, than there are left.
     @inline(never)
     @usableFromInline
     mutating func compact() {
@@ -111,6 +118,7 @@ extension MemoryTable {
         table = HashIndex()
         order = SlotList()
         extras = [:]
+        if slides { storeTimes = ContiguousArray(kept.map { storeTimes[Int($0)] }) }
         for (slot, old) in kept.enumerated() {
             table.insert(fingerprint: fingerprints[Int(old)], slot: slot)
             order.append(slot)

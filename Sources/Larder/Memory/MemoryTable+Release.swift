@@ -21,8 +21,8 @@ extension MemoryTable {
         return turn.take() ? takeForRelease() : nil
     }
 
-    /// Takes what was removed while this thread had the turn, if others wanted to release it; otherwise gives the turn
-    /// back, and returns nil.
+    /// Takes the values removed while this thread had the turn, if others wanted to release it; otherwise gives the
+    /// turn back, and returns nil.
     mutating func continueRelease() -> Removed? {
         turn.keep() ? takeForRelease() : nil
     }

@@ -7,18 +7,20 @@ public import LarderFiles
 /// without a reference count, per entry. Removed values are collected in `removed`: the table itself never releases a
 /// value.
 ///
-/// An entry is over when it has expired and is not kept as a stale one either. When a limit is exceeded, such entries go
-/// first.
+/// An entry is over when it has expired and is not kept as a stale one either. When a limit is exceeded, such entries
+/// go first.
 @usableFromInline
 struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
     @usableFromInline typealias Entry = MemoryEntry<Key, Value>
+    /// A value with its life and metadata.
+    typealias Found = (value: Value, life: MemoryLife, metadata: [String: String])
 
     @usableFromInline var slots = Slab<Entry>()
     @usableFromInline var order = SlotList()
     @usableFromInline var table = HashIndex()
     @usableFromInline var expiries = ExpiryBuckets()
-    /// The oldest slot that may have a cost: all that were used before it cost 0, so an eviction for cost begins here. -1
-    /// when no slot has one. It only moves on, as entries are added and moved to the end alone.
+    /// The oldest slot that may have a cost: all that were used before it cost 0, so an eviction for cost begins here.
+    /// -1 when no slot has one. It only moves on, as entries are added and moved to the end alone.
     @usableFromInline var firstCostly = -1
     @usableFromInline var count = 0
     /// The number of entries without a value.
@@ -29,6 +31,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline var staleHits = 0
     /// Attributes that few entries have, by slot.
     @usableFromInline var extras: [Int: MemoryExtra] = [:]
+    /// The times of the stores, by slot, if lives slide, which moves their beginnings; empty otherwise.
+    @usableFromInline var storeTimes: ContiguousArray<Timestamp> = []
     /// Removed values that are yet to be released. Those in `cleared`, which holds all that was removed at once, come
     /// first.
     @usableFromInline var removed: ContiguousArray<MemoryRemoval<Key, Value>> = []
@@ -41,17 +45,19 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline let reportsKeys: Bool
     /// Whether a replaced value is returned to the caller instead of being collected.
     @usableFromInline let returnsReplaced: Bool
-    /// The milliseconds that an entry may go unused; `.max` without a limit.
-    @usableFromInline let ageLimit: Int64
+    /// Whether using a fresh value begins its life again.
+    @usableFromInline let slides: Bool
+    @usableFromInline var limits: MemoryLimits
 
     @inlinable
-    init(reportsKeys: Bool, returnsReplaced: Bool, ageLimit: Int64) {
+    init(reportsKeys: Bool, returnsReplaced: Bool, slides: Bool, limits: MemoryLimits) {
         self.reportsKeys = reportsKeys
         self.returnsReplaced = returnsReplaced && !reportsKeys
-        self.ageLimit = ageLimit
+        self.slides = slides
+        self.limits = limits
     }
 
-    /// Returns a fresh value and records the use. O(1).
+    /// Returns a fresh value and records the use, but renews no life: see `useSliding`. O(1).
     @inlinable
     mutating func use(
         _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
@@ -74,9 +80,10 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Like `find`, with the value's life and metadata.
     mutating func findEntry(
         _ key: Key, fingerprint: UInt32, at now: Timestamp, _ demand: inout ReleaseDemand
-    ) -> MemoryCache<Key, Value>.Found? {
+    ) -> Found? {
         useSlot(key, fingerprint: fingerprint, at: now, &demand).map { found in
-            (found.value, slots[found.slot].life, extras.isEmpty ? [:] : extras[found.slot]?.metadata ?? [:])
+            if slides { slide(found.slot, at: now) }
+            return (found.value, slots[found.slot].life, extras.isEmpty ? [:] : extras[found.slot]?.metadata ?? [:])
         }
     }
 
@@ -119,7 +126,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     @inlinable
     func isAged(_ slot: Int, at now: Timestamp) -> Bool {
-        now.milliseconds &- slots[slot].used.milliseconds > ageLimit
+        now.milliseconds &- slots[slot].used.milliseconds > limits.age
     }
 
     /// Handles an entry in which a read has found no value. One that is kept stale stays as it is.
@@ -152,7 +159,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     /// Inserts a value, or an absence, as the most recently used. Returns the replaced value if the caller has to
-    /// release it. O(1) amortised.
+    /// release it. O(1) amortized.
     @inlinable
     mutating func insert(
         _ value: consuming Value?, for key: Key, fingerprint: UInt32, life: MemoryLife, cost: Int, at now: Timestamp
@@ -167,6 +174,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
             expiries.insert(slot, at: life.expires)
             if firstCostly < 0 { firstCostly = slot }
             count &+= 1
+            if slides { noteStore(slot) }
             return nil
         }
         self.cost &-= slots[slot].cost
@@ -178,6 +186,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         if !extras.isEmpty { extras[slot] = nil }
         moveToEnd(slot)
         if firstCostly < 0 { firstCostly = slot }
+        if slides { noteStore(slot) }
         guard value != nil else {
             absences &-= 1
             return nil
@@ -187,7 +196,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return nil
     }
 
-    /// Inserts an absence. A value of the key is removed. O(1) amortised.
+    /// Inserts an absence. A value of the key is removed. O(1) amortized.
     mutating func insertAbsence(for key: Key, fingerprint: UInt32, life: MemoryLife, cost: Int, at now: Timestamp) {
         _ = remove(key, fingerprint: fingerprint, at: now)
         _ = insert(nil, for: key, fingerprint: fingerprint, life: life, cost: cost, at: now)
@@ -228,8 +237,9 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         order.moveToEnd(slot)
     }
 
+    /// Mutating, because the compiler would copy all properties of the table to lend them.
     @inlinable
-    func slot(_ key: Key, _ fingerprint: UInt32) -> Int? {
+    mutating func slot(_ key: Key, _ fingerprint: UInt32) -> Int? {
         table.slot(fingerprint: fingerprint) { slot in
             // Moved out and back, which is safe under the lock. Borrowing the key would count a reference to a string
             // that may not be in the processor's cache.
@@ -255,13 +265,14 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     }
 
     /// Removes all entries, in one piece. O(1).
-    mutating func removeAll() {
+    mutating func removeAll(_ cause: RemovalCause) {
         var all = Slab<Entry>()
         swap(&all, &slots)
-        cleared.append(ClearedEntries(all, count: count - absences, removedBefore: takeRemoved()))
-        statistics.note(.cleared, times: count)
+        cleared.append(ClearedEntries(all, count: count - absences, cause: cause, removedBefore: takeRemoved()))
+        statistics.note(cause, times: count)
         order = SlotList()
         extras = [:]
+        storeTimes = []
         table = HashIndex()
         expiries = ExpiryBuckets()
         firstCostly = -1
@@ -287,6 +298,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return hadValue
     }
 
+    @usableFromInline
     mutating func remove(_ key: Key, fingerprint: UInt32, _ cause: RemovalCause) {
         if let slot = slot(key, fingerprint) { remove(slot, cause) }
     }
@@ -298,7 +310,9 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
             !isAged(slot, at: now)
         else { return nil }
         if slots[slot].value == nil { _ = noteMiss(slot, at: now) }
-        return (slots[slot], extras[slot] ?? MemoryExtra())
+        var extra = extras[slot] ?? MemoryExtra()
+        if slides, extra.stored == nil { extra.stored = storeTimes[slot] }
+        return (slots[slot], extra)
     }
 
     mutating func setExtra(_ extra: MemoryExtra, of key: Key, fingerprint: UInt32) {
@@ -311,9 +325,7 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     /// Gives a fresh value a new life; false when there is none. O(1).
     mutating func setLife(_ life: MemoryLife, of key: Key, fingerprint: UInt32, at now: Timestamp) -> Bool {
         guard let slot = slot(key, fingerprint), hasValue(slot, at: now) else { return false }
-        let old = end(of: slot)
-        slots[slot].life = life
-        expiries.move(slot, from: old, to: end(of: slot))
+        replaceLife(of: slot, with: life)
         return true
     }
 }

@@ -33,7 +33,7 @@ struct Slab<Entry>: ~Copyable {
     @inlinable
     func isUsed(_ slot: Int) -> Bool { used[slot >> 6] & (1 << UInt64(slot & 63)) != 0 }
 
-    /// Stores an entry and returns its slot. O(1) amortised.
+    /// Stores an entry and returns its slot. O(1) amortized.
     @inlinable
     mutating func insert(_ entry: consuming Entry) -> Int {
         let slot: Int

@@ -30,7 +30,7 @@ enum PropertyList: Sendable {
     /// Whether the lists in a value are nested no deeper than allowed.
     static func isShallow(_ value: Any, depth: Int = 0) -> Bool {
         guard depth < deepest else { return false }
-        // Objects first, because bridging one to a Swift collection recurses by itself.
+        // Objects first, because bridging one to a Swift collection recurses internally.
         if let array = value as? NSArray { return array.allSatisfy { isShallow($0, depth: depth + 1) } }
         if let dictionary = value as? NSDictionary {
             return dictionary.allValues.allSatisfy { isShallow($0, depth: depth + 1) }

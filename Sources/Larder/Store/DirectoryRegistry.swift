@@ -14,7 +14,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
 
     private struct WeakOccupant: Sendable {
         weak var object: Occupant?
-        /// It may move to another directory, but never to another disk.
+        /// An occupant may move to another directory, but never to another disk.
         let device: UInt64
     }
 
@@ -25,11 +25,11 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
 
     /// The place of one directory. Its gate is held while the directory is opened or closed.
     final class Place: Sendable {
-        /// The living occupant, and the lock of the directory, which nobody else refers to. An occupant that is being
-        /// deallocated leaves the lock to its successor.
+        /// The living occupant and the only reference to the directory lock. An occupant that is being deallocated
+        /// leaves the lock to its successor.
         ///
-        /// Under the gate only `occupant(of:)` reads `occupant`, and keeps it until the gate is open again: its lease
-        /// takes the gate when the last reference is released. Everything else compares tickets.
+        /// Under the gate only `occupant(of:)` reads `occupant`, and it keeps the reference until the gate is open
+        /// again: releasing the last reference ends the lease, which takes the gate. All other code compares tickets.
         fileprivate struct State {
             weak var occupant: Occupant?
             var lock: DirectoryLock?
@@ -73,7 +73,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
                 return occupant
             }
         } catch {
-            // The lease, if there is one, leaves by itself.
+            // A lease leaves when it is released.
             if lease == nil { leave(location.identity, place) }
             throw error
         }
@@ -81,18 +81,18 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
 
     /// The living occupants on a device.
     func occupants(onDevice device: UInt64) -> [Occupant] {
-        // Outside of the lock: ours may become the last reference to an occupant, and release what users gave it.
+        // Outside of the lock: this reference to an occupant may be the last one, and releasing it may run user code.
         let known = occupants.withLock { $0 }.filter { $0.value.device == device }
         let dead = known.filter { $0.value.object == nil }.keys
         occupants.withLock { occupants in for ticket in dead { occupants[ticket] = nil } }
         return known.values.compactMap(\.object)
     }
 
-    /// Takes the place of a directory for an occupant whose own was deleted, if `move` returns true. Nobody can join it
-    /// there before.
+    /// Takes the place of a directory for an occupant whose own was deleted, if `move` returns true. No handle can join
+    /// it there earlier.
     ///
-    /// Nothing is done when the place is taken, or somebody is opening or closing there: waiting might be mutual.
-    /// `lease` outlives the gate, as it takes the gate when it is released.
+    /// Does nothing when the place is taken, or while another thread is opening or closing it: waiting could deadlock.
+    /// `lease` must outlive the gate, because its release takes the gate.
     fileprivate func take(
         _ location: Location, for occupant: Occupant, lease: inout Lease?,
         _ move: (Lease) throws(CacheError) -> Bool
@@ -126,8 +126,8 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         }
     }
 
-    /// Locks a directory through a descriptor of its own, so that the lock ends when the registry says, and not with
-    /// the last reader's reference to the directory.
+    /// Locks a directory through a separate descriptor, so that the registry decides when the lock ends, not the last
+    /// reader's reference to the directory.
     private func lock(_ location: Location) throws(CacheError) -> DirectoryLock {
         let fileSystem = location.fileSystem
         let own = try translating("lock the directory", at: location.path) { () throws(Errno) -> DirectoryLock? in
@@ -151,8 +151,8 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
 }
 
 extension DirectoryRegistry {
-    /// An occupant's hold on its place. When it is released, so is the lock of the directory, unless a successor has
-    /// taken that over.
+    /// An occupant's hold on its place. Its release also releases the directory lock, unless a successor has taken that
+    /// over.
     final class Lease: Sendable {
         let identity: FileIdentity
         private let place: Place
@@ -166,9 +166,9 @@ extension DirectoryRegistry {
             self.registry = registry
         }
 
-        /// Takes the place of another directory for the same occupant, whose own was deleted, and gives this place up,
-        /// if `move` returns true. Meanwhile nobody can open or close either directory; while somebody does, nothing is
-        /// done.
+        /// Moves the occupant, whose directory was deleted, to the place of another directory and gives up this one, if
+        /// `move` returns true. Meanwhile neither directory can be opened or closed. Does nothing while another thread
+        /// is opening or closing one of them.
         func move(
             to location: Location, of occupant: Occupant, _ move: (Lease) throws(CacheError) -> Bool
         ) throws(CacheError) {
@@ -180,7 +180,8 @@ extension DirectoryRegistry {
             }
         }
 
-        /// With nobody else opening the directory: when `isLast`, runs `close` and releases the directory lock.
+        /// When `isLast` returns true, runs `close` and releases the directory lock. Meanwhile the directory cannot be
+        /// opened.
         func end(when isLast: () -> Bool, close: () throws(CacheError) -> Void) throws(CacheError) {
             try place.gate.withLock { state throws(CacheError) in
                 guard isLast() else { return }
@@ -189,7 +190,7 @@ extension DirectoryRegistry {
             }
         }
 
-        /// Empties the place, unless it is another occupant's by now.
+        /// Empties the place, unless another occupant has taken it.
         private func vacate(_ state: inout Place.State) {
             if state.ticket == ticket { state = Place.State() }
         }
@@ -203,8 +204,8 @@ extension DirectoryRegistry {
 
 /// The lock of a directory, released with the object.
 ///
-/// Explicitly: a program that this one is just starting has a copy of the descriptor until it runs, and would keep the
-/// lock.
+/// The release is explicit: a child process that is being started holds a copy of the descriptor until its exec, and
+/// would keep the lock.
 private final class DirectoryLock: Sendable {
     private let descriptor: SharedDescriptor
     private let fileSystem: any FileSystem

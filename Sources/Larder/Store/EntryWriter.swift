@@ -1,7 +1,7 @@
 import LarderFiles
 
-/// Writes entry files, each in one call. A long payload, or a copy of another file, is staged under a name that is not
-/// an entry's, and renamed when it is complete.
+/// Writes entry files, each in one call. A long payload, or a copy of another file, is staged under a name that no
+/// entry has, and renamed when it is complete.
 final class EntryWriter: Sendable {
     private let fileSystem: any FileSystem
     private let isPowerSafe: Bool
@@ -23,7 +23,7 @@ final class EntryWriter: Sendable {
         case staged(StagedFile)
     }
 
-    /// A copy that has neither its name nor a footer yet.
+    /// A copy that does not have its final name and its footer yet.
     struct StagedFile {
         let number: UInt64
         let file: SharedDescriptor
@@ -37,7 +37,7 @@ extension EntryWriter {
     func create(
         _ content: Payload, _ entry: IndexEntry, _ key: Key, in directory: StoreDirectory
     ) throws(CacheError) -> NewEntry {
-        // A staged file has been retried already.
+        // A staged file has already been retried.
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
             let new = NewEntry(entry, number: try info.takeNumber())
@@ -58,17 +58,16 @@ extension EntryWriter {
         }
     }
 
-    /// Refuses a record that may become too long in the manifest, where the number of a renewal and the time of a use
-    /// are added.
+    /// Refuses a record that may become too long in the manifest, which adds the number of a renewal and the time of a
+    /// use.
     static func checkRecord(_ length: Int) throws(CacheError) {
         guard length <= LineReader.longestRecord - 128 else {
             throw CacheError(code: .tooLarge, message: "Key, metadata and tags make a record of more than 1 MiB.")
         }
     }
 
-    /// Bytes. A longer payload is written under a name that is not an entry's, and renamed when it is complete. Systems
-    /// write some thousand megabytes per call at most: a payload could be crafted so that, cut there by a kill, it ends
-    /// in the footer of another entry.
+    /// In bytes. A longer payload is staged: systems write at most some thousand megabytes per call, so a payload could
+    /// be crafted to end, when a kill cuts it there, in the footer of another entry.
     private static let longestInPlace = 16 << 20
 
     private func write(
@@ -109,7 +108,7 @@ extension EntryWriter {
         let (directory, file) = (staged.directory, new.entry.file)
         try requireFree(.number(file), in: directory)
         do {
-            // The footer first: whatever the copy ends with, it is no entry under its present name.
+            // The footer first: under its present name the file is no entry, whatever the copy ends with.
             try fileSystem.write(new.footer, .none, to: staged.file.file, at: new.entry.size)
             if isPowerSafe { try fileSystem.sync(staged.file.file) }
             try directory.rename(staged.number, to: file)
@@ -120,7 +119,8 @@ extension EntryWriter {
         }
     }
 
-    /// Numbers are new, so a file with this name is not ours; renaming would replace it.
+    /// Sequence numbers are never reused, so an existing file with this name is not ours, and renaming would replace
+    /// it.
     private func requireFree(_ name: FileName, in directory: StoreDirectory) throws(Errno) {
         do {
             _ = try fileSystem.status(of: name, in: directory.entries.file)
@@ -153,7 +153,7 @@ extension EntryWriter {
                 continue
             } catch {
                 reaper.deleteUncommitted(number, of: key, in: directory)
-                // Cleared or reopened meanwhile, and the directory deleted during the copy.
+                // The cache was cleared or reopened, and the directory deleted, during the copy.
                 if try disk.run({ current throws(CacheError) in current.entries !== directory.entries }) { continue }
                 if mayRetry, error == .noSpace || error == .overQuota, try makeRoom() {
                     mayRetry = false
@@ -173,7 +173,7 @@ extension EntryWriter {
         entry.size = try fileSystem.status(of: file.file).size
         guard let checksum = try fileSystem.checksum(of: file.file, size: entry.size) else { throw .io }
         entry.checksum = checksum
-        // Nobody waits for it here.
+        // Outside of the disk queue, so no barrier waits for the sync.
         if isPowerSafe { try fileSystem.sync(file.file) }
         return StagedFile(number: number, file: file, directory: directory)
     }

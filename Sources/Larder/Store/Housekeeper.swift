@@ -6,6 +6,7 @@ final class Housekeeper: StoreOwner {
     private let info: CommitQueue
     private let frozen: ManifestWriter
     private let reaper: FileReaper
+    private let expirer: Expirer
     private let sweeper: Sweeper
     private let evictor: Evictor
     private let reconciler: Reconciler
@@ -13,12 +14,13 @@ final class Housekeeper: StoreOwner {
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ frozen: ManifestWriter, _ reaper: FileReaper,
-        _ sweeper: Sweeper, _ evictor: Evictor, _ reconciler: Reconciler
+        _ expirer: Expirer, _ sweeper: Sweeper, _ evictor: Evictor, _ reconciler: Reconciler
     ) {
         self.context = context
         self.info = info
         self.frozen = frozen
         self.reaper = reaper
+        self.expirer = expirer
         self.sweeper = sweeper
         self.evictor = evictor
         self.reconciler = reconciler
@@ -26,7 +28,7 @@ final class Housekeeper: StoreOwner {
         evictor.willEvict.install { [weak reconciler] in reconciler?.boundTombstones() }
     }
 
-    /// Sweeps after each interval, for as long as the store lives.
+    /// Sweeps after each interval while the store is alive.
     func scheduleSweep() {
         guard let sweepInterval = settings.sweepInterval else { return }
         let timer = clock.schedule(after: max(sweepInterval, .milliseconds(1))) { [weak self] in
@@ -43,6 +45,7 @@ final class Housekeeper: StoreOwner {
     private func sweep() {
         reconciler.retry()
         reconciler.boundTombstones()
+        _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
         sweeper.saveUses(isClosing: false)
         reaper.deleteAllInBackground()
@@ -59,14 +62,14 @@ final class Housekeeper: StoreOwner {
         }
     }
 
-    /// Saves the manifest when that is cheap beside the changes, or `always` when there are any; and has the
-    /// tombstones deleted that only it lacked.
+    /// Saves the manifest if that is cheap relative to the changes, or with `always` if there are any changes. Then
+    /// requests the deletion of tombstones that were waiting for a manifest.
     func save(always: Bool) throws(CacheError) {
         try frozen.run { () throws(CacheError) in try saveOnQueue(always: always) }
     }
 
     private func saveOnQueue(always: Bool) throws(CacheError) {
-        // The next opening would believe a manifest written amid the scan, and not look for the files that are still
+        // The next opening would trust a manifest written during the scan, and not look for the files that are still
         // unknown. The reconciler requests a save when it has finished.
         if disk.isClosed || provisional.isReconciling { return }
         try frozen.save(always: always)
@@ -77,14 +80,15 @@ final class Housekeeper: StoreOwner {
     func flush() throws(CacheError) {
         maintenance.wait()
         reconciler.retry()
+        expirer.applyInBackground()
         reaper.deleteAllInBackground()
         maintenance.wait()
         try save(always: true)
         maintenance.wait()
     }
 
-    /// Finishes the work that the end of a session waits for, and saves; an error is returned, as the session ends all
-    /// the same.
+    /// Finishes the work that the end of a session waits for, and saves. Returns an error instead of throwing it,
+    /// because the session ends all the same.
     func finish() -> CacheError? {
         maintenance.wait()
         reaper.deleteAllInBackground()

@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import LarderFiles
 
-/// Runs the disk work of async callers, at most two jobs per core at a time. The others wait without a thread; those of
+/// Runs the disk work of async callers, at most two jobs per core at a time. Waiting jobs occupy no thread, and jobs of
 /// higher priority run first.
 ///
 /// Each running job has a serial dispatch queue to itself. On Linux, concurrent queues take their threads from the pool
@@ -35,7 +35,7 @@ final class IOLimiter: Sendable {
     }
 
     private struct FIFO {
-        /// Those before `next` have been taken.
+        /// The jobs before `next` have been taken.
         private var jobs: [Job?] = []
         private var next = 0
 
@@ -92,7 +92,7 @@ final class IOLimiter: Sendable {
         if let queue { begin(job, on: queue) }
     }
 
-    /// Each job has a block of its own, so that everything it holds is released when it is done.
+    /// Each job has its own block, so everything that it holds is released when it is done.
     private func begin(_ job: Job, on queue: DispatchQueue) {
         queue.async {
             job.work()

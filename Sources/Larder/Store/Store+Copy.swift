@@ -1,10 +1,10 @@
 import Dispatch
 import LarderFiles
 
-/// Files copied in and out. Large ones are read and written outside of the disk queue, so that no barrier waits for
-/// them, and nobody for the barrier.
+/// Files copied in and out. Large files are read and written outside of the disk queue, so no barrier waits for them,
+/// and no call waits for such a barrier.
 extension Store {
-    /// The largest file that is read and stored like any value. Bytes. A larger one is cloned or copied by the system.
+    /// The largest file that is read and stored like any value, in bytes. The system clones or copies a larger one.
     static let smallFile = 256 << 10
 
     /// Stores a copy of an open file. False when the condition does not hold.
@@ -34,7 +34,8 @@ extension Store {
                 var isStored = false
                 defer { if !isStored { reaper.deleteUncommitted(staged.number, of: key, in: staged.directory) } }
                 let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
-                    // Cleared or reopened meanwhile: copied again, to where the entries are now.
+                    // The cache was cleared or reopened meanwhile: the file is copied again, into the current
+                    // directory.
                     guard directory.entries === staged.directory.entries else { return nil }
                     return try insert(.staged(staged), entry, request, in: directory)
                 }

@@ -2,7 +2,7 @@ import Dispatch
 import LarderFiles
 
 extension DirectoryRegistry<Store> {
-    /// Returns the store of a directory, the one that is open in this process or a new one, and a handle on it.
+    /// Returns a handle on a directory and its store, which may already be open in this process.
     func open(
         path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock,
         onEvent: EventCenter.Handler?
@@ -10,7 +10,7 @@ extension DirectoryRegistry<Store> {
         let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
         // A store whose directory was deleted moves to this one, and is then the store of this directory.
         for store in occupants(onDevice: identity.device) {
-            // The paths first: a store of another directory should not be waited for.
+            // The paths first: a store of another directory is not worth waiting for.
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
         }
@@ -19,12 +19,12 @@ extension DirectoryRegistry<Store> {
         var handle: Store.Handle?
         var found: LoadedStore.Found?
         let store = try occupant(of: location) { store throws(CacheError) in
-            guard store.settings == settings else {
+            guard store.settingsInForce == settings else {
                 throw CacheError(
-                    code: .differentConfiguration, message: "The directory is already open here with other settings.",
+                    code: .differentConfiguration, message: "The directory is already open with other settings.",
                     path: path)
             }
-            // Before anybody can close it.
+            // Before any other thread can close the store.
             handle = store.join(at: path, onEvent)
         } open: { lease throws(CacheError) in
             let loaded = try Opener(
@@ -35,7 +35,7 @@ extension DirectoryRegistry<Store> {
             let store = Store(loaded, clock: clock, settings: settings)
             store.lease = lease
             handle = store.join(at: path, onEvent)
-            // Before anybody can see the store, and wait for the scan.
+            // Before any other thread can see the store and wait for the scan.
             store.reconciler.begin()
             return store
         }
@@ -51,12 +51,12 @@ extension DirectoryRegistry<Store> {
 extension Store {
     typealias Handle = HandleTable.Handle
 
-    /// Counts a handle in.
+    /// Adds a handle.
     fileprivate func join(at path: String, _ onEvent: EventCenter.Handler?) -> Handle {
         handles.join(at: path, onEvent, events)
     }
 
-    /// Counts a handle out; true for the last one.
+    /// Removes a handle; true for the last one.
     func leave(_ handle: Handle) -> Bool {
         handles.leave(handle, events)
     }
@@ -99,17 +99,18 @@ extension Store {
         reaper.deleteAllInBackground()
         if found.hasTrash { trash.emptyInBackground() }
         if let root = disk.runAnyway({ $0 })?.root { frozen.deleteInBackground(found.leftovers, in: root) }
+        expirer.applyInBackground()
         evictor.enforceInBackground()
     }
 
-    /// Ends the session: reads miss and writes throw from here on.
+    /// Ends the session: from here on, reads miss and writes throw.
     ///
-    /// Only the last handle's closing ends it; `isLast` is asked while nobody can open another.
+    /// Only closing the last handle ends it. `isLast` is called while no other handle can be opened.
     func close(isLast: () -> Bool) throws(CacheError) {
         var isCurrent = false
         while !isCurrent {
             guard let lease = disk.runAnyway({ _ in lease }) else { return }
-            // The store may have moved, and then has another gate; it does not move while its gate is held.
+            // The store may have moved and then has another gate, but it does not move while its gate is held.
             try lease.end {
                 isCurrent = disk.runAnyway { _ in self.lease } === lease
                 return isCurrent && isLast()
@@ -143,7 +144,7 @@ extension Store {
     /// Removes expired entries. Returns their number.
     func removeExpired(at now: Timestamp) -> Int {
         recovery.awaitScan()
-        return sweeper.removeExpired(at: now)
+        return expirer.applyAll() + sweeper.removeExpired(at: now)
     }
 
     func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
@@ -155,6 +156,19 @@ extension Store {
     func trim(toFreeSpace target: Int) {
         recovery.awaitScan()
         evictor.trim(toFreeSpace: target)
+    }
+
+    /// The settings with which another handle must be opened.
+    fileprivate var settingsInForce: StoreSettings {
+        var settings = settings
+        settings.limits = limits.current
+        return settings
+    }
+
+    /// Replaces the limits, and enforces them in the background.
+    func setLimits(_ limits: StoreSettings.Limits) {
+        self.limits.set(limits)
+        evictor.limitsChanged()
     }
 
     func verify(progress: Verifier.Progress?) throws(CacheError) -> VerificationReport {

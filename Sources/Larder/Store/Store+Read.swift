@@ -25,14 +25,14 @@ extension Store {
         return handleFailure(of: reading, entry, key) ? readAgain(key, at: now, orStale, body) : nil
     }
 
-    /// The same when the file must be looked at first, or a writer came in between. Separate, so that the common case
-    /// stays small.
+    /// The same when the file must be checked first, or a writer intervened. A separate function keeps the common case
+    /// small.
     @inline(never)
     private func readAgain<Value>(
         _ key: Key, at now: Timestamp, _ orStale: Bool,
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
-        // A writer may replace the file between look-up and opening; each time, it has made progress.
+        // A writer may replace the file between look-up and opening, but then that writer has made progress.
         for _ in 0..<3 {
             let isProvisional = provisional.isSet
             if isProvisional, !recovery.settle(key, at: now) {
@@ -52,7 +52,7 @@ extension Store {
     }
 
     /// Handles an entry that could not be read: removes one that is lost or damaged, reports a failure and corrects the
-    /// counters. True when a writer has replaced the file, and the read is worth another try.
+    /// counters. True when a writer has replaced the file and the read should be retried.
     @inline(never)
     private func handleFailure<Value>(
         of reading: StoreDirectory.Reading<Value>?, _ entry: IndexEntry, _ key: Key
@@ -74,7 +74,7 @@ extension Store {
         return false
     }
 
-    /// The same with writers of the key kept out: for a key that is overwritten again and again.
+    /// The same while writers of the key are locked out, for a key that is overwritten again and again.
     private func readHoldingStripe<Value>(
         _ key: Key, at now: Timestamp, _ orStale: Bool,
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
@@ -107,7 +107,7 @@ extension Store {
         }
     }
 
-    /// Returns a fresh entry without counting a use. While the index is provisional, its file must be there.
+    /// Returns a fresh entry without counting a use. While the index is provisional, its file must exist.
     func freshEntry(_ key: Key, at now: Timestamp) -> IndexEntry? {
         recovery.entry(key, at: now, checkingFile: true).flatMap { $0.isFresh(at: now) ? $0 : nil }
     }

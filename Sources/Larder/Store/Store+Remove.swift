@@ -3,9 +3,9 @@ import LarderFiles
 extension Store {
     /// Removes an entry: its files first, then the record. Returns whether there was a fresh one.
     ///
-    /// The file is deleted first, so that a full disk can always be emptied and nothing can bring the value back: an
-    /// entry without a file is removed. If the file cannot be deleted, the value stays. While older files of the key
-    /// may be unknown, a tombstone keeps them dead.
+    /// The file is deleted first: that works even on a full disk, and nothing can bring the value back, as an entry
+    /// without a file is removed. If the file cannot be deleted, the value stays. While older files of the key may be
+    /// unknown, a tombstone keeps them dead.
     @discardableResult
     func remove(_ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil) throws(CacheError) -> Bool {
         let removed: IndexEntry?
@@ -13,7 +13,7 @@ extension Store {
             do throws(CacheError) {
                 removed = try removeOnce(key, at: now, permit)
             } catch {
-                // There is no room for the tombstone; once every file is known, none is needed.
+                // There is no room for the tombstone. Once every file is known, none is needed.
                 guard error.code == .noSpace, provisional.isReconciling else { throw error }
                 recovery.awaitScan()
                 removed = try removeOnce(key, at: now, permit)
@@ -42,7 +42,7 @@ extension Store {
     }
 
     /// Returns the entry that was removed.
-    private func removeFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) -> IndexEntry? {
+    func removeFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) -> IndexEntry? {
         let mayBeUnknown = provisional.mayHaveUnread
         let (entry, obsolete) = index.withShard(of: key) { shard in
             (shard.table.entry(key), shard.obsoleteFiles(of: key))
@@ -95,7 +95,7 @@ extension Store {
             do throws(CacheError) {
                 return try clearer.clear(scope)
             } catch {
-                // There is no room for the tombstone; once every file is known, none is needed.
+                // There is no room for the tombstone. Once every file is known, none is needed.
                 guard error.code == .noSpace, provisional.isReconciling else { throw error }
                 recovery.awaitScan()
                 return try clearer.clear(scope)

@@ -4,13 +4,13 @@ extension Store {
     /// Gives a fresh entry a new life without rewriting its payload. Returns false when there is none.
     ///
     /// The life slot of the file is written before the journal when the life gets shorter, and after it when it gets
-    /// longer: wherever the process is killed, a rebuild never finds a longer life than was asked for.
+    /// longer: wherever the process is killed, a rebuild never finds a longer life than the requested one.
     func setLife(_ life: Life, of key: Key, at now: Timestamp) throws(CacheError) -> Bool {
         try renew(key, Renewal(life: life), at: now) { $0.isFresh(at: now) }
     }
 
     /// Gives a known entry a new life and new metadata, fresh or not. Returns false when the permit is no longer valid,
-    /// or the value is another.
+    /// or the value has been replaced.
     func renew(
         _ known: IndexEntry, _ key: Key, _ renewal: Renewal, with permit: any WritePermit
     ) throws(CacheError) -> Bool {
@@ -42,7 +42,8 @@ extension Store {
         }
     }
 
-    private func renew(
+    /// The same for the key's entry, with the key's stripe held. Returns false when the file is missing.
+    func renew(
         _ entry: IndexEntry, _ key: Key, _ renewal: Renewal, in directory: StoreDirectory
     ) throws(CacheError) -> Bool {
         let life = renewal.life
@@ -86,7 +87,7 @@ extension Store {
         return true
     }
 
-    /// Bytes of the record in the next manifest.
+    /// The length of the record in the next manifest. Bytes.
     private func length(of entry: IndexEntry, _ update: Attachments.Update) -> Int {
         var entry = entry
         entry.attachments = entry.attachments(after: update)
@@ -95,7 +96,7 @@ extension Store {
         return printer.count
     }
 
-    /// Overwrites the life slot of an entry file. Returns false when the file is gone.
+    /// Overwrites the life slot of an entry file. Returns false when the file is missing.
     private func writeSlot(
         _ life: Life, _ change: UInt64, of entry: IndexEntry, in directory: StoreDirectory
     ) throws(CacheError) -> Bool {

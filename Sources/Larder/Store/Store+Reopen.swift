@@ -2,11 +2,12 @@ import LarderFiles
 
 /// Directories that are deleted while they are open.
 ///
-/// A handle belongs to the directory that it opened, whatever its path leads to later: one that is renamed, or whose
-/// link is switched, stays. Only when the directory itself is gone does the store move, to the directory that has taken
-/// its place, and only when that is where the paths of all its handles lead.
+/// A handle belongs to the directory that it opened, wherever its path leads later: renaming the directory or switching
+/// a symbolic link changes nothing. The store moves only when the directory itself has been deleted, and only if the
+/// paths of all its handles lead to the same new directory.
 extension Store {
-    /// Runs a change; if it fails because the directory was deleted, opens the one there now and runs it again, once.
+    /// Runs a change; if it fails because the directory was deleted, opens the new directory at the path and runs the
+    /// change once more.
     func retryingReopened<Result>(
         _ key: Key?, _ change: () throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
@@ -18,8 +19,8 @@ extension Store {
         return try change()
     }
 
-    /// Returns when a change that has failed is worth another try, as the directory was deleted and has been reopened.
-    /// Otherwise reports the error and throws it.
+    /// Returns if the failed change should be retried, because the directory was deleted and has been reopened.
+    /// Otherwise reports and throws the error.
     func reopen(after error: CacheError, _ key: Key?) throws(CacheError) {
         guard error.errno == Errno.noEntry.rawValue, reopenIfDeleted() || isWhole else {
             reporter.report(error, of: key)
@@ -27,7 +28,7 @@ extension Store {
         }
     }
 
-    /// True when there is nothing to reopen: somebody else has done it meanwhile.
+    /// True when there is nothing to reopen: another thread has already done it.
     private var isWhole: Bool { disk.runAnyway { $0?.isWhole ?? false } }
 
     /// Reopens the directory when it or its entries were deleted; true when it did. With `only`, only if the store then
@@ -64,7 +65,7 @@ extension Store {
     }
 
     /// Opens the directory to which the paths of all handles lead now; creates a missing one, on the same disk. Nil
-    /// when they lead to different ones.
+    /// when they lead to different directories.
     private func successor(
         of directory: StoreDirectory, only wanted: FileIdentity?
     ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
@@ -102,7 +103,7 @@ extension Store {
                 isPowerSafe: settings.isPowerSafe
             ).load()
             info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory)
-            // Before any entry is visible: look-ups in the index take no block of this queue.
+            // Before any entry is visible: look-ups in the index do not run in blocks of this queue.
             provisional.replace(with: loaded.reconciliation)
             index.replace(with: loaded.shards, at: now)
             trash.replaceDirectory()
@@ -126,8 +127,8 @@ extension FileDescriptor {
 }
 
 extension StoreDirectory {
-    /// True when the directory itself was deleted: nothing can be created in it, whatever path leads to it. Ask in a
-    /// barrier: others must not see the probe.
+    /// True when the directory itself was deleted: nothing can be created in it, whatever path leads to it. Call it in
+    /// a barrier, so no other thread sees the probe.
     fileprivate var isDeleted: Bool {
         let probe = DirectoryLayout.trash.name
         do {

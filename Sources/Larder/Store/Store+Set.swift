@@ -29,8 +29,8 @@ extension Store {
     /// Stores a payload: its file, its record, its entry. The replaced file is deleted in the background. Returns
     /// whether the condition held.
     ///
-    /// Killed before the journal has the record, the process leaves a file that the next opening adopts or deletes;
-    /// after it, the value is stored.
+    /// A process killed before the journal has the record leaves a file that the next opening adopts or deletes. Once
+    /// the journal has the record, the value is stored.
     @discardableResult
     func set(_ payload: UnsafeRawBufferPointer, _ request: SetRequest) throws(CacheError) -> Bool {
         try checkSize(payload.count, of: request.key)
@@ -70,9 +70,11 @@ extension Store {
         return true
     }
 
-    /// Refuses a value larger than the limit, which would evict all others and then itself, or than a record may state.
+    /// Refuses a value larger than the size limit, which would evict all others and then itself, or larger than a
+    /// record can state.
     func checkSize(_ size: Int, of key: Key) throws(CacheError) {
-        let limit = min(settings.limits.size ?? .max, Fields.largestSize)
+        if size <= Fields.largestSize, !hasLimits.use({ $0.isSet }) { return }
+        let limit = min(limits.current.size ?? .max, Fields.largestSize)
         if size <= limit { return }
         let error = CacheError(
             code: .tooLarge, message: "A value of \(size) bytes is larger than the cache may be, \(limit) bytes.",
@@ -131,7 +133,7 @@ extension Store {
         }
     }
 
-    /// Waits until the record is on stable storage; when that fails, brings the old value back and throws.
+    /// Waits until the record is on stable storage; on failure, restores the old value and throws.
     private func waitOrTakeBack(
         _ ticket: CommitQueue.Ticket, _ new: IndexEntry, replacing old: IndexEntry?, _ key: Key,
         in directory: StoreDirectory
@@ -142,7 +144,7 @@ extension Store {
         } catch let failure {
             error = failure
         }
-        // Not a `remove`: it would cover the old value too, and outlive its record.
+        // Not a `remove`, which would also cover the old value, and outlive its record.
         let obsolete = Record.obsolete(file: new.file, of: key)
         let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
         info.takeBack(lines, count: old == nil ? 1 : 2) {
@@ -151,6 +153,10 @@ extension Store {
                 if !new.isAbsent { shard.stores -= 1 }
                 if let old { shard.table.publish(old, for: key) }
             }
+        }
+        // A mark that ended its life may be forgotten by now.
+        if let old, old.life.isEnded {
+            _ = try? directory.writeSlot(old.life, old.change, of: old, isPowerSafe: settings.isPowerSafe)
         }
         reaper.deleteUncommitted(new.file, of: key, in: directory)
         throw CacheError(error, doing: "sync the journal", path: directory.path)

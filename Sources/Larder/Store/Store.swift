@@ -4,15 +4,16 @@ import LarderFiles
 /// One open directory, shared by all handles on it. It reads, sets, removes, renews and copies entries; its owners do
 /// the rest, each with the locks of its own state.
 ///
-/// Locks and queues are taken in this order, and none is held while user code runs, but for the configured clock:
+/// Locks and queues are taken in this order. None is held while user code runs, except for the configured clock:
 ///
-/// 0. the gate of the directory in the registry, never by background work; then the lock of the evictor.
+/// 0. the gate of the directory in the registry, never by background work; then the lock of the evictor
+///    or that of the expirer.
 /// 1. `disk`, concurrent: a whole set or remove and the file access of a read are one block of it. Barriers replace the
 ///    directory.
 /// 2. a stripe of `disk`, by key: held from taking a sequence number to publishing.
 /// 3. `info`, serial: appends a change's record to the journal, and publishes the change.
 /// 4. the lock of a shard of the index, for the length of a table operation; inside it those of the sums, of the order
-///    of use, of the reconciliation and of the memory tiers; or, apart from it, that of the observer.
+///    of use, of the reconciliation and of the memory tiers; or, on its own, that of the observer.
 ///
 /// Saves run on `frozen`, other slow work in slices on `maintenance`; jobs of both take these locks like any caller,
 /// and neither queue waits for the other, except at the end of a session (`Housekeeper.alone`).
@@ -33,6 +34,7 @@ final class Store: Sendable {
     let reaper: FileReaper
     let trash: Trash
     let clearer: Clearer
+    let expirer: Expirer
     let sweeper: Sweeper
     let evictor: Evictor
     let recovery: Recovery
@@ -44,9 +46,11 @@ final class Store: Sendable {
     let io = IOLimiter()
 
     let unretainedIndex: UnretainedReference<Index>
+    /// Set while there are limits.
+    let hasLimits: UnretainedReference<Flag>
     /// Large files that are being copied in, outside of the disk queue.
     let copies = DispatchGroup()
-    /// Releases the directory to its next opener when the store is deallocated. Read in a block of the disk queue,
+    /// Releases the directory for its next opener when the store is deallocated. Read in a block of the disk queue,
     /// replaced in a barrier.
     @exclusivity(unchecked) nonisolated(unsafe) var lease: DirectoryRegistry<Store>.Lease?
     /// True once the session is ending. Accessed like `lease`.
@@ -56,6 +60,7 @@ final class Store: Sendable {
         index = Index(loaded.shards, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
         context = StoreContext(loaded.directory, index, loaded.reconciliation, clock: clock, settings: settings)
+        hasLimits = context.limits.unretainedFlag
         fileSystem = context.fileSystem
         self.clock = clock
         self.settings = settings
@@ -67,11 +72,12 @@ final class Store: Sendable {
         reaper = FileReaper(loaded.tombstones, context, info: info)
         trash = Trash(context)
         clearer = Clearer(context, info: info, reaper: reaper, trash: trash, observer: observer)
+        expirer = Expirer(context, info: info, reaper: reaper, observer: observer)
         sweeper = Sweeper(context, info: info, reaper: reaper)
-        evictor = Evictor(context, info: info, reaper: reaper, clearer: clearer, sweeper: sweeper)
+        evictor = Evictor(context, info, reaper, clearer, expirer, sweeper)
         recovery = Recovery(context, info: info, reaper: reaper)
-        reconciler = Reconciler(context, info, reaper, evictor, sweeper, recovery)
-        housekeeper = Housekeeper(context, info, frozen, reaper, sweeper, evictor, reconciler)
+        reconciler = Reconciler(context, info, reaper, expirer, evictor, sweeper, recovery)
+        housekeeper = Housekeeper(context, info, frozen, reaper, expirer, sweeper, evictor, reconciler)
         writer = EntryWriter(context, info: info, reaper: reaper)
         context.lifetime.begin(self)
         reporter.count { $0.damagedLines = loaded.damagedLines }
@@ -79,6 +85,7 @@ final class Store: Sendable {
     }
 
     var path: String { context.path }
+    var limits: LimitsInForce { context.limits }
     var pool: AttachmentsPool { context.pool }
     var maintenance: MaintenanceQueue { context.maintenance }
     var events: EventCenter { context.reporter.events }

@@ -1,7 +1,7 @@
 import LarderFiles
 
 extension CacheError {
-    /// Translates an error of the wall. The only place where error numbers become codes.
+    /// Translates an error of the file system. Error numbers become codes only here.
     init(_ errno: Errno, doing what: String, path: String) {
         let code: Code =
             switch errno {
@@ -12,7 +12,7 @@ extension CacheError {
     }
 }
 
-/// Runs a call of the wall and translates its error.
+/// Runs a file-system call and translates its error.
 func translating<Result>(
     _ what: @autoclosure () -> String, at path: @autoclosure () -> String, _ body: () throws(Errno) -> Result
 ) throws(CacheError) -> Result {

@@ -12,7 +12,7 @@ public struct CacheError: Error, Sendable {
     public var path: String?
     /// The error number of the operating system, if that is the cause.
     public var errno: Int32?
-    /// The keys that a call for several keys has left as they were; empty for every other error.
+    /// The keys that a call for several keys left unchanged; empty for every other error.
     public var keys: [String] = []
 
     /// Creates an error.
@@ -26,7 +26,7 @@ public struct CacheError: Error, Sendable {
         self.keys = keys
     }
 
-    /// The kinds of failure. More may come.
+    /// The kinds of failure. More may be added.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         /// The name of the code.
         public let description: String
@@ -63,7 +63,7 @@ public struct CacheError: Error, Sendable {
         public static let fetchCycle = Code("fetchCycle")
         /// The directory is already open in this process with other settings.
         public static let differentConfiguration = Code("differentConfiguration")
-        /// The stored bytes are not a value of the requested type. They are kept: they may be another type's.
+        /// The stored bytes are not a value of the requested type. They are kept, as they may belong to another type.
         public static let undecodable = Code("undecodable")
     }
 }
@@ -85,14 +85,14 @@ extension CacheError {
 
     static func fetchCycle(_ key: String) -> CacheError {
         CacheError(
-            code: .fetchCycle, message: "A fetch needs the value of \"\(key)\", whose own fetch waits for it.")
+            code: .fetchCycle, message: "A fetch asks for the key \"\(key)\", whose own fetch waits for it.")
     }
 
     static var nothingToRevalidate: CacheError {
-        CacheError(code: .notFound, message: "A fetch calls a value not modified that the cache does not have.")
+        CacheError(code: .notFound, message: "A fetch returned notModified for a value that the cache does not have.")
     }
 
-    /// The error of a call for several keys, which has stopped at the first of `keys`.
+    /// The error of a call for several keys that stopped at the first of `keys`.
     func leaving(_ keys: [String]) -> CacheError {
         var error = self
         error.keys = keys
@@ -111,7 +111,7 @@ extension CacheError: LocalizedError {
 }
 
 extension CacheError: CustomStringConvertible {
-    /// The message with code, path and system error behind it.
+    /// The message, followed by code, path and system error.
     public var description: String {
         var text = "\(message) [\(code)"
         if let errno { text += ", errno \(errno)" }

@@ -1,27 +1,31 @@
 /// Something that happened in the cache: a removal with its cause, or a failure.
 ///
-/// Events are delivered on a queue of their own, in order. A handler may call the cache. One that falls more than 1,000
-/// events behind misses some, and `CacheStatistics.eventsDropped` counts them.
+/// Events are delivered in order, on a queue of their own. A handler may call the cache. A handler that lags by more
+/// than 1,000 events misses some, and `CacheStatistics.eventsDropped` counts them.
 public struct CacheEvent: Sendable {
     /// The kind of event.
     public let kind: Kind
-    /// The keys concerned; empty for `cleared`, and for a failure that concerns none.
+    /// The keys concerned; empty for `cleared`, for `invalidated` of a namespace or a tag, and for a failure that
+    /// concerns none.
     public let keys: [String]
-    /// The namespace of the keys, or the one that was cleared; nil: the part without one, or `isOfAllNamespaces`.
+    /// The namespace of the keys, or the one that was cleared or expired; nil: the part without a namespace, or
+    /// everything if `isOfAllNamespaces`.
     public let namespace: String?
-    /// Of `cleared`: true when everything was removed, in all namespaces.
+    /// For `cleared`: true when everything was removed, in all namespaces.
     public let isOfAllNamespaces: Bool
-    /// Of `cleared`: the tag whose entries were removed; nil: all entries.
+    /// For `cleared` and `invalidated`: the tag whose entries were removed or expired; nil: all entries, or those of
+    /// `keys`.
     public let tag: String?
-    /// The number of entries concerned; 0 for a cleared tag, as it is not known yet.
+    /// The number of entries concerned; 0 for a cleared tag, and for an expired namespace or tag, as it is not known
+    /// yet.
     public let count: Int
-    /// Of `evicted`: the limit that was exceeded.
+    /// For `evicted`: the limit that was exceeded.
     public let limit: CacheLimit?
-    /// Of a hit and a stale answer: the tier that had the value.
+    /// For a hit or a stale answer: the tier that had the value.
     public internal(set) var source: ValueSource?
-    /// The cache whose reads are reported: only its listeners get the event. Nil: everybody.
+    /// The cache whose reads are reported: only its listeners get the event. Nil: all listeners do.
     var reader: ObjectIdentifier?
-    /// Of a failure: the error.
+    /// For a failure: the error.
     public let error: CacheError?
 
     init(
@@ -38,7 +42,7 @@ public struct CacheEvent: Sendable {
         self.error = error
     }
 
-    /// The kinds of events. More may come.
+    /// The kinds of events. More may be added.
     public struct Kind: Hashable, Sendable, CustomStringConvertible {
         /// The name of the kind.
         public let description: String
@@ -49,9 +53,11 @@ public struct CacheEvent: Sendable {
 
         /// Entries were removed because they had expired; many in one event.
         public static let expired = Kind("expired")
+        /// A caller expired the entry, or all entries of one namespace or tag, before their time.
+        public static let invalidated = Kind("invalidated")
         /// A caller removed the entry.
         public static let removed = Kind("removed")
-        /// A new value replaced the entry's.
+        /// A new value replaced the entry's value.
         public static let replaced = Kind("replaced")
         /// The cache removed the entry to obey a limit.
         public static let evicted = Kind("evicted")
@@ -59,29 +65,29 @@ public struct CacheEvent: Sendable {
         public static let corrupt = Kind("corrupt")
         /// The entry was removed because its file was missing.
         public static let lost = Kind("lost")
-        /// A caller removed everything, or all of one namespace, of the part without one, or of one tag.
+        /// A caller removed everything, one namespace, the part without a namespace, or one tag.
         public static let cleared = Kind("cleared")
         /// After an unclean close, the entry was found again by its file.
         public static let adopted = Kind("adopted")
         /// The directory was deleted or replaced while open, and opened again.
         public static let reopened = Kind("reopened")
-        /// A read returned a value. Only with `Cache.Configuration.reportsReads`, as are the next three kinds.
+        /// A read returned a value, or the knowledge that there is none. Only with `Cache.Configuration.reportsReads`, as are the next three kinds.
         public static let hit = Kind("hit")
         /// A read found no value.
         public static let missed = Kind("missed")
-        /// A fetch brought a value, or the news that there is none.
+        /// A fetch returned a value, or reported that there is none.
         public static let fetched = Kind("fetched")
         /// A call returned a stale value.
         public static let answeredStale = Kind("answeredStale")
         /// A fetch failed; its callers got its error or a stale value.
         public static let fetchFailed = Kind("fetchFailed")
-        /// An operation failed; the caller went on without it, or was thrown the same error.
+        /// An operation failed; its caller continued without it, or received the same error.
         public static let failed = Kind("failed")
     }
 }
 
 extension CacheEvent: CustomStringConvertible {
-    /// The kind, the first of the keys or their number, where they are, and the limit or the error.
+    /// The kind, the first of the keys or their number, their namespace or tier, and the limit or the error.
     public var description: String {
         var text = kind.description
         if !keys.isEmpty {

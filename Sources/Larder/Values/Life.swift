@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// The expiry of an entry, and the duration that it was given.
+/// The expiry of an entry, and the duration that a caller gave it.
 ///
 /// In memory "never" and "no duration" are `Int64.max`; on disk the field is absent.
 @usableFromInline
@@ -10,12 +10,18 @@ struct Life: Hashable, Sendable {
     static let unlimited = Int64.max
     static let forever = Life(expires: Timestamp(milliseconds: unlimited), ttl: unlimited)
 
-    /// The expiry of an entry that was read from a file with a damaged life slot: it counts as expired.
+    /// The expiry of an entry read from a file with a damaged life slot: it counts as expired.
     static let unknownExpiry = Timestamp(milliseconds: .min)
 
     var expires: Timestamp
-    /// Milliseconds; `unlimited` for a life until a given date, and for ever.
+    /// Milliseconds; `unlimited` for a life until a given date, and forever.
     var ttl: Int64
+
+    /// The life of an entry that a caller has expired.
+    static func ended(at time: Timestamp) -> Life { Life(expires: time, ttl: 0) }
+
+    /// True for a life that a caller has ended; no other has a duration of zero.
+    var isEnded: Bool { ttl == 0 }
 
     var isForever: Bool { expires.milliseconds == Self.unlimited }
 
@@ -29,16 +35,19 @@ struct Life: Hashable, Sendable {
         let latest = now.advanced(byMilliseconds: Self.clockTolerance)
         if stored > latest { return true }
         guard ttl != Self.unlimited, !isForever else { return false }
+        // Without the tolerance: setting the clock back does not revive an ended life.
+        if isEnded { return expires > now }
         return expires > latest.advanced(byMilliseconds: ttl)
     }
 
-    /// The expiry, brought forward where a clock set back would make the rest longer than the whole; nil for never.
+    /// The expiry, brought forward if a clock that was set back would make the remaining life longer than the whole;
+    /// nil for never.
     func effectiveExpiry(at now: Timestamp) -> Timestamp? {
         if isForever { return nil }
         return ttl == Self.unlimited ? expires : min(expires, now.advanced(byMilliseconds: ttl))
     }
 
-    /// The same life begun again now; lives without a duration stay as they are.
+    /// The same life restarted now; lives without a duration stay unchanged.
     func renewed(at now: Timestamp) -> Life {
         guard ttl != Self.unlimited, !isForever else { return self }
         return Life(expires: max(expires, now.advanced(byMilliseconds: ttl)), ttl: ttl)

@@ -32,7 +32,7 @@ public struct ManifestFormat: Hashable, Sendable, CustomStringConvertible {
     public static let propertyList = ManifestFormat(kind: .propertyList)
 }
 
-/// Where the values removed from a memory cache are released, and so where their `deinit` runs; never with a lock held.
+/// Where a memory cache releases removed values, and so where their `deinit` runs; never with a lock held.
 public struct ValueRelease: Hashable, Sendable, CustomStringConvertible {
     enum Kind: Hashable { case inline, background, main }
 
@@ -41,8 +41,8 @@ public struct ValueRelease: Hashable, Sendable, CustomStringConvertible {
     /// The name of the setting.
     public var description: String { "\(kind)" }
 
-    /// In the call that removes them; in the background if that is a call to the disk tier. While another thread
-    /// releases values of the cache, that thread takes them over, which keeps the order.
+    /// In the call that removes them, or in the background if that is a call to the disk tier. While another thread is
+    /// releasing values of the cache, it releases these too, which keeps the order.
     public static let inline = ValueRelease(kind: .inline)
     /// On a utility queue, some milliseconds later, many at a time.
     public static let background = ValueRelease(kind: .background)

@@ -18,7 +18,7 @@ public struct CacheStatistics: Hashable, Sendable {
     public var losses = 0
     /// Entries recovered from their files after an unclean close.
     public var adoptions = 0
-    /// Files without an entry deleted after an unclean close.
+    /// Files without an entry that were deleted after an unclean close.
     public var orphansDeleted = 0
     /// Lines of the manifest and the journals that could not be read.
     public var damagedLines = 0
@@ -60,12 +60,18 @@ public struct MemoryStatistics: Hashable, Sendable {
     public var misses = 0
     /// Values stored.
     public var stores = 0
-    /// Entries removed by a caller, by memory pressure, or because the disk tier has removed them.
+    /// Entries removed by a caller, on memory pressure or in the background, or because the disk tier has removed them.
     public var removals = 0
     /// Entries removed because they had expired.
     public var expirations = 0
     /// Entries evicted to obey a limit or a trim.
     public var evictions = Evictions()
+
+    /// The share of reads that returned a value, from 0 to 1; nil before the first read.
+    public var hitRatio: Double? {
+        let reads = Double(hits) + Double(misses)
+        return reads > 0 ? Double(hits) / reads : nil
+    }
 
     @inlinable
     init() {}
@@ -74,7 +80,7 @@ public struct MemoryStatistics: Hashable, Sendable {
     public struct Evictions: Hashable, Sendable {
         /// For `countLimit` and `trim(toCount:)`.
         public var count = 0
-        /// For `costLimit` and `trim(toCost:)`.
+        /// For `costLimit`, `entryCostLimit` and `trim(toCost:)`.
         public var cost = 0
         /// For `ageLimit` and `trim(toAge:)`.
         public var age = 0
@@ -88,10 +94,10 @@ public struct MemoryStatistics: Hashable, Sendable {
 
     @usableFromInline
     mutating func note(_ cause: RemovalCause, times number: Int = 1) {
-        switch cause {
+        switch cause.code {
         case .replaced: break
-        case .removed, .cleared, .evictedOnDisk: removals += number
-        case .expired: expirations += number
+        case .removed, .cleared, .memoryPressure, .background, .evictedOnDisk: removals += number
+        case .expired, .invalidated: expirations += number
         case .count: evictions.count += number
         case .cost: evictions.cost += number
         case .age: evictions.age += number
@@ -103,16 +109,16 @@ public struct MemoryStatistics: Hashable, Sendable {
 public struct FetchStatistics: Hashable, Sendable {
     /// Fetches started.
     public var begun = 0
-    /// Fetches that failed or exceeded their own timeout. A fetch that is cancelled because nobody waits for it any
-    /// longer does not count as failed.
+    /// Fetches that failed or exceeded their own timeout. A fetch cancelled because its last caller left does not count
+    /// as failed.
     public var failed = 0
     /// Calls that waited for a fetch that another call had started.
     public var coalesced = 0
-    /// Calls that returned a stale value.
+    /// Calls that returned a stale value, with a fetch or without one.
     public var staleAnswers = 0
-    /// The sum of the times that fetches took, failed ones included.
+    /// The total duration of all fetches, including failed ones.
     public var totalTime = Duration.zero
-    /// The time that the longest fetch took.
+    /// The duration of the longest fetch.
     public var longestTime = Duration.zero
 
     mutating func note(_ time: Duration) {
@@ -123,17 +129,19 @@ public struct FetchStatistics: Hashable, Sendable {
 
 /// Counts of a cache with two tiers.
 public struct TierStatistics: Hashable, Sendable {
-    /// Reads answered from memory, also with stale values.
+    /// Reads answered from memory, including stale answers.
     public var memoryHits = 0
     /// Reads answered from disk.
     public var diskHits = 0
     /// Reads that neither tier answered, not even with a stale value.
     public var misses = 0
+    /// Calls answered by the knowledge that there is no value.
+    public var absentAnswers = 0
     /// Fetches through the cache.
     public var fetches = FetchStatistics()
-    /// The part of the reads that the cache answered, from 0 to 1; nil before the first read.
+    /// The share of reads that the cache answered, from 0 to 1; nil before the first read.
     public var hitRatio: Double? {
-        let hits = memoryHits + diskHits
+        let hits = memoryHits + diskHits + absentAnswers
         return hits + misses == 0 ? nil : Double(hits) / Double(hits + misses)
     }
     /// The statistics of the memory tier; nil without one.
@@ -190,9 +198,10 @@ extension FetchStatistics: CustomStringConvertible {
 }
 
 extension TierStatistics: CustomStringConvertible {
-    /// Hits of both tiers and misses, then fetches and what each tier counts.
+    /// Hits of both tiers and misses, then the counts of fetches and of each tier.
     public var description: String {
         var parts = ["\(memoryHits) from memory, \(diskHits) from disk, \(Wording.number(misses, "miss", "misses"))"]
+        if absentAnswers > 0 { parts.append("\(absentAnswers) answered absent") }
         if fetches != FetchStatistics() { parts.append("fetches (\(fetches))") }
         if let memory { parts.append("memory (\(memory))") }
         if let disk { parts.append("disk (\(disk))") }

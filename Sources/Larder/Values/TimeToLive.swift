@@ -3,8 +3,8 @@ import LarderFiles
 
 /// How long a value is kept.
 ///
-/// In whole milliseconds, rounded up; a life too long to be counted is for ever. Zero, negative and not-a-number lives
-/// mean "do not keep": storing with one removes the key.
+/// Counted in whole milliseconds, rounded up; a life too long to be counted is forever. Zero, negative and not-a-number
+/// lives mean "do not keep": storing with one removes the key.
 public struct TimeToLive: Hashable, Sendable {
     private enum Kind: Hashable {
         case standard
@@ -26,7 +26,7 @@ public struct TimeToLive: Hashable, Sendable {
     /// Milliseconds.
     private static let day: Int64 = 86_400_000
 
-    /// The life that the cache is configured with: one day, unless changed.
+    /// The life from the cache's configuration: one day, unless changed.
     public static let `default` = TimeToLive(.standard)
     /// No expiry at all.
     public static let forever = TimeToLive(.span(Life.unlimited))
@@ -63,7 +63,7 @@ public struct TimeToLive: Hashable, Sendable {
         return Int64(exactly: value.rounded(.up)) ?? (value < 0 ? 0 : Life.unlimited)
     }
 
-    /// The same, or another where this is the default.
+    /// This life, or `other` if this is the default.
     func or(_ other: TimeToLive) -> TimeToLive {
         if case .standard = kind { other } else { self }
     }
@@ -96,7 +96,7 @@ extension TimeToLive: CustomStringConvertible {
     }
 }
 
-// Disfavored, so that a program with functions of the same names can go on using its own.
+// Disfavored, so that a program with functions of the same names keeps using its own.
 extension Duration {
     /// A number of minutes.
     @_disfavoredOverload
@@ -133,7 +133,7 @@ extension Timestamp {
         }
     }
 
-    /// Short of the end of the range, so that it can be printed and read again.
+    /// Not at the end of the range, so that it can be printed and read again.
     private static let longPast = Int64.min / 2
 
     var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }

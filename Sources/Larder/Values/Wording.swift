@@ -2,13 +2,13 @@ import Foundation
 
 /// The words of the descriptions of public values: short, on one line, the same in every locale.
 enum Wording {
-    /// A longer text of a caller's is cut to this many characters.
+    /// A caller's text is cut to this many characters.
     private static let limit = 100
     /// The dates that ISO 8601 writes with a year of four digits.
     private static let years =
         Date(timeIntervalSince1970: -62_135_596_800)..<Date(timeIntervalSince1970: 253_402_300_800)
 
-    /// A value of a caller's, in its own words, cut and on one line; the value inside where it is an optional.
+    /// A caller's value as it describes itself, cut and on one line; of an optional, the value inside.
     static func value(_ value: Any) -> String {
         let mirror = Mirror(reflecting: value)
         if mirror.displayStyle == .optional {
@@ -26,7 +26,7 @@ enum Wording {
         return texts.count > 3 ? "\(first) and \(texts.count - 3) more" : first
     }
 
-    /// The metadata of a value, in the order of its names.
+    /// The metadata of a value, sorted by name.
     static func metadata(_ metadata: [String: String]) -> String {
         let pairs = metadata.sorted { $0.key < $1.key }.map { "\(quoted($0.key)): \(quoted($0.value))" }
         return "metadata [\(pairs.joined(separator: ", "))]"

@@ -5,9 +5,9 @@ import Testing
 
 @testable import Larder
 
-@Suite("Negative entries: it is remembered that there is no value")
+@Suite("Negative entries: absence is cached too")
 struct AbsentTests {
-    @Test("absent is no miss: it is not fetched again while its life lasts", arguments: Tiers.allCases)
+    @Test("a known absence is not fetched again during its life", arguments: Tiers.allCases)
     func remembered(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -21,7 +21,7 @@ struct AbsentTests {
         }
         for _ in 0..<3 { #expect(try await value() == nil) }
         #expect(calls.withLock { $0 } == 1)
-        // To a plain read it is a miss.
+        // It is a miss for a plain read.
         #expect(await cache.value(forKey: "k") == nil)
         #expect(await cache.lookup(forKey: "k") == nil)
         #expect(await !cache.hasValue(forKey: "k"))
@@ -39,13 +39,13 @@ struct AbsentTests {
         #expect(try await value() == "there")
         #expect(try await value() == "there")
         #expect(calls.withLock { $0 } == 2)
-        // It goes away again.
+        // The value becomes absent again.
         answer.withLock { $0 = nil }
         #expect(try await value(.reload) == nil)
         #expect(await cache.value(forKey: "k") == nil)
         #expect(try await value() == nil)
         #expect(calls.withLock { $0 } == 3)
-        // And what is set or removed counts.
+        // A later set or removal counts.
         try await cache.setValue("mine", forKey: "k")
         #expect(try await value() == "mine")
         #expect(try await value(.reload) == nil)
@@ -61,7 +61,7 @@ struct AbsentTests {
         #expect(try await value() == "again")
     }
 
-    @Test("a life of nothing does not remember it; revalidation may say it too", arguments: Tiers.allCases)
+    @Test("a zero life does not cache it; revalidation may report it too", arguments: Tiers.allCases)
     func forgotten(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
         let calls = Lock(0)
@@ -85,7 +85,7 @@ struct AbsentTests {
         #expect(calls.withLock { $0 } == 3)
     }
 
-    @Test("a value that is not kept ends it", arguments: Tiers.allCases)
+    @Test("a fetched value that is not stored ends it", arguments: Tiers.allCases)
     func ended(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
         #expect(try await cache.optionalValue(forKey: "k", absentTTL: .hours(1)) { nil } == nil)
@@ -115,7 +115,7 @@ struct AbsentTests {
             #expect(disk.namespace("n").count == 1 && disk.namespace("n").size == 0)
             disk.checkInvariants()
         }
-        #expect(disk.statistics.stores == 0, "it is no value")
+        #expect(disk.statistics.stores == 0, "it is not a value")
         for number in 0..<30 { try disk.namespace("n").setString("v", forKey: "\(number)") }
         disk.settle()
         let asked = Lock(0)
@@ -125,17 +125,17 @@ struct AbsentTests {
             asked.withLock { $0 += 1 }
             return nil
         }
-        #expect(evicted == nil && asked.withLock { $0 } == 1, "the least recently used goes, whatever it is")
+        #expect(evicted == nil && asked.withLock { $0 } == 1, "the least recently used entry is evicted, of any kind")
         world.clock.advance(by: .seconds(100))
         let later = try await Cache<String>(disk: disk, namespace: "n").optionalValue(forKey: "k") { "fetched" }
         #expect(later == "fetched")
     }
 
-    @Test("a reload asks, though the flight that it joins knows that there is none", arguments: Tiers.allCases)
+    @Test("a reload asks the source even if the flight that it joins finds a known absence", arguments: Tiers.allCases)
     func reloadJoining(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
         #expect(try await cache.optionalValue(forKey: "k") { nil } == nil)
-        // Another call had looked before the absence came, and its flight is about to look once more.
+        // Another call missed before the absence was stored, and its flight is about to check again.
         let options = FetchOptions(ttl: .default, tags: [], policy: .cacheFirst)
         let key = cache.backend.key("k")
         let type = ObjectIdentifier(String.self)
@@ -151,7 +151,7 @@ struct AbsentTests {
         #expect(try await reloads.value == ["k": "there by now"])
     }
 
-    @Test("where only the cache is asked, what is not known is not found")
+    @Test("a cache-only call throws notFound for an unknown key")
     func cacheOnly() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let unknown = await code { try await cache.optionalValue(forKey: "k", policy: .cacheOnly) { "not fetched" } }
@@ -159,7 +159,7 @@ struct AbsentTests {
     }
 
     @Test(
-        "a call whose own fetch brings a value makes it, whoever has said that there is none", arguments: Tiers.allCases
+        "a call that needs a value runs its own fetch after another found it absent", arguments: Tiers.allCases
     )
     func shared(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
@@ -172,7 +172,7 @@ struct AbsentTests {
         #expect(try await optional.value == nil)
         #expect(try await strict.value == "fetched")
         #expect(try await cache.optionalValue(forKey: "k") { nil } == "fetched")
-        // The same when it has been known for long.
+        // The same for an absence known for a long time.
         #expect(try await cache.optionalValue(forKey: "k", policy: .reload) { nil } == nil)
         #expect(try await cache.values(forKeys: ["k"]) { _ in ["k": "not fetched"] } == [:])
         #expect(try await cache.value(forKey: "k") { "there" } == "there")

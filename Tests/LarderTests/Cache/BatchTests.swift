@@ -6,11 +6,11 @@ import Testing
 
 @testable import Larder
 
-@Suite("Several keys at once: what is missing is fetched in one call")
+@Suite("Several keys at once: missing values are fetched in one call")
 struct BatchTests {
     typealias Source = HandDrivenSource<[String: String]>
 
-    @Test("only what is missing is fetched, together; and what comes back is kept", arguments: Tiers.allCases)
+    @Test("only missing values are fetched, in one call, and the results are stored", arguments: Tiers.allCases)
     func missing(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -42,7 +42,7 @@ struct BatchTests {
     func spellings(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
         let (composed, decomposed) = ("\u{E9}", "e\u{301}")
-        #expect(composed == decomposed, "to Swift they are one")
+        #expect(composed == decomposed, "Swift considers them equal")
         let found = try await cache.values(forKeys: [decomposed]) { _ in [composed: "another's"] }
         #expect(found == [:])
         #expect(await cache.value(forKey: decomposed) == nil)
@@ -52,7 +52,7 @@ struct BatchTests {
         #expect(await cache.value(forKey: composed) == nil)
     }
 
-    @Test("what is in the air is waited for, alone or with others, and not fetched again")
+    @Test("a call waits for running fetches of its keys, single or batch, instead of fetching again")
     func inTheAir() async throws {
         let cache: Cache<String> = try TestWorld().cache()
         let (single, batches) = (TestSource<String>(), TestSource<[String: String]>())
@@ -78,11 +78,11 @@ struct BatchTests {
         #expect(try await (alone.value, joining.value) == ("A", "B"))
         #expect(
             try await missing.value == "my own",
-            "a batch that brings nothing for a key is no answer to who wants it alone")
+            "a batch without a value for a key does not answer a call for that key alone")
         #expect(cache.backend.flights.count == 0)
     }
 
-    @Test("an error reaches all, but what is stale may be answered")
+    @Test("an error reaches all callers, but stale values may be returned")
     func errors() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try Tiers.both.cache(in: world)
@@ -112,7 +112,7 @@ struct BatchTests {
         #expect(stale == values)
         await source.answer(["a": "A2", "b": "B2"])
         await until("they are stored") { await cache.value(forKey: "b") == "B2" }
-        #expect(source.begun == 1, "one fetch behind for both")
+        #expect(source.begun == 1, "one background fetch for both")
         world.clock.advance(by: .seconds(20))
         let soft = FetchPolicy.staleIfError(for: .seconds(100)).softTimeout(.seconds(1))
         let timers = world.clock.scheduledCount
@@ -141,7 +141,7 @@ struct BatchTests {
         await hung.answer([:])
     }
 
-    @Test("a cancelled caller leaves all its flights; those that nobody else waits for are cancelled")
+    @Test("a cancelled caller leaves all its flights, and those without other callers are cancelled")
     func cancelled() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let (one, two) = (Source(), Source())
@@ -153,7 +153,7 @@ struct BatchTests {
         #expect(await second.failure is CancellationError)
         await until("the fetch of c was cancelled") { two.cancelled == 1 }
         #expect(one.cancelled == 0)
-        // One that was removed meanwhile is not stored; the other is.
+        // A value removed meanwhile is not stored; the other is.
         try await cache.removeValue(forKey: "a")
         await one.answer(["a": "A", "b": "B"])
         #expect(try await first.value == ["a": "A", "b": "B"])
@@ -161,7 +161,7 @@ struct BatchTests {
         #expect(await cache.value(forKey: "b") == "B")
     }
 
-    @Test("spellings that Swift calls equal are never mixed up: the first counts")
+    @Test("of spellings that Swift considers equal, the first counts, and they are never mixed up")
     func spellings() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let (composed, decomposed) = ("\u{E9}", "e\u{301}")

@@ -15,7 +15,7 @@ struct CacheTests {
         var tags: [String: Double?] = [:]
     }
 
-    /// A coder of strings that counts.
+    /// A coder of strings that counts its calls.
     final class CountingCoder: Sendable {
         let encodings = Lock(0)
         let decodings = Lock(0)
@@ -31,7 +31,7 @@ struct CacheTests {
         }
     }
 
-    @Test("values come back from either tier, with what is known about them")
+    @Test("values come back from either tier, with their metadata")
     func lookup() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache = Cache<User>(disk: try world.open(), namespace: "")
@@ -64,7 +64,7 @@ struct CacheTests {
         #expect(await cache.lookup(forKey: "forever")?.expiresAt == nil)
     }
 
-    @Test("Codable values need no coder; strings and data are kept as they are")
+    @Test("Codable values need no coder; strings and data are stored verbatim")
     func standardCoders() async throws {
         let disk = try World().open()
         let users = Cache<User>(disk: disk, namespace: "users")
@@ -86,7 +86,7 @@ struct CacheTests {
         #expect(await optionals.value(forKey: "k") == [nil, "a"])
     }
 
-    @Test("every coder brings back what it was given, and refuses what it was not")
+    @Test("every coder returns the value that it encoded, and refuses other bytes")
     func coders() throws {
         let user = User(name: "Ada", age: 36, tags: ["x": 1.5])
         for coder in [Coder<User>.json, .propertyList] {
@@ -102,7 +102,7 @@ struct CacheTests {
         #expect(try archive.decode(archive.encode(uuid)) == uuid)
         #expect(throws: (any Error).self) { try archive.decode(Coder<NSString>.archive.encode("text")) }
         #expect(throws: (any Error).self) { try archive.decode(Data("no archive".utf8)) }
-        // What an encryption does: a key, a check, and an error over what was not written with it.
+        // Like an encryption: a key, a check, and an error for bytes written with another key.
         struct WrongKey: Error {}
         func sealed(with key: UInt8) -> Coder<User> {
             Coder<User>.json.wrapped {
@@ -117,7 +117,7 @@ struct CacheTests {
         #expect(throws: WrongKey.self) { try sealed(with: 91).decode(bytes) }
     }
 
-    @Test("a hit in memory decodes nothing, calls no system and does not suspend")
+    @Test("a memory hit decodes nothing, makes no system call and does not suspend")
     func memoryHit() async throws {
         let world = World()
         let coder = CountingCoder()
@@ -134,13 +134,13 @@ struct CacheTests {
             await Task.yield()
             return true
         }
-        #expect(control > 0, "a suspension is seen")
+        #expect(control > 0, "a suspension is noticed")
         #expect(await cache.value(forKey: "k") == "v")
         #expect(coder.decodings.withLock { $0 } == 1 && coder.encodings.withLock { $0 } == 1)
         #expect(world.files.calls == calls + 2)
     }
 
-    /// An actor on an executor that counts its jobs: each time that it comes back from a suspension is one.
+    /// An actor on an executor that counts its jobs: each return from a suspension is one.
     actor Reader {
         final class Executor: SerialExecutor {
             let jobs = Lock(0)
@@ -165,7 +165,7 @@ struct CacheTests {
         }
     }
 
-    @Test("the cost in memory is the payload's size, unless a function says otherwise; it survives promotion")
+    @Test("the cost in memory is the payload's size or that of the cost function, even after promotion")
     func cost() async throws {
         let world = World()
         var configuration = Cache<String>.Configuration()
@@ -181,7 +181,7 @@ struct CacheTests {
         try await cache.setValue(String(repeating: "c", count: 101), forKey: "a")
         #expect(cache.memory?.count == 0)
         #expect(await cache.value(forKey: "a")?.count == 101)
-        #expect(cache.memory?.count == 0, "what costs more than all is not promoted either")
+        #expect(cache.memory?.count == 0, "a value that costs more than the limit is not promoted either")
         configuration.cost = { value, size in value.count + size }
         let weighing = Cache<String>(disk: disk, namespace: "weighed", configuration: configuration)
         try await weighing.setValue("1234", forKey: "k")
@@ -191,7 +191,7 @@ struct CacheTests {
         #expect(weighing.memory?.cost == 8)
     }
 
-    @Test("what does not decode is a miss, reported and kept; what does not encode throws and changes nothing")
+    @Test("an undecodable value is a miss, reported and kept; an unencodable one throws and changes nothing")
     func undecodable() async throws {
         let log = EventLog()
         let world = World()
@@ -211,7 +211,7 @@ struct CacheTests {
         #expect(cache.statistics.misses == 1)
     }
 
-    @Test("two spellings of a key are two keys, in both tiers and to the removal")
+    @Test("two spellings of a key are two keys, in both tiers and in removals")
     func spellings() async throws {
         let cache = Cache<String>(disk: try World().open(), namespace: "n")
         let keys = ["e\u{301}", "\u{e9}", "", "..", "a/b", "a_b"]
@@ -283,7 +283,7 @@ struct CacheTests {
         try await cache.setValue("v", forKey: "k")
         let events = cache.events
         try await cache.close()
-        #expect(await cache.value(forKey: "k") == "v", "whoever opened the directory closes it")
+        #expect(await cache.value(forKey: "k") == "v", "the opener of the directory closes it")
         try disk.close()
         #expect(await cache.value(forKey: "k") == nil)
         #expect(await cache.lookup(forKey: "k") == nil)
@@ -295,7 +295,7 @@ struct CacheTests {
         for await _ in events {}
     }
 
-    @Test("reading begins a life again where that is asked for, in memory too")
+    @Test("with sliding expiry a read restarts the life, in memory too")
     func sliding() async throws {
         let world = World {
             $0.slidingExpiry = true
@@ -314,7 +314,7 @@ struct CacheTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("the life of values stored without one is this cache's, or that of the disk")
+    @Test("values stored without a life get the cache's default, or that of the disk")
     func defaultLife() async throws {
         let world = World {
             $0.defaultTTL = .seconds(100)
@@ -339,7 +339,7 @@ struct CacheTests {
         #expect(await short.lookup(forKey: "k")?.expiresAt == now.addingTimeInterval(5))
     }
 
-    @Test("by name and by directory, with real files")
+    @Test("caches open by name and by directory, with real files")
     func opening() async throws {
         let directory = try TemporaryDirectory()
         let cache = try Cache<User>(directory: directory.url)

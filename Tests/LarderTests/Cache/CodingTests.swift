@@ -48,7 +48,7 @@ struct CodingTests {
         try await writer.set([1, 2], "list", in: disk)
         #expect(await reader.value([Int].self, "list", in: disk) == [1, 2])
         #expect(disk.data(forKey: "list") == data("[1,2]"))
-        // An optional string is another type.
+        // An optional string is a different type.
         try await writer.set(String?("s"), "optional", in: disk)
         #expect(await reader.value(String?.self, "optional", in: disk) == "s")
         #expect(disk.data(forKey: "optional") == data(#""s""#))
@@ -60,7 +60,7 @@ struct CodingTests {
     }
 
     @Test(
-        "the JSON of a number is no string: a miss, reported once and kept", arguments: Door.allCases, Door.allCases)
+        "the JSON of a number is not a string: a miss, reported once and kept", arguments: Door.allCases, Door.allCases)
     func number(writer: Door, reader: Door) async throws {
         let log = EventLog()
         let disk = try World { $0.onEvent = log.note }.open().namespace("n")
@@ -107,7 +107,7 @@ struct CodingTests {
         }
     }
 
-    @Test("strings, JSON, property lists and archives are each read as what they are, and as bytes")
+    @Test("strings, JSON, property lists and archives are each read in their own form, and as bytes")
     func forms() async throws {
         let disk = try World().open()
         try await fill(disk)
@@ -117,7 +117,7 @@ struct CodingTests {
     static let losses: [[String]] = [[], ["journal"], ["manifest"], ["manifest", "journal"]]
 
     @Test(
-        "the form is known after a kill, a close and the loss of the index, beside metadata, tags and a namespace",
+        "the form survives a kill, a close and the loss of the index, with metadata, tags and a namespace",
         arguments: [ManifestFormat.json, .propertyList], losses)
     func lostIndex(format: ManifestFormat, lost: [String]) async throws {
         for isClosed in [true, false] {
@@ -134,7 +134,7 @@ struct CodingTests {
             world.restart()
             for name in world.names where lost.contains(where: { name.hasPrefix($0) }) { world.remove(name) }
             disk = try world.open()
-            // Reads come first, while nothing has been reconciled.
+            // Reads come first, before reconciliation.
             for round in 1...2 {
                 for namespace in ["n", "", "bare"] {
                     await expectEachFormAlone(disk.namespace(namespace), "\(namespace), round \(round), \(isClosed)")
@@ -150,7 +150,7 @@ struct CodingTests {
         }
     }
 
-    @Test("a value that was not modified, or has another life, keeps its form", arguments: losses)
+    @Test("a value keeps its form when it was not modified or gets another life", arguments: losses)
     func renewal(lost: [String]) async throws {
         var world = World { $0.sweepInterval = nil }
         var disk = try world.open()
@@ -174,7 +174,7 @@ struct CodingTests {
         }
     }
 
-    @Test("a coder made from closures reads anything, as data does; raw bytes are tried in any form")
+    @Test("a coder made from closures reads any form, as data does; raw bytes are tried in any form")
     func closures() async throws {
         let disk = try World().open()
         let closures = Coder<String> {
@@ -210,7 +210,7 @@ struct CodingTests {
         }
     }
 
-    @Test("entries of one form share their attachments, also those that are found by their files")
+    @Test("entries of one form share their attachments, including those found by their files")
     func memory() throws {
         var world = World { $0.sweepInterval = nil }
         var disk = try world.open()
@@ -239,12 +239,12 @@ struct CodingTests {
         world.remove("manifest.json")
         disk = try world.open()
         try disk.flush()
-        // Two found by the opening, two found later.
+        // Two found by the opening, and two found later.
         let found = attachments()
         #expect(found.objects <= 4 && found.entries == coded && disk.count + disk.namespace("n").count == coded + 1)
     }
 
-    @Test("metadata changed by a cache that reads anything leave the form of the value")
+    @Test("metadata changed by a cache that reads any form do not change the value's form")
     func notModifiedKeepsBytes() async throws {
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
@@ -252,7 +252,7 @@ struct CodingTests {
         let cache = Cache<Data>(disk: disk, namespace: "")
         _ = try await cache.lookup(forKey: "k", policy: .reload) { _ in .notModified(metadata: ["e": "2"]) }
         #expect(disk.value([String: Int].self, forKey: "k") == ["b": 1])
-        #expect(disk.store.index.entry("k")?.coding == .json, "the form is forgotten")
-        #expect(disk.string(forKey: "k") == nil, "JSON is answered as a string")
+        #expect(disk.store.index.entry("k")?.coding == .json, "the form was lost")
+        #expect(disk.string(forKey: "k") == nil, "JSON was returned as a string")
     }
 }

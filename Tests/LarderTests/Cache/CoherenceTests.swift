@@ -6,11 +6,11 @@ import Testing
 
 @testable import Larder
 
-/// Two caches with memories of their own and the bare disk cache, on one store.
-@Suite("Both tiers, through every handle, have the same value")
+/// Two caches with separate memory tiers, and the bare disk cache, on one store.
+@Suite("Both tiers have the same value through every handle")
 struct CoherenceTests {
-    /// Strings whose decoding can be interrupted: there no lock is held, and the value has been read but is not yet in
-    /// memory.
+    /// Strings whose decoding can be interrupted, when no lock is held and the value has been read but is not in memory
+    /// yet.
     final class Seam: Sendable {
         private let interruption = Lock<(@Sendable () -> Void)?>(nil)
 
@@ -52,7 +52,7 @@ struct CoherenceTests {
 
         var bare: DiskCache { disk.namespace(first.disk?.keyNamespace.name ?? "") }
 
-        /// What each says of a key.
+        /// The value of a key in each handle.
         func values(_ key: String) async -> [String?] {
             [await first.value(forKey: key), await second.value(forKey: key), bare.string(forKey: key)]
         }
@@ -64,7 +64,7 @@ struct CoherenceTests {
         let run: @Sendable (DiskCache, ManualClock) throws -> Void
     }
 
-    /// What somebody else does between a read of the disk and the promotion of what was read.
+    /// The changes that others make between a read from disk and the promotion of its value.
     static let changes: [Change] = [
         Change(testDescription: "nothing", expected: "old") { _, _ in },
         Change(testDescription: "set", expected: "new") { disk, _ in try disk.setString("new", forKey: "k") },
@@ -100,7 +100,7 @@ struct CoherenceTests {
         Change(testDescription: "close", expected: nil) { disk, _ in try disk.close() },
     ]
 
-    @Test("a promotion loses against whatever happened meanwhile", arguments: changes)
+    @Test("a promotion loses against any change made meanwhile", arguments: changes)
     func promotionRace(change: Change) async throws {
         let handles = try Handles(World { $0.sweepInterval = nil })
         try handles.bare.setString("old", forKey: "k")
@@ -121,7 +121,7 @@ struct CoherenceTests {
         #expect(await handles.first.lookup(forKey: "k")?.expiresAt == expiry)
     }
 
-    @Test("every kind of change reaches the memories before its call returns", arguments: changes.dropLast())
+    @Test("every kind of change reaches the memory tiers before its call returns", arguments: changes.dropLast())
     func invalidation(change: Change) async throws {
         let handles = try Handles(World { $0.sweepInterval = nil })
         try handles.bare.setString("old", forKey: "k")
@@ -133,7 +133,7 @@ struct CoherenceTests {
         #expect(await handles.values("k") == [change.expected, change.expected, change.expected])
     }
 
-    @Test("a set through one cache is in its own memory and in nobody else's")
+    @Test("a set through one cache is in its own memory tier and in no other")
     func ownMemory() async throws {
         let handles = try Handles(World())
         try await handles.second.setValue("old", forKey: "k")
@@ -141,15 +141,15 @@ struct CoherenceTests {
         #expect(handles.first.memoryTier?.value(forKey: "k") == "new" && handles.second.memory?.count == 0)
         #expect(await handles.values("k") == ["new", "new", "new"])
         try handles.disk.namespace("other").setString("other", forKey: "k")
-        #expect(handles.first.memory?.count == 1, "another namespace's change is none of its business")
+        #expect(handles.first.memory?.count == 1, "a change in another namespace does not affect it")
     }
 
-    @Test("a set that is under way when its handle is closed does not fill a memory that nobody tells of changes")
+    @Test("a set during the closing of its handle does not fill a detached memory tier")
     func closedMeanwhile() async throws {
         let world = World()
         let (closing, staying) = (try world.open(), try world.open())
         var configuration = Cache<String>.Configuration()
-        // Asked for between the look at the handle and the storing.
+        // Called between the check of the handle and the storing.
         configuration.cost = { _, size in
             try? closing.close()
             return size
@@ -161,7 +161,7 @@ struct CoherenceTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("what somebody has put into the memory alone goes with the key, and with all")
+    @Test("a value put into memory alone is removed with its key, and with everything")
     func memoryAlone() async throws {
         let handles = try Handles(World())
         handles.first.memoryTier?.setValue("alone", forKey: "k")
@@ -175,9 +175,9 @@ struct CoherenceTests {
         #expect(await handles.first.value(forKey: "k") == nil)
     }
 
-    @Test("the memory tells why a change on disk has pushed a value out")
+    @Test("the memory tier reports the cause when a change on disk removes a value")
     func causes() async throws {
-        let told = Lock<[CacheEvent.Kind]>([])
+        let told = Lock<[RemovalCause]>([])
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
         var configuration = Cache<String>.Configuration()
@@ -192,23 +192,23 @@ struct CoherenceTests {
         try await cache.setValue("4", forKey: "k")
         disk.trim(toCount: 0)
         cache.memoryTier?.takeRemovals().report()
-        #expect(told.withLock { $0 } == [.replaced, .removed, .expired, .evicted])
+        #expect(told.withLock { $0 } == [.replaced, .removed, .expired, .evictedOnDisk])
         #expect(cache.memory?.statistics.removals == 2 && cache.memory?.statistics.expirations == 1)
     }
 
-    @Test("damage and loss on disk that a read finds out are found out by the memories too")
+    @Test("damage and loss on disk found by a read remove the value from all memory tiers")
     func damage() async throws {
         let handles = try Handles(World())
         try await handles.first.setValue("old", forKey: "k")
         let file = try #require(handles.world.entryFiles.last)
         let entries = try handles.world.files.openDirectory(path: "/cache/entries", creation: .never)
         try handles.world.files.remove(FileName(file), in: entries, directory: false)
-        #expect(await handles.first.value(forKey: "k") == "old", "memory does not look at the disk")
+        #expect(await handles.first.value(forKey: "k") == "old", "memory does not check the disk")
         #expect(await handles.second.value(forKey: "k") == nil)
         #expect(await handles.first.value(forKey: "k") == nil)
     }
 
-    @Test("under random operations they never disagree", arguments: 1...6 as ClosedRange<UInt64>)
+    @Test("handles never disagree under random operations", arguments: 1...6 as ClosedRange<UInt64>)
     func model(seed: UInt64) async throws {
         var generator = SeededGenerator(seed: seed)
         let world = World {
@@ -263,14 +263,14 @@ struct CoherenceTests {
         #expect(statistics.memoryHits > 50 && statistics.diskHits > 50)
     }
 
-    @Test("from many tasks at once no reader ever goes back, whichever handle it asks next")
+    @Test("with many tasks no reader ever sees an older value than before, whichever handle it asks next")
     func neverBack() async throws {
         let handles = try Handles(World { $0.saveDelay = .milliseconds(1) }, memory: 3)
         let keys = (0..<6).map { "k\($0)" }
         let isDone = Lock(0)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (position, key) in keys.enumerated() {
-                // One writer for a key, its values rising; it changes its handle each time.
+                // One writer per key, with increasing values and a different handle each time.
                 group.addTask {
                     for number in 1...300 {
                         switch (number + position) % 4 {

@@ -25,7 +25,7 @@ struct FetchCycleTests {
         #expect(inner.withLock { $0 }?.message.contains("\"k\"") == true)
         #expect(cache.backend.flights.count == 0)
         #expect(try await cache.value(forKey: "k") { "v" } == "v", "the key is usable")
-        // The same in a batch, from a child task, and where the fetch has another way.
+        // The same in a batch, from a child task, and in a fetch with a fallback.
         let batch = await self.code {
             try await cache.values(forKeys: ["a", "b"]) { _ in
                 async let own = cache.value(forKey: "b") { "never" }
@@ -49,10 +49,10 @@ struct FetchCycleTests {
         }
     }
 
-    @Test("a chain through other keys, caches and directories is a circle too")
+    @Test("a chain through other keys, caches and directories is a cycle too")
     func chain() async throws {
         let one: Cache<String> = try Tiers.both.cache(in: World())
-        let two: Cache<Int> = try Tiers.memoryAlone.cache(of: Int.self, in: World())
+        let two: Cache<Int> = try Tiers.memoryAlone.cache(in: World())
         let code = await code {
             try await one.value(forKey: "a") {
                 let number = try await two.value(forKey: "b") {
@@ -66,7 +66,7 @@ struct FetchCycleTests {
         await until("no wait is left") { WaitGraph.shared.count == 0 }
     }
 
-    @Test("two callers whose fetches ask for each other's key: both get on, whoever comes first")
+    @Test("two callers whose fetches ask for each other's key both get an error, in either order")
     func twoCallers() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let gate = HandDrivenSource<Void>()
@@ -90,9 +90,9 @@ struct FetchCycleTests {
         await until("no wait is left") { WaitGraph.shared.count == 0 }
     }
 
-    @Test("without a circle a fetch may wait for any other, and for a key that it shares with nobody")
+    @Test("without a cycle a fetch may wait for any other fetch")
     func noCircle() async throws {
-        let cache = try Tiers.both.cache(of: Int.self, in: World())
+        let cache: Cache<Int> = try Tiers.both.cache(in: World())
         @Sendable func fibonacci(_ number: Int) async throws -> Int {
             if number < 2 { return number }
             return try await cache.value(forKey: "\(number)") {
@@ -104,7 +104,7 @@ struct FetchCycleTests {
         #expect(try await fibonacci(60) == 1_548_008_755_920)
         #expect(cache.statistics.fetches.begun == 59)
         await until("no wait is left") { WaitGraph.shared.count == 0 }
-        // A refresh that nobody waits for may ask for a key whose fetch has asked for it.
+        // A refresh without waiting callers may ask for a key whose fetch has asked for the refreshed key.
         let source = HandDrivenSource<Int>()
         let joined = cache.statistics.fetches.coalesced
         let outer = begin {
@@ -123,7 +123,7 @@ struct FetchCycleTests {
         #expect(await cache.value(forKey: "60") == 42)
     }
 
-    @Test("a task that outlives the fetch it was started in is no part of it any more")
+    @Test("a task that outlives its fetch is no longer part of it")
     func outliving() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let started = Lock<Task<String, any Error>?>(nil)
@@ -144,7 +144,7 @@ struct FetchCycleTests {
         #expect(try await started.withLock { $0 }?.value == "b")
     }
 
-    @Test("where a stale value may be answered for a failure, a circle is one")
+    @Test("a cycle counts as a failure for which a stale value may be returned")
     func stale() async throws {
         let world = World()
         let cache: Cache<String> = try Tiers.both.cache(in: world)
@@ -158,13 +158,13 @@ struct FetchCycleTests {
     }
 
     @Test(
-        "callers that ask for each other at random: all are answered, and nobody waits for ever",
+        "random fetches that ask for each other's keys all end, and no caller waits forever",
         arguments: [1, 2, 3] as [UInt64])
     func storm(_ seed: UInt64) async throws {
         print("cycle storm: seed \(seed)")
         var generator = SeededGenerator(seed: seed)
         let caches: [Cache<String>] = try [Tiers.both, .memoryAlone, .diskAlone].map { try $0.cache(in: World()) }
-        // What a key's fetch asks for.
+        // The keys that a key's fetch asks for.
         let needs = (0..<30).map { _ in
             (0..<Int.random(in: 0..<3, using: &generator)).map { _ in
                 Int.random(in: 0..<30, using: &generator)

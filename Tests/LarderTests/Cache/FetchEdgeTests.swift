@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Callers that join a fetch at an odd moment", .timeLimit(.minutes(1)))
 struct FetchEdgeTests {
-    @Test("a policy that only asks the cache fetches nothing, early refresh or not", arguments: Tiers.allCases)
+    @Test("a cache-only policy fetches nothing, with or without early refresh", arguments: Tiers.allCases)
     func cacheOnly(_ tiers: Tiers) async throws {
         let world = World()
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -23,7 +23,7 @@ struct FetchEdgeTests {
         #expect(fetched.withLock { $0 } == 0)
     }
 
-    @Test("a caller who joins a batch gets no value that expired before its call")
+    @Test("a caller that joins a batch gets no value that expired before its call")
     func expiredFromFlight() async throws {
         let (world, decodes) = (World { $0.sweepInterval = nil }, SharedReadTests.Decodes())
         let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: decodes.coder)
@@ -50,7 +50,7 @@ struct FetchEdgeTests {
         #expect(found.value == "new")
     }
 
-    @Test("nor one that was removed before its call")
+    @Test("a caller that joins a batch gets no value that was removed before its call")
     func removedFromFlight() async throws {
         let (world, decodes) = (
             World {
@@ -109,7 +109,7 @@ struct FetchEdgeTests {
         #expect(stale == 0)
     }
 
-    @Test("a fetch that waits for all fetches does no harm to others")
+    @Test("a fetch that waits for all fetches does not affect others")
     func waitInFetch() async throws {
         let cache: Cache<String> = try Tiers.memoryAlone.cache(in: World())
         let gate = HandDrivenSource<Void>()
@@ -131,7 +131,7 @@ struct FetchEdgeTests {
         #expect(await second.failure == nil)
     }
 
-    @Test("once the fetch has returned, no circle goes through it")
+    @Test("no cycle goes through a fetch that has returned")
     func afterFetch() async throws {
         let gate = DispatchSemaphore(value: 0)
         let isFirst = Lock(true)
@@ -169,7 +169,7 @@ struct FetchEdgeTests {
         #expect(await b.failure == nil)
     }
 
-    @Test("a call that is refused leaves nothing behind")
+    @Test("a refused call leaves nothing behind")
     func refused() async throws {
         let world = World()
         let cache: Cache<String> = try Tiers.both.cache(in: world)
@@ -185,7 +185,7 @@ struct FetchEdgeTests {
         #expect(await cache.entry(forKey: "k")?.tags == ["mine"])
     }
 
-    @Test("a caller who shares a read gets the life that was set meanwhile")
+    @Test("a caller that shares a read gets the life that was set meanwhile")
     func slidingLife() async throws {
         let world = World {
             $0.sweepInterval = nil; $0.slidingExpiry = true
@@ -207,9 +207,9 @@ struct FetchEdgeTests {
         #expect(found?.expiresAt == bare.entry(forKey: "k")?.expiresAt)
     }
 
-    @Test("a caller without a timeout is not timed out by one that ran no fetch")
+    @Test("a caller without a timeout is not affected by one that timed out before its fetch ran")
     func zeroTimeout() async throws {
-        let cache = try Tiers.memoryAlone.cache(of: Int.self, in: World())
+        let cache: Cache<Int> = try Tiers.memoryAlone.cache(in: World())
         let failures = Lock((hurried: 0, others: 0))
         await withTaskGroup { group in
             for number in 0..<2_000 {
@@ -225,7 +225,7 @@ struct FetchEdgeTests {
         #expect(failures.withLock { $0 } == (1_000, 0))
     }
 
-    @Test("a value that was stored is no failure, though the rest of its batch is late")
+    @Test("a stored value is not a failure, though the rest of its batch is late")
     func batchTimeout() async throws {
         let gate = DispatchSemaphore(value: 0)
         let coder = Coder<String> { value in
@@ -252,6 +252,6 @@ struct FetchEdgeTests {
         world.clock.advance(by: .seconds(11))
         gate.signal()
         #expect(try await single.value == "a")
-        #expect((await batch.failure as? CacheError)?.code == .timedOut, "b was not there in time")
+        #expect((await batch.failure as? CacheError)?.code == .timedOut, "b was late")
     }
 }

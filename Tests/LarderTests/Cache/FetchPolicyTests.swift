@@ -5,16 +5,16 @@ import Testing
 
 @testable import Larder
 
-@Suite("A fetch policy says what a call may be answered")
+@Suite("A fetch policy decides which answers a call accepts")
 struct FetchPolicyTests {
     typealias Source = HandDrivenSource<String>
 
-    /// What the cache has when the call is made.
+    /// The content of the cache when the call is made.
     enum Have: CaseIterable, Sendable {
         case nothing, fresh, staleLittle, staleLong, tooStale
     }
 
-    /// What a call ends with: a value, its being stale; or an error. And whether the source was asked.
+    /// The outcome of a call: a value, fresh or stale, or an error; and whether the source was asked.
     struct Ending: Equatable, CustomStringConvertible {
         var value: String?
         var isStale = false
@@ -33,7 +33,7 @@ struct FetchPolicyTests {
         ("cacheOnly, both", .cacheOnly.staleWhileRevalidate(for: .seconds(10)).staleIfError(for: .seconds(100))),
     ]
 
-    /// The table of the article "Fetching through the cache": what each policy answers.
+    /// The table of the article "Fetching through the cache": the answer of each policy.
     static func expected(_ policy: FetchPolicy, _ have: Have, fails: Bool) -> Ending {
         let fetched = Ending(value: fails ? nil : "new", fetches: 1)
         let old = Ending(value: "old")
@@ -82,7 +82,7 @@ struct FetchPolicyTests {
                 } catch {
                     #expect(error is SourceFailure)
                 }
-                await until("what goes on behind has ended") { cache.backend.flights.count == 0 }
+                await until("the background fetch has ended") { cache.backend.flights.count == 0 }
                 ending.fetches = cache.statistics.fetches.begun - before
                 let expected = Self.expected(policy.policy, have, fails: fails)
                 #expect(ending == expected, "\(policy.name), \(have), \(fails ? "failing" : "answering")")
@@ -93,7 +93,7 @@ struct FetchPolicyTests {
         }
     }
 
-    @Test("a stale value is on disk until it is kept no longer, and no plain read returns it")
+    @Test("a stale value stays on disk until its window ends, and no plain read returns it")
     func keptStale() async throws {
         var world = World { $0.sweepInterval = nil }
         var disk = try world.open()
@@ -137,7 +137,7 @@ struct FetchPolicyTests {
     }
 
     @Test(
-        "stale while revalidating: everybody is answered at once, and one fetch runs behind", arguments: Tiers.allCases)
+        "stale while revalidating: all are answered at once, and one background fetch runs", arguments: Tiers.allCases)
     func revalidatingBehind(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -160,12 +160,12 @@ struct FetchPolicyTests {
         await until("it is stored") { await cache.value(forKey: "k") == "new" }
         #expect(source.begun == 1 && cache.statistics.fetches.staleAnswers == 100)
         for await event in events {
-            #expect(event.kind == .replaced && event.keys == ["k"], "the change is seen through events")
+            #expect(event.kind == .replaced && event.keys == ["k"], "events report the change")
             break
         }
     }
 
-    @Test("what fails behind is told of, and tried again by the next call")
+    @Test("a failed background fetch is reported, and the next call tries again")
     func failingBehind() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try Tiers.both.cache(in: world)
@@ -186,7 +186,7 @@ struct FetchPolicyTests {
     }
 
     @Test(
-        "stale if error: everybody who waits for the fetch that fails is answered what is stale",
+        "stale if error: all callers waiting for a failed fetch get the stale value",
         arguments: Tiers.allCases)
     func ifError(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
@@ -202,9 +202,9 @@ struct FetchPolicyTests {
         await until("all have joined") { cache.statistics.fetches.coalesced == 10 }
         await source.answer(.failure(SourceFailure()))
         for caller in lenient { #expect(try await caller.value == "old") }
-        #expect(await strict.failure is SourceFailure, "each caller is answered by his own policy")
+        #expect(await strict.failure is SourceFailure, "each caller's own policy decides")
         #expect(source.begun == 1)
-        // What is removed is not answered, stale or not.
+        // A removed value is never returned, stale or not.
         let late = begin { try await cache.value(forKey: "k", policy: policy) { try await source.fetch() } }
         await until("the fetch has begun") { source.begun == 2 }
         try await cache.removeValue(forKey: "k")
@@ -212,7 +212,7 @@ struct FetchPolicyTests {
         #expect(await late.failure is SourceFailure)
     }
 
-    @Test("a soft timeout answers what is stale, and stores what comes later", arguments: Tiers.allCases)
+    @Test("a soft timeout returns the stale value, and the late value is stored", arguments: Tiers.allCases)
     func softTimeout(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -221,7 +221,7 @@ struct FetchPolicyTests {
         func call() -> Task<String, any Error> {
             begin { try await cache.value(forKey: "k", ttl: .seconds(10), policy: policy) { try await source.fetch() } }
         }
-        // Without anything stale it waits.
+        // Without a stale value it waits.
         let first = call()
         await until("the fetch has begun") { source.begun == 1 }
         world.clock.advance(by: .seconds(2))
@@ -239,7 +239,7 @@ struct FetchPolicyTests {
         #expect(await cancelled.failure is CancellationError)
         world.clock.advance(by: .milliseconds(1))
         #expect(try await hurried.value == "old")
-        #expect(source.cancelled == 0, "the fetch goes on though nobody waits any more")
+        #expect(source.cancelled == 0, "the fetch continues without waiting callers")
         await source.answer("new")
         await until("it is stored") { await cache.value(forKey: "k") == "new" }
     }
@@ -266,8 +266,8 @@ struct FetchPolicyTests {
         let next = try await cache.value(forKey: "k", ttl: .seconds(10), policy: lenient) { "new" }
         #expect(next == "new")
         await hung.answer("late")
-        #expect(await cache.value(forKey: "k") == "new", "what comes after the timeout is dropped")
-        // And with something stale, that is answered.
+        #expect(await cache.value(forKey: "k") == "new", "a value that comes after the timeout is dropped")
+        // A stale value is returned instead.
         world.clock.advance(by: .seconds(20))
         let second = begin {
             try await cache.value(forKey: "k", policy: lenient) { try await hung.fetch() }
@@ -279,7 +279,7 @@ struct FetchPolicyTests {
         await hung.answer("late")
     }
 
-    @Test("who joins a fetch waits no longer than he wants to")
+    @Test("a caller that joins a fetch waits no longer than its own timeout")
     func joinersTimeout() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try Tiers.both.cache(in: world)
@@ -294,12 +294,12 @@ struct FetchPolicyTests {
         world.clock.advance(by: .seconds(1))
         let failure = await hurried.failure as? CacheError
         #expect(failure?.code == .timedOut)
-        #expect(cache.statistics.fetches.failed == 0, "the fetch goes on for the other")
+        #expect(cache.statistics.fetches.failed == 0, "the fetch continues for the other")
         await source.answer("v")
         #expect(try await patient.value == "v")
     }
 
-    @Test("a timeout is one, however many flights are joined")
+    @Test("a call has one timeout, however many flights it joins")
     func oneTimeout() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try Tiers.both.cache(in: world)
@@ -322,10 +322,10 @@ struct FetchPolicyTests {
         world.clock.advance(by: .seconds(1))
         let failure = await caller.failure as? CacheError
         #expect(failure?.code == .timedOut)
-        await until("nobody wants it any more") { own.cancelled == 1 }
+        await until("its last caller has left") { own.cancelled == 1 }
     }
 
-    @Test("after a failure the source is left alone for a while, where something stale can be answered")
+    @Test("after a failure the source is spared for a while if there is a stale value")
     func throttle() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try Tiers.both.cache(in: world)
@@ -351,12 +351,12 @@ struct FetchPolicyTests {
         world.clock.advance(by: .milliseconds(1))
         #expect(try await call(policy) == "v")
         #expect(calls.withLock { $0 } == 5)
-        // Behind, too.
+        // Background fetches, too.
         let behind = policy.staleWhileRevalidate(for: .seconds(100))
         for _ in 0..<10 { #expect(try await call(behind) == "v") }
         await until("nothing is under way") { cache.backend.flights.count == 0 }
         #expect(calls.withLock { $0 } == 5)
-        // Who has no such policy asks.
+        // A call without such a policy asks the source.
         #expect(await begin { try await call(.cacheFirst) }.failure is SourceFailure)
         #expect(calls.withLock { $0 } == 6)
         world.clock.advance(by: .seconds(6))
@@ -366,18 +366,19 @@ struct FetchPolicyTests {
         #expect(calls.withLock { $0 } == 8)
     }
 
-    @Test("failures are kept in mind while they last, and never more than so many")
+    @Test("failures are remembered while they matter, up to a maximum number")
     func failures() {
         var log = FailureLog()
+        func name(_ number: Int) -> FailureLog.Name { .init(key: Key("\(number)"), type: ObjectIdentifier(Int.self)) }
         let now = Timestamp(milliseconds: 1_000)
         for number in 0..<3 * FailureLog.most {
             _ = log.note(
-                Key("\(number)"), SourceFailure(),
+                name(number), SourceFailure(),
                 until: now.advanced(byMilliseconds: number.isMultiple(of: 3) ? 100 : 1), at: now)
             #expect(log.count <= FailureLog.most)
-            #expect(log.error(of: Key("\(number)"), at: now) != nil)
+            #expect(log.error(of: name(number), at: now) != nil)
         }
-        let last = Key("\(3 * FailureLog.most - 3)")
+        let last = name(3 * FailureLog.most - 3)
         #expect(
             log.error(of: last, at: now.advanced(byMilliseconds: 99)) != nil
                 && log.error(of: last, at: now.advanced(byMilliseconds: 100)) == nil
@@ -386,7 +387,7 @@ struct FetchPolicyTests {
         #expect(log.error(of: last, at: now) == nil)
     }
 
-    @Test("early refresh: a value is fetched again behind before it expires", arguments: Tiers.allCases)
+    @Test("early refresh: a value is fetched again in the background before it expires", arguments: Tiers.allCases)
     func eagerRefresh(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -408,8 +409,8 @@ struct FetchPolicyTests {
         await until("it is stored") { await cache.value(forKey: "k") == "v2" }
         world.clock.advance(by: .seconds(74))
         #expect(try await call() == "v2")
-        #expect(source.begun == 2, "the life began again")
-        // A value for ever has no part that is spent.
+        #expect(source.begun == 2, "the life restarted")
+        // A value with an endless life is never refreshed early.
         try await cache.setValue("eternal", forKey: "k", ttl: .forever)
         world.clock.advance(by: .seconds(1_000_000))
         #expect(try await call() == "eternal")
@@ -417,7 +418,7 @@ struct FetchPolicyTests {
         #expect(source.begun == 2)
     }
 
-    @Test("jitter shortens lives by up to its part, and spreads them")
+    @Test("jitter shortens lives by up to its fraction, and spreads them")
     func jitter() async throws {
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
@@ -437,7 +438,7 @@ struct FetchPolicyTests {
         }
     }
 
-    @Test("jitter never lengthens a life, nor ends it, whatever is drawn")
+    @Test("jitter never lengthens or ends a life, whatever the random number")
     func jitterBounds() {
         let now = Timestamp(milliseconds: 1_000)
         for part in [0.0, 0.5, 1.0] {
@@ -465,7 +466,7 @@ struct FetchPolicyTests {
         #expect(FetchPolicy.cacheFirst.jitter(.nan).jitter == 0)
     }
 
-    @Test("windows may be any life: for ever, until a date, of nothing")
+    @Test("windows may be any life: forever, until a date, or zero")
     func windows() {
         let (expiry, now) = (Timestamp(milliseconds: 1_000), Timestamp(milliseconds: 5_000))
         func allows(_ window: TimeToLive, at now: Timestamp = now) -> Bool {
@@ -484,7 +485,7 @@ struct FetchPolicyTests {
         #expect(entry.keptUntil.milliseconds == Life.unlimited)
     }
 
-    @Test("once a fetch is known to be late, nobody waits for it again", arguments: Tiers.allCases)
+    @Test("once a fetch is known to be late, no caller waits for it again", arguments: Tiers.allCases)
     func knownToBeLate(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -500,9 +501,9 @@ struct FetchPolicyTests {
         await until("it waits") { world.clock.scheduledCount == timers + 1 }
         world.clock.advance(by: .seconds(1))
         #expect(try await first.value == "old")
-        // The clock stands still: whoever waited would wait for ever.
+        // The clock does not advance: a waiting caller would wait forever.
         for _ in 0..<3 { #expect(try await value(policy) == "old") }
-        // Who is content to wait longer waits for the rest of that time.
+        // A caller with a longer timeout waits for the rest of it.
         let patient = begin { try await value(policy.softTimeout(.seconds(3))) }
         await until("it waits") { world.clock.scheduledCount == timers + 1 }
         world.clock.advance(by: .milliseconds(1_999))
@@ -515,7 +516,7 @@ struct FetchPolicyTests {
         #expect(try await value(policy) == "new")
     }
 
-    @Test("a hard timeout of nothing begins no fetch", arguments: Tiers.allCases)
+    @Test("a hard timeout of zero begins no fetch", arguments: Tiers.allCases)
     func noTime(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
         let calls = Lock(0)
@@ -536,7 +537,7 @@ struct FetchPolicyTests {
         #expect(try await cache.value(forKey: "k", policy: .cacheFirst.hardTimeout(.zero)) { "never" } == "v")
     }
 
-    @Test("a timeout takes no memory once its fetch has ended, however", arguments: Tiers.allCases)
+    @Test("a timeout takes no memory once its fetch has ended in any way", arguments: Tiers.allCases)
     func timersEnd(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -560,11 +561,11 @@ struct FetchPolicyTests {
             if number % 10 == 9 { world.clock.advance(by: .seconds(1)) }
         }
         await cache.waitForFetches()
-        // The debounced save of the disk, and what the tiers sweep.
+        // The debounced save of the disk, and the sweeps of the tiers.
         await until("no timer is left") { world.clock.scheduledCount <= timers + 1 }
     }
 
-    @Test("in an outage stale answers come from memory: nothing is read and nothing decoded", arguments: [true, false])
+    @Test("in an outage stale answers come from memory: nothing is read or decoded", arguments: [true, false])
     func outage(_ isThrottled: Bool) async throws {
         let world = World { $0.sweepInterval = nil }
         let decodes = Lock(0)
@@ -589,7 +590,7 @@ struct FetchPolicyTests {
         let statistics = cache.statistics
         #expect(statistics.fetches.staleAnswers == 3000 && statistics.memoryHits == 3000 && statistics.misses == 1)
         if isThrottled { #expect(statistics.fetches.begun == 2) }
-        // One that must be revalidated is none, nor one beyond its window, nor one that was removed.
+        // A value that must be revalidated is not an answer, nor is one beyond its window or a removed one.
         world.clock.advance(by: .seconds(1))
         let strict = FetchPolicy.staleIfError(for: .seconds(1)).retryThrottle(.seconds(60))
         #expect(
@@ -605,7 +606,8 @@ struct FetchPolicyTests {
                 .value("v", mustRevalidate: true)
             }
             other.backend.flights.noteFailure(
-                of: other.backend.key("k"), SourceFailure(), until: .init(milliseconds: .max), at: .now)
+                of: other.backend.key("k"), ObjectIdentifier(String.self), SourceFailure(),
+                until: .init(milliseconds: .max), at: .now)
             (other.backend.clock as? ManualClock)?.advance(by: .seconds(1))
             #expect(
                 await begin { try await other.value(forKey: "k", policy: policy) { throw SourceFailure() } }.failure
@@ -613,7 +615,7 @@ struct FetchPolicyTests {
         }
     }
 
-    @Test("misses are the reads that nobody has answered, in each tier", arguments: Tiers.allCases)
+    @Test("misses are the reads that got no answer, in each tier", arguments: Tiers.allCases)
     func misses(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -632,7 +634,7 @@ struct FetchPolicyTests {
         await cache.waitForFetches()
         statistics = cache.statistics
         #expect(statistics.fetches.staleAnswers == 50)
-        #expect(statistics.misses == 50, "a stale answer is an answer")
+        #expect(statistics.misses == 50, "a stale answer is not a miss")
         if tiers != .memoryAlone { #expect(statistics.disk?.misses == 50) }
     }
 }

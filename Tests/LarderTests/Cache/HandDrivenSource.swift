@@ -4,7 +4,7 @@ import Testing
 
 @testable import Larder
 
-/// A source of values whose answers are given by hand.
+/// A source of values that a test answers by hand.
 final class HandDrivenSource<Answer: Sendable>: Sendable {
     private struct State {
         var waiting: [(number: Int, continuation: CheckedContinuation<Answer, any Error>)] = []
@@ -13,16 +13,16 @@ final class HandDrivenSource<Answer: Sendable>: Sendable {
     }
 
     private let state = Lock(State())
-    /// A source that ignores being cancelled.
+    /// True for a source that ignores cancellation.
     private let isDeaf: Bool
 
     init(isDeaf: Bool = false) {
         self.isDeaf = isDeaf
     }
 
-    /// Requests that were begun.
+    /// The number of begun requests.
     var begun: Int { state.withLock { $0.begun } }
-    /// Those that were cancelled.
+    /// The number of cancelled requests.
     var cancelled: Int { state.withLock { $0.cancelled.count } }
 
     func fetch() async throws -> Answer {
@@ -49,7 +49,7 @@ final class HandDrivenSource<Answer: Sendable>: Sendable {
         }
     }
 
-    /// Answers the oldest request that waits, once there is one.
+    /// Answers the oldest waiting request, once there is one.
     func answer(_ result: Result<Answer, any Error>) async {
         var continuation: CheckedContinuation<Answer, any Error>?
         await until("a request waits") {
@@ -66,11 +66,11 @@ struct SourceFailure: Error, Equatable {
     var number = 0
 }
 
-/// Lets others run until something is so.
+/// Yields to other tasks until a condition holds.
 func until(
     _ what: Comment, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async -> Bool
 ) async {
-    // Not for ever: a test that would hang fails. What it waits for takes microseconds.
+    // Not forever: a test that would hang fails instead. The condition takes microseconds.
     for _ in 0..<5_000_000 {
         if await condition() { return }
         await Task.yield()
@@ -78,22 +78,23 @@ func until(
     Issue.record(what, sourceLocation: sourceLocation)
 }
 
-/// Caches with a disk tier and without one, in a world of their own.
+/// Caches with and without a disk tier, each in its own world.
 enum Tiers: CaseIterable, Sendable {
     case both, diskAlone, memoryAlone
 
     func cache<Value: Codable & Sendable>(
-        of type: Value.Type = String.self, in world: World, namespace: String = "n"
+        in world: World, namespace: String = "n",
+        _ configuration: Cache<Value>.Configuration = .init()
     ) throws -> Cache<Value> {
+        var configuration = configuration
         switch self {
-        case .both: return Cache(disk: try world.open(), namespace: namespace)
-        case .diskAlone:
-            var configuration = Cache<Value>.Configuration()
-            configuration.memory = nil
-            return Cache(disk: try world.open(), namespace: namespace, configuration: configuration)
+        case .both: break
+        case .diskAlone: configuration.memory = nil
         case .memoryAlone:
-            return Cache(memoryOnly: .init(), clock: world.clock)
+            return Cache(
+                memoryOnly: configuration.memory ?? .init(), configuration: configuration, clock: world.clock)
         }
+        return Cache(disk: try world.open(), namespace: namespace, configuration: configuration)
     }
 
     func cache<Value: Codable & Sendable>(
@@ -110,13 +111,13 @@ enum Tiers: CaseIterable, Sendable {
     }
 }
 
-/// Begins a call that a test waits for later.
+/// Begins a call that a test awaits later.
 func begin<Result: Sendable>(_ call: @escaping @Sendable () async throws -> Result) -> Task<Result, any Error> {
     Task { try await call() }
 }
 
 extension Task where Failure == any Error {
-    /// What the call threw; nil when it returned.
+    /// The error that the call threw; nil when it returned.
     var failure: (any Error)? {
         get async {
             if case .failure(let error) = await result { return error }

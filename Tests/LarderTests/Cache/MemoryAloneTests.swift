@@ -7,7 +7,7 @@ import Testing
 @testable import Larder
 
 /// A full disk and a value above the size limit are the usual reasons.
-@Suite("Values that the disk cannot store are in memory alone")
+@Suite("Values that the disk cannot store are kept in memory alone")
 struct MemoryAloneTests {
     private func failWrites(_ world: World) {
         world.files.inject { _, operation in
@@ -15,7 +15,7 @@ struct MemoryAloneTests {
         }
     }
 
-    @Test("no cache has an older value than the one that a call has returned, nor has the disk")
+    @Test("neither another cache nor the disk has an older value than the returned one")
     func coherence() async throws {
         let world = World { $0.sizeLimit = 100 }
         let disk = try world.open()
@@ -46,7 +46,7 @@ struct MemoryAloneTests {
         #expect(await cache.value(forKey: "k") == "v2")
     }
 
-    @Test("they have lives that can be set, and no older value comes back")
+    @Test("their lives can be set, and no older value comes back")
     func lifeOfUnstored() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache = Cache<String>(disk: try world.open(), namespace: "n")
@@ -62,7 +62,7 @@ struct MemoryAloneTests {
         #expect(await cache.value(forKey: "k") == "v2")
     }
 
-    @Test("a shorter life counts, and a life of nothing removes")
+    @Test("a shorter life applies, and a zero life removes the value")
     func shorten() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache = Cache<String>(disk: try world.open(), namespace: "n")
@@ -107,7 +107,7 @@ struct MemoryAloneTests {
         #expect(await a.value(forKey: "k") != "v1")
     }
 
-    @Test("a fetched value that is not to be kept removes them")
+    @Test("a fetched value that is not to be stored removes them")
     func doNotKeep() async throws {
         let disk = try World().open()
         let cache = Cache<String>(disk: disk, namespace: "n")

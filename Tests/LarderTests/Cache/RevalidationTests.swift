@@ -5,9 +5,9 @@ import Testing
 
 @testable import Larder
 
-@Suite("FetchResult: what has expired is asked about, and not transferred again")
+@Suite("FetchResult: expired values are revalidated without another transfer")
 struct RevalidationTests {
-    /// A server with one document that has a version.
+    /// A server with one versioned document.
     final class Server: Sendable {
         struct State {
             var version = 1
@@ -31,7 +31,7 @@ struct RevalidationTests {
         var transfers: Int { state.withLock { $0.transfers } }
     }
 
-    @Test("not modified: the life begins again, and the value is the same", arguments: Tiers.allCases)
+    @Test("not modified: the life restarts, and the value stays", arguments: Tiers.allCases)
     func notModified(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -53,7 +53,7 @@ struct RevalidationTests {
             #expect(found.value == "document 1" && found.age == .seconds(5))
         }
         #expect(server.requests == [nil, "1", "1", "1"] && server.transfers == 1)
-        // A fresh value is revalidated by a reload.
+        // A reload revalidates a fresh value.
         #expect(try await lookup(.reload).source == .revalidated)
         server.state.withLock { $0.version = 2 }
         #expect(try await lookup().value == "document 1", "it is still fresh")
@@ -65,7 +65,7 @@ struct RevalidationTests {
         }
     }
 
-    @Test("the payload is not written again, unless its metadata change; both survive kills and the loss of the index")
+    @Test("the payload is rewritten only when its metadata change; both survive kills and the loss of the index")
     func files() async throws {
         var world = World { $0.sweepInterval = nil }
         var disk = try world.open()
@@ -90,7 +90,7 @@ struct RevalidationTests {
             disk.settle()
         }
         world.files.inject(nil)
-        // A response that confirms a value may also say that it must not be used as before: no loss may undo that.
+        // A response that confirms a value may also restrict its use, and no loss may undo that.
         let renewed = try await revalidate(.notModified(ttl: .seconds(30), metadata: ["etag": "1", "vary": "accept"]))
         #expect(renewed.value == payload && renewed.expiresAt == world.clock.date.addingTimeInterval(30))
         for isDamaged in [false, true] {
@@ -112,7 +112,7 @@ struct RevalidationTests {
         }
     }
 
-    @Test("what cannot be written down as renewed is in memory alone, and on disk what it was")
+    @Test("a renewal that cannot be written is in memory alone, and the disk is unchanged")
     func failing() async throws {
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
@@ -157,7 +157,7 @@ struct RevalidationTests {
         #expect(again == "1")
     }
 
-    @Test("evicted while it was asked about, a value that is still right is stored again", arguments: [true, false])
+    @Test("a value evicted during its revalidation is stored again if it is still valid", arguments: [true, false])
     func evicted(_ isNotModified: Bool) async throws {
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
@@ -183,7 +183,7 @@ struct RevalidationTests {
         #expect(entry.metadata["etag"] == (isNotModified ? "1" : "2") && entry.tags == ["t"])
     }
 
-    /// What others do meanwhile to an entry with the tag "t".
+    /// The changes that others make meanwhile to an entry with the tag "t".
     enum Meanwhile: CaseIterable, Sendable {
         case remove, tag, namespace, everything, noLife
 
@@ -200,7 +200,7 @@ struct RevalidationTests {
     }
 
     @Test(
-        "removed while it was asked about, it does not come back, whatever tags the call has",
+        "a value removed during its revalidation does not come back, whatever tags the call has",
         arguments: Meanwhile.allCases, [true, false])
     func removedMeanwhile(_ change: Meanwhile, _ isNotModified: Bool) async throws {
         for tags in [[], ["t"], ["u"]] {
@@ -220,7 +220,7 @@ struct RevalidationTests {
         }
     }
 
-    @Test("removed while it was read for the fetch, it does not come back", arguments: Meanwhile.allCases)
+    @Test("a value removed while it is read for the fetch does not come back", arguments: Meanwhile.allCases)
     func removedWhileRead(_ change: Meanwhile) async throws {
         let handles = try CoherenceTests.Handles(World { $0.sweepInterval = nil })
         let (cache, disk) = (handles.first, handles.disk)
@@ -235,14 +235,14 @@ struct RevalidationTests {
         #expect(await cache.value(forKey: "k") != "old")
     }
 
-    @Test("given the value in the middle of its removal, a fetch does not bring it back")
+    @Test("a fetch that was given a value during its removal does not bring it back")
     func amidRemoval() async throws {
         var world = World { $0.sweepInterval = nil }
         let first = try world.open()
         try first.namespace("n").setString("old", forKey: "k")
         try first.close()
         world.restart()
-        // The first change of a session waits for the journal; it is held up there.
+        // The first change of a session waits for the journal and is held up there.
         let disk = try world.open()
         let cache = Cache<String>(disk: disk, namespace: "n")
         let source = HandDrivenSource<FetchResult<String>>()
@@ -276,7 +276,7 @@ struct RevalidationTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("with other tags, or where it must be revalidated from now on, it is kept so", arguments: Tiers.allCases)
+    @Test("new tags and a new must-revalidate setting are stored", arguments: Tiers.allCases)
     func changed(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -304,7 +304,7 @@ struct RevalidationTests {
     }
 
     @Test(
-        "renewed until a date, it is as old as its renewal, and not fetched early all the time",
+        "a value renewed until a date is as old as its renewal, and is not fetched early every time",
         arguments: Tiers.allCases)
     func untilDate(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
@@ -330,7 +330,7 @@ struct RevalidationTests {
         #expect(calls.withLock { $0 } == before)
     }
 
-    @Test("removed or set while it was asked about, it is not renewed", arguments: [true, false])
+    @Test("a value removed or set during its revalidation is not renewed", arguments: [true, false])
     func removed(_ isSet: Bool) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache = Cache<String>(disk: try world.open(), namespace: "n")
@@ -351,7 +351,7 @@ struct RevalidationTests {
     }
 
     @Test(
-        "what must be revalidated is never answered stale, but is given to who revalidates", arguments: Tiers.allCases)
+        "a must-revalidate value is never a stale answer, but its fetch gets it", arguments: Tiers.allCases)
     func mustRevalidate(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -371,11 +371,11 @@ struct RevalidationTests {
                 #expect(cached?.value == "v" && cached?.metadata == ["etag": "1"])
                 return .notModified
             }
-            #expect(again == "v", "and so it stays when it was renewed")
+            #expect(again == "v", "and stays so after its renewal")
         }
     }
 
-    @Test("the fetch is told when the life of the value began and ended", arguments: Tiers.allCases)
+    @Test("the fetch gets the beginning and the end of the value's life", arguments: Tiers.allCases)
     func lifeOfCached(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -393,7 +393,7 @@ struct RevalidationTests {
         }
     }
 
-    @Test("an answer that makes no sense is an error", arguments: Tiers.allCases)
+    @Test("a senseless answer is an error", arguments: Tiers.allCases)
     func nonsense(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
         let code = await code {
@@ -406,7 +406,7 @@ struct RevalidationTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("what can be revalidated is kept for a day by default, and a fetch that cannot gets it too")
+    @Test("a value that can be revalidated is kept for a day by default, and every fetch gets it")
     func window() async throws {
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
@@ -424,7 +424,7 @@ struct RevalidationTests {
         #expect(disk.namespace("n").count == 1)
         let given = try await cache.value(forKey: "kept") { cached in .value(cached?.value ?? "nothing") }
         #expect(given == "v")
-        // Policies stretch from the expiry, and end where they end.
+        // Policy windows begin at the expiry and end on time.
         world.clock.advance(by: .days(1) + .days(1))
         let gone = try await cache.value(forKey: "kept") { cached in .value(cached?.value ?? "nothing") }
         #expect(gone == "nothing")

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("One read and one decode of a key at a time")
 struct SharedReadTests {
-    /// Strings whose decodes are counted, and wait for a gate.
+    /// Strings whose decodings are counted, and wait for a gate.
     final class Decodes: Sendable {
         private let state = Lock((count: 0, isHeld: false))
         private let gate = DispatchSemaphore(value: 0)
@@ -77,7 +77,7 @@ struct SharedReadTests {
         #expect(statistics.memoryHits + statistics.diskHits == 10_000 && statistics.misses <= 10_000)
     }
 
-    @Test("so do callers who are answered a stale value")
+    @Test("so do callers that get a stale value")
     func stale() async throws {
         let (world, decodes) = (World { $0.sweepInterval = nil }, Decodes())
         let policy = FetchPolicy.staleWhileRevalidate(for: .hours(1))
@@ -103,7 +103,7 @@ struct SharedReadTests {
     }
 
     @Test(
-        "a caller who comes after a change gets no value that was read before it", arguments: Call.allCases,
+        "a call after a change gets no value read before the change", arguments: Call.allCases,
         [true, false])
     func changedMeanwhile(_ call: Call, _ hasMemory: Bool) async throws {
         for change in ["set", "remove", "clear", "shorter life", "expires"] {
@@ -122,7 +122,7 @@ struct SharedReadTests {
             default: break
             }
             let second = begin { await cache.lookup(forKey: "k") }
-            // It has joined the read, or begun one of its own.
+            // It has joined the read, or begun its own.
             await until("it waits") { cache.backend.isRead(by: 2, "k") || decodes.count == 2 }
             if change == "expires" { world.clock.advance(by: .seconds(100)) }
             if change == "shorter life" { world.clock.advance(by: .seconds(1)) }
@@ -132,7 +132,7 @@ struct SharedReadTests {
         }
     }
 
-    @Test("bytes that cannot be decoded are a miss for all, told of once")
+    @Test("undecodable bytes are a miss for all callers, reported once")
     func undecodable() async throws {
         let world = World()
         let (log, decodes) = (EventLog(), Lock(0))
@@ -157,7 +157,7 @@ struct SharedReadTests {
         #expect(log.events(of: disk).map(\.error?.code) == [.undecodable])
     }
 
-    @Test("a read that waits for its turn is brought forward by a caller of higher priority")
+    @Test("a caller of higher priority moves up a read that waits for its turn")
     func priority() async throws {
         let limiter = IOLimiter(limit: 1)
         let reads = SharedReads<String>(limiter)
@@ -188,7 +188,7 @@ struct SharedReadTests {
 }
 
 extension CacheBackend {
-    /// True when so many callers share a read of a key.
+    /// True when `callers` callers share a read of a key.
     fileprivate func isRead(by callers: Int, _ key: String) -> Bool {
         (self as? TieredBackend<Value>)?.reads.callers(.init(key: self.key(key), orStale: false)) == callers
     }

@@ -5,11 +5,11 @@ import Testing
 
 @testable import Larder
 
-@Suite("Fetching through the cache: one flight for all who wait")
+@Suite("Fetching through the cache: one flight for all waiting callers")
 struct SingleFlightTests {
     typealias Source = HandDrivenSource<String>
 
-    @Test("a fresh value is answered; otherwise it is fetched, stored and answered", arguments: Tiers.allCases)
+    @Test("a fresh value is returned; otherwise the value is fetched, stored and returned", arguments: Tiers.allCases)
     func fetches(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -54,7 +54,7 @@ struct SingleFlightTests {
     }
 
     @Test(
-        "ten thousand callers of whom many are cancelled at any moment: who stays gets the value, of one fetch",
+        "of ten thousand callers many are cancelled at any moment, and the others get the value of one fetch",
         arguments: [1, 2, 3] as [UInt64])
     func cancellationStorm(_ seed: UInt64) async throws {
         print("cancellation storm: seed \(seed)")
@@ -72,7 +72,7 @@ struct SingleFlightTests {
             if Int.random(in: 0..<100, using: &generator) == 0 { await Task.yield() }
         }
         for caller in callers where caller.isCancelled { caller.task.cancel() }
-        // Those who are cancelled leave at once, with the fetch still under way.
+        // Cancelled callers leave at once, while the fetch is still running.
         var left = 0
         for caller in callers where caller.isCancelled {
             let failure = await caller.task.failure
@@ -90,7 +90,7 @@ struct SingleFlightTests {
         #expect(cache.backend.flights.count == 0)
     }
 
-    @Test("with the last caller the fetch is cancelled, and the next call begins another", arguments: Tiers.allCases)
+    @Test("the fetch is cancelled with its last caller, and the next call begins another", arguments: Tiers.allCases)
     func lastCaller(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
         let source = Source()
@@ -109,10 +109,10 @@ struct SingleFlightTests {
         await source.answer("v")
         #expect(try await next.value == "v")
         #expect(source.begun == 2)
-        #expect(cache.statistics.fetches.failed == 0, "a fetch that nobody wants any more has not failed")
+        #expect(cache.statistics.fetches.failed == 0, "an abandoned fetch has not failed")
     }
 
-    @Test("a fetch that ignores being cancelled stores nothing any more")
+    @Test("a fetch that ignores its cancellation stores nothing")
     func deaf() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let source = Source(isDeaf: true)
@@ -128,7 +128,7 @@ struct SingleFlightTests {
         #expect(await cache.value(forKey: "k") == "new")
     }
 
-    @Test("a fetch goes on without callers where that is asked for, and its value is stored")
+    @Test("a fetch configured to outlive its callers continues, and its value is stored")
     func outlivesCallers() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let source = Source()
@@ -146,7 +146,7 @@ struct SingleFlightTests {
         #expect(source.begun == 1 && source.cancelled == 0)
     }
 
-    @Test("a caller that is cancelled before it calls begins nothing, but is given what is fresh")
+    @Test("a cancelled caller begins no fetch, but gets a fresh value")
     func cancelledBefore() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let source = Source()
@@ -170,7 +170,7 @@ struct SingleFlightTests {
         #expect(try await served.value == "v")
     }
 
-    @Test("an error reaches all who wait, and is not cached", arguments: Tiers.allCases)
+    @Test("an error reaches all waiting callers, and is not cached", arguments: Tiers.allCases)
     func errors(_ tiers: Tiers) async throws {
         let world = World()
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -191,12 +191,12 @@ struct SingleFlightTests {
         }
     }
 
-    /// What others do to the key while a fetch is under way.
+    /// The changes that others make to the key during a fetch.
     enum Meanwhile: CaseIterable, Sendable {
         case set, remove, removeAll, removeNothing, bareSet, bareRemove, bareRemoveAll, otherType, tag, noLife
     }
 
-    @Test("what is set or removed while a fetch is under way is not overwritten by it", arguments: Meanwhile.allCases)
+    @Test("a fetch does not overwrite a set or a removal made while it runs", arguments: Meanwhile.allCases)
     func meanwhile(_ change: Meanwhile) async throws {
         let world = World()
         let disk = try world.open()
@@ -225,13 +225,13 @@ struct SingleFlightTests {
         }
         let late = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
         await source.answer("fetched")
-        #expect(try await caller.value == "fetched", "its callers get it all the same")
+        #expect(try await caller.value == "fetched", "its callers still get it")
         #expect(await cache.value(forKey: "k") == left)
         if change == .otherType { #expect(bare.value(Int.self, forKey: "k") == 5) }
         if left == nil {
             await source.answer("later")
             #expect(
-                try await late.value == "later", "who comes after the removal does not get what was fetched before it")
+                try await late.value == "later", "a call after the removal does not get a value fetched before it")
             #expect(await cache.value(forKey: "k") == "later")
         } else {
             #expect(try await late.value == left)
@@ -240,7 +240,7 @@ struct SingleFlightTests {
     }
 
     @Test(
-        "without a disk too, what is set or removed meanwhile is not overwritten",
+        "without a disk too, a fetch does not overwrite a set or a removal made while it runs",
         arguments: ["set", "remove", "all", "tag", "no life"])
     func meanwhileInMemory(_ change: String) async throws {
         let cache: Cache<String> = try Tiers.memoryAlone.cache(in: World())
@@ -285,7 +285,7 @@ struct SingleFlightTests {
     }
 
     @Test(
-        "a disk that fails does not fail the call: not the full one, not the broken one, not the closed one",
+        "a failing disk does not fail the call, be it full, broken or closed",
         arguments: [0, 1, 2])
     func failingDisk(_ failure: Int) async throws {
         let world = World()
@@ -319,11 +319,11 @@ struct SingleFlightTests {
             #expect(disk.namespace("n").string(forKey: "k") == "v3")
         } else {
             #expect(await code { try await cache.removeValue(forKey: "k") } == .closed)
-            #expect(await cache.value(forKey: "k") == nil, "even so it is removed")
+            #expect(await cache.value(forKey: "k") == nil, "the removal counts even so")
         }
     }
 
-    @Test("a value larger than the directory may be is in memory alone, until anybody sets or removes the key")
+    @Test("a value larger than the size limit is in memory alone, until a call sets or removes the key")
     func tooLargeForDisk() async throws {
         let world = World { $0.sizeLimit = 100 }
         let disk = try world.open()
@@ -359,7 +359,7 @@ struct SingleFlightTests {
         _ = try await cache.value(forKey: "k") { large }
         try await other.setValue("small", forKey: "k", ttl: .seconds(5))
         #expect(await cache.value(forKey: "k") == "small")
-        // What expires on disk is older than what is in memory alone.
+        // The value that expires on disk is older than the one in memory alone.
         _ = try await cache.value(forKey: "k", policy: .reload) { large }
         world.clock.advance(by: .seconds(5))
         disk.removeExpired()
@@ -369,7 +369,7 @@ struct SingleFlightTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("a value that cannot be encoded is answered, and told of")
+    @Test("an unencodable value is returned, and the failure is reported")
     func unencodable() async throws {
         let world = World()
         let disk = try world.open()
@@ -384,7 +384,7 @@ struct SingleFlightTests {
     }
 
     @Test(
-        "a life of nothing is fetched each time, a key too long for the disk where it has no memory",
+        "a value with a zero life is fetched each time, as is a key too long for a disk without memory",
         arguments: Tiers.allCases)
     func unkept(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
@@ -398,7 +398,7 @@ struct SingleFlightTests {
         try await cache.setValue("old", forKey: "k", ttl: .forever)
         let reloaded = try await cache.lookup(forKey: "k", ttl: .seconds(0), policy: .reload) { fetch() }
         #expect(reloaded.value == "v1" && reloaded.source == .fetched && !reloaded.isStale)
-        #expect(await cache.value(forKey: "k") == nil, "do not keep: what was there goes")
+        #expect(await cache.value(forKey: "k") == nil, "do not keep: the old value is removed")
         #expect(try await cache.value(forKey: "k", ttl: .seconds(-1)) { fetch() } == "v2")
         if tiers != .memoryAlone {
             let long = String(repeating: "k", count: 70_000)
@@ -407,7 +407,7 @@ struct SingleFlightTests {
         }
     }
 
-    @Test("a reload that joins a flight which finds the value in the cache fetches all the same")
+    @Test("a reload that joins a flight that finds the value in the cache still fetches")
     func reloadJoining() async throws {
         let world = World { $0.sweepInterval = nil }
         let (gate, decodings) = (DispatchSemaphore(value: 0), Lock(0))
@@ -422,7 +422,7 @@ struct SingleFlightTests {
         configuration.memory = nil
         let cache = Cache(disk: try world.open(), namespace: "n", coder: coder, configuration: configuration)
         try await cache.setValue("b", forKey: "b")
-        // It is going to look for "a", which comes while it decodes "b".
+        // It looks for "a" later, which is set while it decodes "b".
         let batch = begin { try await cache.values(forKeys: ["a", "b"]) { _ in ["a": "batch"] } }
         await until("b is decoded") { decodings.withLock { $0 } == 1 }
         try await cache.setValue("set", forKey: "a")
@@ -453,7 +453,7 @@ struct SingleFlightTests {
         #expect(cache.statistics.memoryHits == 1 && cache.statistics.memory?.misses == 2)
     }
 
-    @Test("without a disk tier, what a fetch pushes out is released inline where that is asked for")
+    @Test("without a disk tier, values evicted by a fetch are released inline if so configured")
     func inline() async throws {
         let released = Lock(0)
         var configuration = MemoryCache<String, String>.Configuration()
@@ -471,7 +471,7 @@ struct SingleFlightTests {
         expect(2)
     }
 
-    @Test("a caller of higher priority raises that of the fetch")
+    @Test("a caller of higher priority raises the priority of the fetch")
     func priority() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let source = Source()
@@ -491,7 +491,7 @@ struct SingleFlightTests {
         #expect(seen.withLock { $0 } == .high)
     }
 
-    @Test("a fetch that never ends and that nobody wants keeps no directory open", arguments: [true, false])
+    @Test("an abandoned fetch that never ends keeps no directory open", arguments: [true, false])
     func deserted(_ isTimedOut: Bool) async throws {
         let world = World { $0.sweepInterval = nil }
         let source = Source(isDeaf: true)
@@ -511,7 +511,7 @@ struct SingleFlightTests {
         await source.answer("too late")
     }
 
-    @Test("a timeout that is still to come keeps no directory open")
+    @Test("a pending timeout keeps no directory open")
     func timeoutKeepsNothing() async throws {
         let world = World { $0.sweepInterval = nil }
         weak var store: Store?
@@ -520,7 +520,7 @@ struct SingleFlightTests {
             store = cache.disk?.store
             let policy = FetchPolicy.staleIfError(for: .days(1)).hardTimeout(.seconds(60)).softTimeout(.seconds(9))
             for ttl in [1, 1000] as [Double] {
-                // The fetch holds the cache, too.
+                // The fetch holds a reference to the cache, too.
                 let value = try await cache.value(forKey: "k", ttl: .seconds(ttl), policy: policy) { [cache] in
                     cache.memory == nil ? "w" : "v"
                 }
@@ -534,7 +534,7 @@ struct SingleFlightTests {
 
     @TaskLocal private static var trace = "none"
 
-    @Test("a fetch has the task-local values of the call that began it, whoever else waits")
+    @Test("a fetch has the task-local values of the call that began it, whatever other callers wait")
     func taskLocals() async throws {
         let cache: Cache<String> = try Tiers.both.cache(in: World())
         let source = Source()

@@ -6,9 +6,9 @@ import Testing
 
 @testable import Larder
 
-@Suite("Tags: what has one goes at once")
+@Suite("Tags: all entries with a tag are removed at once")
 struct TagTests {
-    @Test("removing a tag removes what has it, in its namespace, and nothing else")
+    @Test("removing a tag removes only the entries with it, in its namespace")
     func removes() async throws {
         var world = World()
         var disk = try world.open()
@@ -44,7 +44,7 @@ struct TagTests {
         try disk.removeAll(tagged: "red")
         #expect(disk.string(forKey: "a") == nil && disk.namespace("other").string(forKey: "a") == "v")
         try await cache.removeAll(tagged: "\u{e9}")
-        #expect(await cache.keys().sorted() == ["c", "d", "f", "h"], "tags are told apart by their bytes")
+        #expect(await cache.keys().sorted() == ["c", "d", "f", "h"], "tags are distinguished by their bytes")
         disk.settle()
         disk.checkInvariants(world, settled: true)
         #expect(disk.namespace("n").count == 4 && disk.namespace("other").count == 1 && disk.count == 0)
@@ -53,7 +53,7 @@ struct TagTests {
         disk = try world.open()
         cache = Cache<String>(disk: disk, namespace: "n")
         #expect(await cache.keys().sorted() == ["c", "d", "f", "h"])
-        // What is stored with the tag from now on is none of that business.
+        // Values stored with the tag from now on are not affected.
         try await cache.setValue("new", forKey: "a", tags: ["red"])
         world.restart()
         disk = try world.open()
@@ -62,7 +62,7 @@ struct TagTests {
         #expect(disk.namespace("n").entry(forKey: "d")?.tags == ["e\u{301}"])
     }
 
-    @Test("it costs the same at ten entries as at three thousand", arguments: [10, 3000])
+    @Test("removing a tag costs the same at ten entries as at three thousand", arguments: [10, 3000])
     func constantCost(entries: Int) throws {
         let world = World { $0.sweepInterval = nil }
         let disk = try world.open()
@@ -72,7 +72,7 @@ struct TagTests {
         try disk.flush()
         try disk.setString("the first change opens the journal", forKey: "warm")
         let counter = CallCounter()
-        // What goes behind is held up meanwhile.
+        // Background work is held up meanwhile.
         try disk.store.maintenance.alone {
             world.files.inject(counter.count)
             try space.removeAll(tagged: "t")
@@ -88,13 +88,13 @@ struct TagTests {
         #expect(space.count == 2 && space.keys().sorted() == ["1", "stays"])
         #expect(world.entryFiles.count == 3)
         disk.checkInvariants(world, settled: true)
-        // A tag that nothing has costs no more.
+        // A tag without entries costs no more.
         counter.reset()
         try space.removeAll(tagged: "never seen")
         #expect(space.keys().sorted() == ["1", "stays"])
     }
 
-    @Test("entries that many of which share their tags share what is kept of them, stored or loaded")
+    @Test("entries with the same tags share their attachments, stored or loaded")
     func memory() throws {
         let world = World()
         var disk = try world.open()
@@ -112,7 +112,7 @@ struct TagTests {
         try disk.close()
         disk = try world.open()
         #expect(attachments().count == 2)
-        // Tags that are long are not kept for others that may come.
+        // Long tags are not pooled for later entries.
         weak var long: Attachments?
         func storeLong() throws {
             try disk.setString("v", forKey: "long", tags: [String(repeating: "t", count: 50_000)])
@@ -128,7 +128,7 @@ struct TagTests {
     }
 
     @Test(
-        "killed after a tag was removed, what a tagged value had replaced stays dead",
+        "after a tag is removed and the process killed, predecessors of tagged values stay dead",
         arguments: [[], ["manifest", "journal"]])
     func replaced(lost: [String]) throws {
         var world = World { $0.sweepInterval = nil }
@@ -163,7 +163,7 @@ struct TagTests {
     }
 
     @Test(
-        "an old file that could not be deleted is not forgotten: what replaced it goes after it",
+        "an undeletable old file is not forgotten: its successor is deleted after it",
         arguments: [true, false])
     func stuck(_ isTag: Bool) throws {
         var world = World { $0.sweepInterval = nil }
@@ -189,7 +189,7 @@ struct TagTests {
         #expect(disk.string(forKey: "k") == nil)
     }
 
-    @Test("tags are as long as keys at most")
+    @Test("tags are at most as long as keys")
     func long() throws {
         var world = World { $0.sweepInterval = nil }
         var disk = try world.open()
@@ -205,7 +205,7 @@ struct TagTests {
         #expect(disk.keys() == [])
     }
 
-    @Test("progress is told, though the number is not known before")
+    @Test("progress is reported, though the total is not known in advance")
     func progress() throws {
         let disk = try World().open()
         for number in 0..<3000 { try disk.setString("v", forKey: "\(number)", tags: ["t"]) }
@@ -220,7 +220,7 @@ struct TagTests {
         #expect(numbers.last == 3000 && numbers.count > 10 && numbers == numbers.sorted())
     }
 
-    @Test("limits do not push out what is left while a tag is being cleared")
+    @Test("limits do not evict the remaining entries while a tag is cleared")
     func limits() throws {
         let world = World {
             $0.sweepInterval = nil
@@ -264,7 +264,7 @@ struct TagTests {
         #expect(disk.keys() == ["k"] && disk.count == 1)
     }
 
-    @Test("a tombstone of a tag says what it was written for, or nothing")
+    @Test("a tombstone of a tag with any flipped bit is invalid")
     func tombstone() {
         let scope = ClearScope.tag(Key("red", in: Namespace("users")))
         let bytes = EntryFile.tombstone(of: .scope(scope), number: 17)
@@ -279,7 +279,7 @@ struct TagTests {
             #expect(read(flipped) != .valid(.scope(scope)), "byte \(position)")
             #expect(read(Array(bytes.prefix(position))) == .invalid)
         }
-        // An empty list is damage, and what this version does not know is no clear of everything.
+        // An empty list is damage, and a clear with unknown fields is not a clear of everything.
         for line in [#"{"o":"clear","tg":[],"n":17"#, #"{"o":"clear","xx":"half of it","n":17"#] {
             if case .clear? = RecordTests.scan(RecordTests.checked(line)) { Issue.record("\(line)") }
         }
@@ -291,7 +291,7 @@ struct TagTests {
         }
     }
 
-    @Test("a shard clears tags as a plain list does", arguments: [1, 2, 3, 4] as [UInt64])
+    @Test("a shard clears tags like a plain list", arguments: [1, 2, 3, 4] as [UInt64])
     func model(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var manifest = EntryTable()
@@ -343,7 +343,7 @@ struct TagTests {
     }
 
     @Test(
-        "callers who join a fetch add their tags to its value, also while it is being stored", arguments: Tiers.allCases
+        "callers that join a fetch add their tags to its value, even while it is stored", arguments: Tiers.allCases
     )
     func joined(_ tiers: Tiers) async throws {
         let world = World { $0.sweepInterval = nil }
@@ -368,7 +368,7 @@ struct TagTests {
             try await cache.removeAll(tagged: tag)
             #expect(await cache.value(forKey: "k") == nil, "\(tag)")
         }
-        // A tag that is cleared while a caller who wants it waits.
+        // A tag cleared while a caller that requested it waits.
         let source = HandDrivenSource<String>()
         let first = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
         await until("it is asked") { source.begun == 1 }
@@ -380,7 +380,7 @@ struct TagTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("a tag that comes while the value is being stored is stored with it")
+    @Test("a tag requested while the value is being stored is stored with it")
     func joinedLate() async throws {
         let world = World { $0.sweepInterval = nil }
         let gate = DispatchSemaphore(value: 0)
@@ -405,7 +405,7 @@ struct TagTests {
         #expect(await cache.entry(forKey: "k")?.tags == ["first", "second"])
     }
 
-    @Test("without a disk tags and metadata are kept too, and a tag removes what has it and nothing else")
+    @Test("without a disk tags and metadata are kept too, and removing a tag removes only its entries")
     func inMemory() async throws {
         let cache: Cache<String> = try Tiers.memoryAlone.cache(in: World())
         let events = cache.events
@@ -427,7 +427,7 @@ struct TagTests {
             if removed.count == 3 { break }
         }
         #expect(removed.sorted() == ["a", "b", "d"])
-        // A fetch that was given the value does not bring it back, nor one that brings the tag.
+        // A fetch that was given the value does not bring it back, nor does one whose result has the tag.
         try await cache.setValue("old", forKey: "k", tags: ["t"])
         let source = HandDrivenSource<FetchResult<String>>()
         let caller = begin { try await cache.value(forKey: "k", policy: .reload) { _ in try await source.fetch() } }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Events and statistics of two tiers")
 struct TierEventTests {
-    @Test("a cache is told what happens to its keys, by whatever handle, and nothing of others")
+    @Test("a cache gets the events of its keys, through whatever handle, and of no others")
     func filtered() async throws {
         let disk = try TestWorld().diskCache()
         let (log, other, all) = (EventLog(), EventLog(), EventLog())
@@ -36,7 +36,7 @@ struct TierEventTests {
         #expect(all.events(of: disk).map(\.isOfAllNamespaces) == [false, false, false, false, false, true])
     }
 
-    @Test("a stream has the events from then on, and ends with the cache")
+    @Test("a stream has the events from its creation on, and ends with the cache")
     func streams() async throws {
         var disk: DiskCache? = try TestWorld().diskCache()
         let bare = try #require(disk?.events)
@@ -55,7 +55,7 @@ struct TierEventTests {
         #expect(kinds == [.replaced, .removed])
     }
 
-    @Test("nobody listens any more when the reader of a stream has had enough, or the cache has gone")
+    @Test("listening ends when the reader of a stream stops, or the cache is deallocated")
     func unheard() async throws {
         let disk = try TestWorld().diskCache()
         var configuration = Cache<String>.Configuration()
@@ -74,7 +74,7 @@ struct TierEventTests {
         #expect(disk.store.index.tierCount == 0)
     }
 
-    @Test("what listens to a cache that is closed, or is attached to it, ends at once")
+    @Test("streams of a closed cache end at once")
     func afterTheEnd() async throws {
         let disk = try TestWorld().diskCache()
         try disk.setString("v", forKey: "k")
@@ -97,9 +97,9 @@ struct TierEventTests {
         #expect(kinds == [.cleared])
     }
 
-    @Test("a slow reader misses the oldest events and no caller waits for it")
+    @Test("a slow reader misses the oldest events, and no caller waits for it")
     func slowReader() async throws {
-        let disk = try TestWorld().diskCache()  // its clock stands still: nothing is saved meanwhile
+        let disk = try TestWorld().diskCache()  // its clock does not advance: nothing is saved meanwhile
         let events = disk.events
         for number in 0..<1500 { try disk.setString("\(number)", forKey: "k") }
         disk.store.events.drain()

@@ -25,7 +25,7 @@ struct WaitForFetchesTests {
             return cache.disk?.isClosed
         }
         source.succeed(with: "new")
-        #expect(try await ending.value == false, "whoever opened the directory closes it")
+        #expect(try await ending.value == false, "the opener of the directory closes it")
         #expect(disk.namespace("n").string(forKey: "k") == "new")
         try disk.close()
         disk = try world.diskCache()
@@ -33,7 +33,7 @@ struct WaitForFetchesTests {
         #expect(await cache.value(forKey: "k") == "new")
     }
 
-    @Test("closing waits for so long and no longer; a fetch that comes later stores nothing on disk")
+    @Test("closing waits no longer than its timeout, and a later fetch stores nothing on disk")
     func limit() async throws {
         for limit in [Duration.zero, .seconds(5)] {
             let world = TestWorld()
@@ -54,7 +54,7 @@ struct WaitForFetchesTests {
         }
     }
 
-    @Test("waiting ends with the fetches: finished, failed, given up by all, timed out", arguments: Tiers.allCases)
+    @Test("waiting ends with the fetches: finished, failed, abandoned or timed out", arguments: Tiers.allCases)
     func ends(_ tiers: Tiers) async throws {
         let world = TestWorld()
         let cache: Cache<String> = try tiers.cache(in: world)
@@ -84,7 +84,7 @@ struct WaitForFetchesTests {
         }
     }
 
-    @Test("within a fetch nothing is waited for: others may wait for that one")
+    @Test("within a fetch, the call waits for nothing, because others may wait for that fetch")
     func inFetch() async throws {
         let cache: Cache<String> = try TestWorld().cache()
         let source = Source()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Larder
 
-/// A class that codes securely, as a user's.
+/// A user's class with secure coding.
 final class Note: NSObject, NSSecureCoding {
     static var supportsSecureCoding: Bool { true }
 
@@ -31,7 +31,7 @@ final class Note: NSObject, NSSecureCoding {
 
 @Suite("Secure archives")
 struct ArchiveTests {
-    @Test("of an object of one's own, of collections and of plain values")
+    @Test("custom objects, collections and plain values are archived and read")
     func roundTrip() throws {
         let cache = try World().open()
         try cache.setArchivedObject(Note(text: "hello", tags: ["a", "b"]), forKey: "note")
@@ -59,7 +59,7 @@ struct ArchiveTests {
         #expect(cache.archivedObject(NSArray.self, forKey: "k")?.count == 1)
     }
 
-    @Test("what is no archive is a miss", arguments: ["", "hello", "bplist00", "{}", "<plist><dict/></plist>"])
+    @Test("anything but an archive is a miss", arguments: ["", "hello", "bplist00", "{}", "<plist><dict/></plist>"])
     func garbage(text: String) throws {
         let cache = try World().open()
         try cache.setString(text, forKey: "k")
@@ -69,7 +69,7 @@ struct ArchiveTests {
         #expect(cache.hasValue(forKey: "k"))
     }
 
-    @Test("an archive cut anywhere is a miss")
+    @Test("an archive truncated anywhere is a miss")
     func cut() throws {
         let cache = try World { $0.saveDelay = .seconds(100) }.open()
         try cache.setArchivedObject(Note(text: "hello", tags: ["a"]), forKey: "whole")
@@ -80,12 +80,12 @@ struct ArchiveTests {
         }
     }
 
-    @Test("before Foundation reads an archive, its classes and references have been looked at")
+    @Test("an archive's classes and references are checked before Foundation reads it")
     func inspection() throws {
         let bytes = try NSKeyedArchiver.archivedData(
             withRootObject: NSArray(array: [NSDate(), Note(text: "x", tags: [])]), requiringSecureCoding: true)
         let archive = try #require(KeyedArchive(bytes))
-        #expect(!archive.isReadable(as: NSArray.self), "a collection asks for nothing but plain values")
+        #expect(!archive.isReadable(as: NSArray.self), "a collection allows only plain values")
         #expect(!archive.isReadable(as: Note.self))
         let note = try NSKeyedArchiver.archivedData(
             withRootObject: Note(text: "x", tags: []), requiringSecureCoding: true)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Errors that people read")
+@Suite("Readable errors")
 struct ErrorTests {
     @Test("a user interface shows the message")
     func localized() {
@@ -13,13 +13,13 @@ struct ErrorTests {
         #expect(error.localizedDescription == "Could not store a value: No space left on device.")
     }
 
-    @Test("a parent that may not be written into says so, and not that the directory is missing")
+    @Test("an unwritable parent gives its own error, not that of a missing directory")
     func permission() throws {
         let home = try TemporaryDirectory()
         let closed = home.appending("closed")
         try FileManager.default.createDirectory(at: closed, withIntermediateDirectories: false)
         try FileManager.default.setAttributes([.posixPermissions: 0o500], ofItemAtPath: closed.path)
-        // Root may write anywhere, but for the file system of the kernel.
+        // Root may write anywhere except in the kernel's file systems.
         let isRoot = FileManager.default.isWritableFile(atPath: closed.path)
         let parent = isRoot ? URL(fileURLWithPath: "/sys") : closed
         guard FileManager.default.fileExists(atPath: parent.path) else { return }

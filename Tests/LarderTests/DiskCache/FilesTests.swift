@@ -29,7 +29,7 @@ struct FilesTests {
     }
 
     @Test(
-        "come back as they went in, small and large, after a restart too",
+        "files come back unchanged, small and large, even after a restart",
         arguments: [0, 1, 4096, 256 << 10, (256 << 10) + 1, (1 << 20) + 7, (5 << 20) + 31])
     func roundTrip(count: Int) throws {
         let bytes = random(count)
@@ -44,10 +44,10 @@ struct FilesTests {
         let target = home.appending("target")
         #expect(try again.exportFile(forKey: "k", to: target))
         #expect(try Data(contentsOf: target) == bytes)
-        #expect(home.names() == ["cache", "source", "target"], "nothing is left beside")
+        #expect(home.names() == ["cache", "source", "target"], "no other files are left")
     }
 
-    @Test("the content is taken, mode and links are not", arguments: [10, 300 << 10])
+    @Test("a copy takes the content, but not mode or links", arguments: [10, 300 << 10])
     func mode(count: Int) throws {
         let source = try write(random(count), to: "source")
         try manager.setAttributes([.posixPermissions: 0o444], ofItemAtPath: source.path)
@@ -59,10 +59,10 @@ struct FilesTests {
         #expect(attributes[.type] as? FileAttributeType == .typeRegular)
         #expect(try cache.exportFile(forKey: "k", to: home.appending("target")))
         let exported = try manager.attributesOfItem(atPath: home.appending("target").path)
-        #expect(exported[.posixPermissions] as? Int != 0o600, "a file like any other, not a secret")
+        #expect(exported[.posixPermissions] as? Int != 0o600, "the mode of an ordinary file, not a private one")
     }
 
-    @Test("a copy replaces what the key had, and zero life removes it")
+    @Test("a copy replaces the key's value, and a zero life removes it")
     func replacing() throws {
         try cache.setString("old", forKey: "k")
         try cache.copyFile(at: write(data("new"), to: "new"), forKey: "k")
@@ -71,7 +71,7 @@ struct FilesTests {
         #expect(cache.string(forKey: "k") == nil && cache.count == 0)
     }
 
-    @Test("what cannot be copied in is refused by name, and the old value stays")
+    @Test("an uncopyable file is refused with a specific error, and the old value stays")
     func refusals() throws {
         try cache.setString("old", forKey: "k")
         #expect(code { try cache.copyFile(at: home.appending("none"), forKey: "k") } == .notFound)
@@ -85,7 +85,7 @@ struct FilesTests {
         #expect(cache.string(forKey: "k") == "old")
     }
 
-    @Test("a file larger than the cache may be is refused before it is copied")
+    @Test("a file larger than the size limit is refused before it is copied")
     func tooLarge() throws {
         var configuration = DiskCache.Configuration()
         configuration.sizeLimit = 400 << 10
@@ -106,7 +106,7 @@ struct FilesTests {
         #expect(cache.statistics.hits == 1 && cache.statistics.misses == 1)
     }
 
-    @Test("an export that cannot be done says so, and leaves what was there", arguments: ["none/target", "folder"])
+    @Test("a failed export throws, and leaves the target unchanged", arguments: ["none/target", "folder"])
     func unwritable(path: String) throws {
         try manager.createDirectory(at: home.appending("folder/inside"), withIntermediateDirectories: true)
         try cache.setString("v", forKey: "k")
@@ -145,7 +145,7 @@ struct FilesTests {
         #expect(home.names(in: "cache/entries") == [])
     }
 
-    @Test("what a kill left of a copy is deleted by the next opening, whatever it ends with")
+    @Test("the next opening deletes the remains of a killed copy, whatever they end with")
     func leftover() throws {
         try cache.setString("v", forKey: "k")
         try cache.copyFile(at: write(random(300 << 10), to: "source"), forKey: "large")
@@ -163,7 +163,7 @@ struct FilesTests {
         #expect(again.statistics.orphansDeleted == 1)
     }
 
-    @Test("large copies, and closing, clearing and verifying at the same time, do not wait for one another for ever")
+    @Test("concurrent large copies, closing, clearing and verifying do not deadlock")
     func copiesAndBarriers() throws {
         let file = try write(random(2 << 20), to: "source")
         let failures = Lock<[String]>([])
@@ -199,7 +199,7 @@ struct FilesTests {
         #expect(home.names(in: "cache/entries").count == again.count)
     }
 
-    @Test("a link where the target was is replaced, not followed")
+    @Test("a link in the place of the target is replaced, not followed")
     func linkAsTarget() throws {
         let secret = try write(data("secret"), to: "secret")
         let target = home.appending("target")
@@ -209,7 +209,7 @@ struct FilesTests {
         #expect(try Data(contentsOf: secret) == data("secret") && Data(contentsOf: target) == data("v"))
     }
 
-    @Test("a file that says it is empty and is not is copied as it is read")
+    @Test("a file that falsely reports to be empty is copied as it is read")
     func unknownSize() throws {
         let source = URL(fileURLWithPath: "/proc/self/status")
         guard FileManager.default.isReadableFile(atPath: source.path) else { return }
@@ -219,7 +219,7 @@ struct FilesTests {
         #expect(cache.string(forKey: "status")?.contains("VmRSS") == true)
     }
 
-    @Test("a large payload is staged: killed in the middle, it is no entry, whatever its bytes say")
+    @Test("a large payload is staged: after a kill it is not an entry, whatever its bytes")
     func staged() throws {
         var world = World()
         let payload = Data(repeating: 7, count: 17 << 20)

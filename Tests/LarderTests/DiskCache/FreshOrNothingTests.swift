@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Promise 1: fresh or nothing")
 struct FreshOrNothingTests {
-    @Test("a value is there until its expiry and not at it", arguments: [1, 999, 1000, 86_400_000] as [Int64])
+    @Test("a value is readable until its expiry, but not at it", arguments: [1, 999, 1000, 86_400_000] as [Int64])
     func exactExpiry(milliseconds: Int64) throws {
         let world = World()
         let cache = try world.open()
@@ -32,7 +32,7 @@ struct FreshOrNothingTests {
     }
 
     @Test(
-        "zero, negative and senseless lives mean do not keep, and leave no file",
+        "zero, negative and not-a-number lives mean do not keep, and leave no file",
         arguments: [
             TimeToLive.seconds(0), .seconds(-1), .seconds(-.infinity), .seconds(.nan), .until(.distantPast),
             .until(Date(timeIntervalSince1970: 1_763_632_800)), .init(.zero), .init(.seconds(-5)),
@@ -49,7 +49,7 @@ struct FreshOrNothingTests {
     }
 
     @Test(
-        "infinite and huge lives are for ever, and survive a restart",
+        "infinite and huge lives are forever, and survive a restart",
         arguments: [
             TimeToLive.forever, .seconds(.infinity), .seconds(.greatestFiniteMagnitude), .days(1e300),
             .init(.seconds(Int64.max)), .until(Date(timeIntervalSince1970: .infinity)),
@@ -66,7 +66,7 @@ struct FreshOrNothingTests {
         #expect(cache.data(forKey: "k") == data("v"))
     }
 
-    @Test("a life begun in the future is a miss, and is not deleted for it")
+    @Test("an entry from the future is a miss, but is not deleted")
     func clockSetBack() throws {
         var world = World()
         let stored = world.clock.milliseconds
@@ -84,7 +84,7 @@ struct FreshOrNothingTests {
         #expect(!cache.hasValue(forKey: "k") && cache.count == 2)
         world.clock.set(milliseconds: stored + 10)
         #expect(cache.data(forKey: "k") == data("v") && cache.data(forKey: "f") == data("w"))
-        // Within a minute it is still read, but its rest never exceeds its life.
+        // Within a minute it is still readable, but its remaining life never exceeds its duration.
         world.clock.set(milliseconds: stored - 30_000)
         #expect(cache.data(forKey: "k") == data("v"))
         #expect(cache.entry(forKey: "k")?.expiresAt == world.clock.date.addingTimeInterval(3600))
@@ -137,7 +137,7 @@ struct FreshOrNothingTests {
         for key in keys { #expect(cache.string(forKey: key) == String(key.prefix(5))) }
     }
 
-    @Test("a payload with any bit flipped, or cut anywhere, is a miss, is reported and goes")
+    @Test("a payload with any bit flipped, or truncated anywhere, is a miss, reported and removed")
     func damagedPayload() throws {
         for damage in 0..<40 {
             let log = EventLog()
@@ -159,7 +159,7 @@ struct FreshOrNothingTests {
         }
     }
 
-    @Test("what does not decode is a miss, reported and kept")
+    @Test("an undecodable value is a miss, reported and kept")
     func undecodable() throws {
         let log = EventLog()
         let world = World { $0.onEvent = log.note }
@@ -171,7 +171,7 @@ struct FreshOrNothingTests {
         #expect(log.events(of: cache).map(\.error?.code) == [.undecodable, .undecodable])
     }
 
-    @Test("sliding lives begin again with each read, fixed ones do not, and those until a date never do")
+    @Test("sliding lives restart with each read; fixed lives and those until a date do not")
     func sliding() throws {
         let world = World { $0.slidingExpiry = true }
         let cache = try world.open()
@@ -187,7 +187,7 @@ struct FreshOrNothingTests {
         cache.checkInvariants()
     }
 
-    @Test("a kill makes a sliding life shorter, never longer")
+    @Test("a kill may shorten a sliding life, but never lengthens it")
     func slidingAndKilled() throws {
         var world = World { $0.slidingExpiry = true }
         let cache = try world.open()

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Handles on one directory share one store")
 struct HandlesTests {
-    @Test("whatever the path, until the last is closed")
+    @Test("whatever the path, until the last one is closed")
     func shared() throws {
         let world = World()
         let one = try world.open()
@@ -22,7 +22,7 @@ struct HandlesTests {
         #expect(try world.open().string(forKey: "k") == "w")
     }
 
-    @Test("after its closing a handle misses and throws, and closing twice is nothing")
+    @Test("a closed handle misses and throws, and closing it again does nothing")
     func closed() throws {
         let world = World()
         let cache = try world.open()
@@ -40,7 +40,7 @@ struct HandlesTests {
         #expect(kept.string(forKey: "k") == "v")
     }
 
-    @Test("a handle that is dropped frees the directory, and the next opening finds everything")
+    @Test("a dropped handle frees the directory, and the next opening finds everything")
     func dropped() throws {
         let world = World()
         for round in 0..<20 {
@@ -51,7 +51,7 @@ struct HandlesTests {
         #expect(try world.open().count == 20)
     }
 
-    @Test("settings that differ are an error; the default life is each handle's own")
+    @Test("different settings are an error, but each handle has its own default life")
     func configuration() throws {
         var world = World()
         let cache = try world.open()
@@ -66,7 +66,7 @@ struct HandlesTests {
         #expect(cache.entry(forKey: "long")?.expiresAt == world.clock.date.addingTimeInterval(86_400))
     }
 
-    @Test("many threads that open at once get one store, and while it goes, a new one")
+    @Test("threads that open at once get one store, or a new one while the old is deallocated")
     func openingRace() throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
@@ -85,7 +85,7 @@ struct HandlesTests {
         #expect(try DiskCache(directory: directory).count == 10)
     }
 
-    @Test("handles that come and go on several threads find the store that is just going, and survive it")
+    @Test("handles opened and released on several threads survive the deallocation of their store")
     func comingAndGoing() throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
@@ -98,7 +98,7 @@ struct HandlesTests {
         #expect(failures.withLock { $0 } == [])
     }
 
-    @Test("events tell every removal with its cause, and every failure, to every handle that listens")
+    @Test("every listening handle gets an event for every removal, with its cause, and every failure")
     func events() throws {
         let log = EventLog()
         let world = World { $0.onEvent = log.note }
@@ -121,7 +121,7 @@ struct HandlesTests {
         #expect(cache.statistics.failures == 1)
     }
 
-    @Test("a slow handler loses events, and is told how many")
+    @Test("a slow handler loses events, and their number is counted")
     func slowHandler() throws {
         let gate = DispatchSemaphore(value: 0)
         let world = World { $0.onEvent = { _ in gate.wait() } }
@@ -153,7 +153,7 @@ struct HandlesTests {
         box.withLock { $0 = nil }
     }
 
-    @Test("removeAll tells its progress to the end")
+    @Test("removeAll reports its progress to the end")
     func progress() throws {
         let world = World()
         let cache = try world.open()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Coming from EGOCache: a directory is taken over as it is")
+@Suite("Coming from EGOCache: a directory is imported as it is")
 struct ImportTests {
     private let home: TemporaryDirectory
     private let old: URL
@@ -42,7 +42,7 @@ struct ImportTests {
         Dictionary(uniqueKeysWithValues: report.skipped.map { ($0.key, $0.reason) })
     }
 
-    @Test("values and dates, from XML and from binary lists", arguments: [true, false])
+    @Test("values and dates are imported from XML and binary lists", arguments: [true, false])
     func formats(xml: Bool) throws {
         try write(["a": later(100), "path/to/b": later(1e9), "empty": later(5)], xml ? .xml : .binary)
         try write("first", as: "a")
@@ -61,7 +61,7 @@ struct ImportTests {
         #expect(try open().verify().checked == 3)
     }
 
-    @Test("fractions of a second are kept, and a date that never comes is never")
+    @Test("fractions of a second are kept, and so is a date in the distant future")
     func dates() throws {
         try write(["fraction": later(0.25), "future": Date.distantFuture], .binary)
         try write("v", as: "fraction")
@@ -72,7 +72,7 @@ struct ImportTests {
         #expect(cache.entry(forKey: "future")?.expiresAt == Date.distantFuture)
     }
 
-    @Test("what is expired, no date or without a file is skipped, with its reason")
+    @Test("entries that are expired, without a date or without a file are skipped, with the reason")
     func skipping() throws {
         try write([
             "expired": later(-1), "now": now, "string": "tomorrow", "number": 5, "list": [later(5)],
@@ -92,7 +92,7 @@ struct ImportTests {
         #expect(report.description.hasPrefix("imported 1 entries, 1 bytes; skipped 7\n"))
     }
 
-    @Test("keys whose names are no names, or the list's own, are refused")
+    @Test("keys that are not file names, or are the list's own name, are refused")
     func names() throws {
         try write(
             ["": later(5), ".": later(5), "..": later(5), "EGOCache.plist": later(5), "a\u{0}b": later(5)], .binary)
@@ -101,7 +101,7 @@ struct ImportTests {
         #expect(report.imported == [] && Set(skipped(report).values) == [.invalidName] && report.skipped.count == 5)
     }
 
-    @Test("a slash with an accent is a slash to the file system, and no way out")
+    @Test("a slash with an accent, a slash to the file system, does not lead outside the directory")
     func accents() throws {
         try write(["../\u{338}secret": later(5), "a/\u{338}b": later(5)], .binary)
         try write("outside", as: "../\u{338}secret")
@@ -114,7 +114,7 @@ struct ImportTests {
         #expect(cache.string(forKey: "a/\u{338}b") == "file")
     }
 
-    @Test("of keys that share a file, the one with the latest date has it")
+    @Test("of keys that share a file, the one with the latest date gets it")
     func collisions() throws {
         try write(["a/b": later(10), "a_b": later(20), "x/y": later(30), "x_y": later(5), "x/y/": later(7)])
         try write("ab", as: "a_b")
@@ -127,7 +127,7 @@ struct ImportTests {
         #expect(cache.string(forKey: "a_b") == "ab" && cache.string(forKey: "a/b") == nil)
     }
 
-    @Test("so it is where the file system takes two names for one")
+    @Test("keys share a file when the file system treats two names as one")
     func oneFile() throws {
         try write(["Key": later(10), "key": later(20)])
         try write("v", as: "Key")
@@ -150,7 +150,7 @@ struct ImportTests {
         #expect(skipped(report) == ["link": .notAFile, "folder": .notAFile, "pipe": .notAFile])
     }
 
-    @Test("a list that is none, a link, cut, or built to crash a reader is refused")
+    @Test("a list that is invalid, a link, truncated, or built to crash a reader is refused")
     func hostileLists() throws {
         let cache = try open()
         #expect(code { try cache.importEGOCache(from: old) } == .notFound)
@@ -179,7 +179,7 @@ struct ImportTests {
         #expect(cache.count == 0)
     }
 
-    @Test("importing again leaves alone what has been stored since")
+    @Test("importing again leaves later values alone")
     func again() throws {
         try write(["a": later(100), "b": later(100)])
         try write("old a", as: "a")
@@ -194,7 +194,7 @@ struct ImportTests {
         #expect(cache.statistics.stores == 2)
     }
 
-    @Test("what does not fit is skipped with the error, and the rest goes on", arguments: [600, 600 << 10])
+    @Test("values that do not fit are skipped with the error, and the import continues", arguments: [600, 600 << 10])
     func tooLarge(count: Int) throws {
         try write(["large": later(5), "small": later(5)])
         try Data(count: count).write(to: old.appendingPathComponent("large"))
@@ -204,7 +204,7 @@ struct ImportTests {
         #expect(report.skipped[0].detail?.contains("tooLarge") == true)
     }
 
-    @Test("a closed cache says so")
+    @Test("a closed cache throws")
     func closed() throws {
         try write(["a": later(5)])
         try write("v", as: "a")
@@ -213,7 +213,7 @@ struct ImportTests {
         #expect(code { try cache.importEGOCache(from: old) } == .closed)
     }
 
-    @Test("objects and property lists that EGOCache wrote are read by their kind")
+    @Test("objects and property lists written by EGOCache are read by their kind")
     func kinds() throws {
         try write(["plist": later(5), "object": later(5)])
         try PropertyListSerialization.data(fromPropertyList: ["a": 1], format: .binary, options: 0)

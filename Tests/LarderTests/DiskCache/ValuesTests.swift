@@ -46,7 +46,7 @@ struct ValuesTests {
         #expect(cache.value(Double.self, forKey: "k") == 1)
     }
 
-    @Test("metadata and dates are told without reading the value")
+    @Test("metadata and dates are available without reading the value")
     func entry() throws {
         var world = World()
         let start = world.clock.date
@@ -67,7 +67,7 @@ struct ValuesTests {
         #expect(cache.entries().map(\.key) == ["k"] && cache.entries()[0].metadata == metadata)
     }
 
-    @Test("metadata that makes a record of more than a megabyte is refused")
+    @Test("metadata that makes a record longer than a megabyte is refused")
     func hugeMetadata() throws {
         let cache = try World().open()
         try cache.setString("old", forKey: "k")
@@ -93,7 +93,7 @@ struct ValuesTests {
         #expect(cache.count == 0 && cache.size == 0 && cache.keys() == [])
     }
 
-    @Test("statistics count what was done")
+    @Test("statistics count every operation")
     func statistics() throws {
         let world = World()
         let cache = try world.open()

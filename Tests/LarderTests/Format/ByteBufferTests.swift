@@ -3,9 +3,9 @@ import Testing
 
 @testable import Larder
 
-@Suite("Bytes that grow at their end")
+@Suite("A growing byte buffer")
 struct ByteBufferTests {
-    @Test("all that is appended is there, however often the buffer has to grow")
+    @Test("all appended bytes are there, however often the buffer grows")
     func appends() {
         var generator = SeededGenerator(seed: 7)
         var buffer = ByteBuffer(reserving: 0)
@@ -22,7 +22,7 @@ struct ByteBufferTests {
             let digits = String(number, radix: 16)
             expected += Array((String(repeating: "0", count: 16 - digits.count) + digits).utf8)
         }
-        // Not compared as arrays in the expectation: it would print them.
+        // The expectation does not compare the arrays, because it would print them.
         let isSame = buffer.withBytes { Array($0) } == expected
         #expect(isSame)
         #expect(buffer.count == expected.count)

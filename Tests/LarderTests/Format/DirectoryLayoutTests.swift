@@ -3,10 +3,10 @@ import Testing
 
 @testable import Larder
 
-@Suite("Every file name is known in one place")
+@Suite("Every file name is defined in one place")
 struct DirectoryLayoutTests {
     @Test(
-        "and is read as it is written",
+        "every name is read as it is written",
         arguments: [
             DirectoryLayout.manifest(.json), .manifest(.propertyList), .entries, .trash, .journal(1),
             .journal(Record.lastNumber),

@@ -18,7 +18,7 @@ struct EntryFileTests {
         file.withBytes { EntryFile.footer(of: number, tail: $0, fileSize: file.count) }
     }
 
-    @Test("its bytes are these, in version 1")
+    @Test("version 1 has exactly these bytes")
     func golden() {
         let file = Self.file("hello", RecordTests.entry)
         let hex = file.map { FileName.number(UInt64($0)).description.suffix(2) }.joined()
@@ -43,7 +43,7 @@ struct EntryFileTests {
         #expect(read.coding == .json)
     }
 
-    @Test("the footer gives the entry back")
+    @Test("the footer restores the entry")
     func valid() {
         guard case .valid(let entry) = footer(Self.file("hello", RecordTests.entry)) else {
             Issue.record("not read")
@@ -52,25 +52,25 @@ struct EntryFileTests {
         #expect(RecordTests.text(.set(entry)) == RecordTests.text(.set(RecordTests.entry)))
     }
 
-    @Test("under another number, or with another length of payload, it is no entry")
+    @Test("a file with another number or another payload length is not an entry")
     func misplaced() {
         let file = Self.file("hello", RecordTests.entry)
         guard case .invalid = footer(file, number: 18), case .invalid = footer(Self.file("hell", RecordTests.entry))
         else {
-            Issue.record("a footer that does not fit was believed")
+            Issue.record("a footer that does not fit was accepted")
             return
         }
     }
 
-    @Test("cut anywhere it is no entry")
+    @Test("a truncated file is not an entry")
     func truncated() {
         let file = Self.file("hello", RecordTests.entry)
         for length in 0..<file.count {
-            if case .valid = footer(Array(file.prefix(length))) { Issue.record("cut at \(length) it was believed") }
+            if case .valid = footer(Array(file.prefix(length))) { Issue.record("accepted when cut at \(length)") }
         }
     }
 
-    @Test("a flipped bit is noticed, or was in the payload; in the life slot it counts as expired")
+    @Test("a flipped bit outside the payload is noticed; in the life slot it counts as expired")
     func flipped() {
         let file = Self.file("hello", RecordTests.entry)
         for position in file.indices {
@@ -85,23 +85,23 @@ struct EntryFileTests {
         }
     }
 
-    @Test("a footer of a newer format is told from damage")
+    @Test("a footer of a newer format is distinguished from damage")
     func newer() {
         var file = Self.file("hello", RecordTests.entry)
         file[file.count - 2] = UInt8(ascii: "2")
         guard case .newer = footer(file) else {
-            Issue.record("not recognised")
+            Issue.record("not recognized")
             return
         }
     }
 
-    @Test("a record longer than what was read asks for more")
+    @Test("a record longer than the bytes read requests more")
     func longer() {
         let file = Self.file("hello", RecordTests.entry)
         let tail = Array(file.suffix(100))
         guard case .longer(let needed) = tail.withBytes({ EntryFile.footer(of: 17, tail: $0, fileSize: file.count) })
         else {
-            Issue.record("not asked")
+            Issue.record("no more bytes requested")
             return
         }
         #expect(needed == file.count - 5)

@@ -19,14 +19,14 @@ struct LineReaderTests {
         return lengths
     }
 
-    @Test("wherever they fall", arguments: [0, 1, 255, 256, 257, 300 << 10, 1 << 20])
+    @Test("wherever they cross the buffer's end", arguments: [0, 1, 255, 256, 257, 300 << 10, 1 << 20])
     func boundaries(length: Int) throws {
         let line = [UInt8](repeating: 65, count: length)
         #expect(try lines(line + [10] + line) == (length == 0 ? [0] : [length, length]))
         #expect(try lines(line + [10] + line + [10]) == [length, length])
     }
 
-    @Test("many short ones across many chunks")
+    @Test("many short lines across many chunks")
     func many() throws {
         var generator = SeededGenerator(seed: 3)
         let lengths = (0..<20_000).map { _ in Int.random(in: 0...100, using: &generator) }
@@ -34,7 +34,7 @@ struct LineReaderTests {
         #expect(try lines(content) == lengths)
     }
 
-    @Test("a line without end comes in pieces")
+    @Test("an endless line comes in pieces")
     func endless() throws {
         let lengths = try lines([UInt8](repeating: 67, count: 3 << 20))
         #expect(lengths.reduce(0, +) == 3 << 20)

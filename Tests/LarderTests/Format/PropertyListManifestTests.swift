@@ -11,7 +11,7 @@ struct PropertyListManifestTests {
         let world = World { $0.manifestFormat = format }
         let cache = try world.open()
         try cache.setString("hello", forKey: "a/b", ttl: .hours(1), metadata: ["etag": "x"])
-        try cache.setString("for ever", forKey: "e\u{301}", ttl: .forever)
+        try cache.setString("forever", forKey: "e\u{301}", ttl: .forever)
         try cache.setString("other spelling", forKey: "\u{e9}")
         try cache.setString("odd", forKey: "\u{e9} (file 3)")
         try cache.setString("zero", forKey: "\u{0}\"")
@@ -21,14 +21,14 @@ struct PropertyListManifestTests {
     private func expectAll(_ cache: DiskCache, sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(cache.string(forKey: "a/b") == "hello", sourceLocation: sourceLocation)
         #expect(cache.entry(forKey: "a/b")?.metadata == ["etag": "x"], sourceLocation: sourceLocation)
-        #expect(cache.string(forKey: "e\u{301}") == "for ever", sourceLocation: sourceLocation)
+        #expect(cache.string(forKey: "e\u{301}") == "forever", sourceLocation: sourceLocation)
         #expect(cache.entry(forKey: "e\u{301}")?.expiresAt == nil, sourceLocation: sourceLocation)
         #expect(cache.string(forKey: "\u{e9}") == "other spelling", sourceLocation: sourceLocation)
         #expect(cache.string(forKey: "\u{e9} (file 3)") == "odd", sourceLocation: sourceLocation)
         #expect(cache.string(forKey: "\u{0}\"") == "zero" && cache.count == 5, sourceLocation: sourceLocation)
     }
 
-    @Test("is a dictionary that people can read, and all that the next opening needs")
+    @Test("is a readable dictionary with everything that the next opening needs")
     func readable() throws {
         var (world, cache) = try filled()
         try cache.close()
@@ -49,7 +49,7 @@ struct PropertyListManifestTests {
         cache.checkInvariants(world)
     }
 
-    @Test("formats may change from one opening to the next, and back", arguments: [true, false])
+    @Test("may be replaced by JSON from one opening to the next, and back", arguments: [true, false])
     func switching(clean: Bool) throws {
         var (world, cache) = try filled(.json)
         for format in [ManifestFormat.propertyList, .json, .propertyList] {
@@ -67,7 +67,7 @@ struct PropertyListManifestTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("where there are two, the one of the higher generation wins", arguments: [true, false])
+    @Test("of two manifests, the one with the higher generation wins", arguments: [true, false])
     func generations(newerIsJSON: Bool) throws {
         var (world, cache) = try filled(newerIsJSON ? .propertyList : .json)
         try cache.close()
@@ -91,7 +91,7 @@ struct PropertyListManifestTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("killed anywhere between the two formats, the next opening has everything")
+    @Test("after a kill anywhere in a change of format, the next opening has everything")
     func killedWhileSwitching() throws {
         for number in 1... {
             var (world, cache) = try filled(.json)
@@ -114,7 +114,7 @@ struct PropertyListManifestTests {
         }
     }
 
-    @Test("every flipped byte and every truncation costs time, not entries, and never a wrong one")
+    @Test("a flipped byte or a truncation costs time, but no entries, and returns no wrong value")
     func damage() throws {
         var (world, cache) = try filled()
         try cache.close()
@@ -139,7 +139,7 @@ struct PropertyListManifestTests {
         }
     }
 
-    @Test("a list with an entry in the place of another is damaged, though each is sound")
+    @Test("a list with an entry in the place of another is damaged, though each entry is valid")
     func mixedUp() throws {
         var manifest = PropertyListManifest(generation: 3, last: 20)
         for number in 1...3 as ClosedRange<UInt64> {
@@ -160,7 +160,7 @@ struct PropertyListManifestTests {
         #expect(PropertyListManifest.content(of: mixed)?.damagedRecords == 1)
     }
 
-    @Test("one of a newer version is refused, untouched")
+    @Test("a newer version is refused and left untouched")
     func newer() throws {
         var printer = RecordPrinter()
         printer.append(.header(version: 2, generation: 9, last: 1))
@@ -176,7 +176,7 @@ struct PropertyListManifestTests {
         #expect(world.files.image.content(at: "/cache/manifest.plist") == Array(list))
     }
 
-    @Test("a directory with nothing but such a manifest is a cache")
+    @Test("a directory with only such a manifest is a cache")
     func recognised() throws {
         var (world, cache) = try filled()
         try cache.close()
@@ -195,7 +195,7 @@ struct PropertyListManifestTests {
         #expect(code { try world.open() } == .notACache)
     }
 
-    @Test("is read again when it holds fields of another version that are no text")
+    @Test("is read back with fields of another version that are not text")
     func unknownFields() throws {
         var entry = RecordTests.entry
         entry.attachments = Attachments(unknown: Array(#","zz":""#.utf8) + [0xFF] + Array(#"""#.utf8))

@@ -22,8 +22,8 @@ struct RecordTests {
         Array(text.utf8).withBytes { RecordScanner.record(on: $0) }
     }
 
-    /// What stands here stands on users' disks: it never changes, only grows.
-    @Test("its bytes are these, in version 1")
+    /// These bytes are on users' disks: the list may grow, but never change.
+    @Test("version 1 has exactly these bytes")
     func golden() {
         var renewed = Self.entry
         renewed.keyText = "é\"\\\n\u{0}"
@@ -95,7 +95,7 @@ struct RecordTests {
     }
 
     @Test(
-        "a coding of a later version is kept as it is, and only bytes can be read of it",
+        "a coding of a later version is kept verbatim, and its value can be read only as bytes",
         arguments: ["", "later", "e\u{301}", "\u{e9}", "a\"\\"])
     func unknownCoding(name: String) {
         var entry = Self.entry
@@ -113,7 +113,7 @@ struct RecordTests {
         #expect(Coding("e\u{301}") != Coding("\u{e9}"))
     }
 
-    @Test("it is read as it was printed, and is valid JSON")
+    @Test("a record is read as it was printed, and is valid JSON")
     func roundTrip() throws {
         var generator = SeededGenerator(seed: 7)
         let keys = [
@@ -138,7 +138,7 @@ struct RecordTests {
         }
     }
 
-    @Test("fields of later versions are kept as they are")
+    @Test("fields of later versions are kept verbatim")
     func unknownFields() {
         let body =
             #"{"k":"a","n":1,"ns":"users","s":1,"w":{"a":[1,"]"],"b":"\"}"},"z":0,"x":null,"h":"0000000000000000","y":-1.5e3"#
@@ -152,7 +152,7 @@ struct RecordTests {
             #expect(printed.contains(field))
         }
         guard case .unknown? = Self.scan(Self.checked(#"{"o":"later","k":"a""#)) else {
-            Issue.record("an operation of a later version is no damage")
+            Issue.record("an operation of a later version counts as damage")
             return
         }
     }
@@ -162,7 +162,7 @@ struct RecordTests {
         return body + #","c":""# + FileName.number(check).description + #""}"#
     }
 
-    @Test("cut anywhere, or with any bit flipped, it is no record")
+    @Test("a truncated line, or one with any bit flipped, is not a record")
     func damage() {
         let text = Array(Self.text(.set(Self.entry)).utf8)
         for length in 0..<text.count {

@@ -38,7 +38,7 @@ struct XXH64Tests {
         #expect(Array(text.utf8).withUnsafeBytes { XXH64.hash($0) } == expected)
     }
 
-    @Test("wherever the bytes begin in memory")
+    @Test("at any memory alignment")
     func alignment() {
         for offset in 0..<8 {
             let shifted = [UInt8](repeating: 0, count: offset) + Self.buffer

@@ -7,7 +7,7 @@ extension EntryTable {
     var noteCount: Int { touched.count }
     var rebuildCount: Int { expiries.rebuilds }
 
-    /// Returns what is wrong with the value; nothing, unless there is a bug. O(n log n).
+    /// Returns the violated invariants; empty unless there is a bug. O(n log n).
     func violations() -> [String] {
         var found: [String] = []
         let used = entries.indices.filter { entries[$0].file != 0 }

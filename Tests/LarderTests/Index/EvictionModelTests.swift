@@ -5,8 +5,8 @@ import Testing
 
 @testable import Larder
 
-/// Random operations against a list that is searched from one end.
-@Suite("Eviction is exact: what a list of all uses would evict")
+/// Random operations compared with a list in the order of use.
+@Suite("Eviction is exact: it evicts the same entries as a list of all uses")
 struct EvictionModelTests {
     private struct Entry {
         let key: String
@@ -44,7 +44,7 @@ struct EvictionModelTests {
         }
     }
 
-    @Test("under sets, reads, removes, renewals and time", arguments: 1...8 as ClosedRange<UInt64>)
+    @Test("under sets, reads, removals, renewals and the passing of time", arguments: 1...8 as ClosedRange<UInt64>)
     func random(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let (countLimit, sizeLimit) = seed.isMultiple(of: 2) ? (Int?.some(12), Int?.none) : (19, 700)
@@ -93,7 +93,7 @@ struct EvictionModelTests {
         print("eviction model test: seed \(seed), \(cache.statistics.evictions.total) evictions")
     }
 
-    @Test("a plan takes the oldest across shards, and ends where it would have to guess")
+    @Test("a plan takes the oldest entries across shards, and ends where it would have to guess")
     func plan() {
         func offers(_ stamps: [[UInt64]]) -> [[EvictionPlan.Offer]] {
             stamps.map { shard in

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Slots by expiry")
 struct ExpiryBucketsTests {
-    @Test("they fall due in the order of their times, with few moves for each", arguments: 1...8 as ClosedRange<UInt64>)
+    @Test("slots fall due in the order of their times, with few moves each", arguments: 1...8 as ClosedRange<UInt64>)
     func order(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var buckets = ExpiryBuckets()
@@ -36,10 +36,10 @@ struct ExpiryBucketsTests {
                 #expect(ends.values.allSatisfy { $0 > now }, "seed \(seed), step \(step)")
             }
         }
-        #expect(moves <= insertions * 41, "a move at most for each bit of the longest span")
+        #expect(moves <= insertions * 41, "at most one move for each bit of the longest span")
     }
 
-    /// Removes all that are due, and returns their times.
+    /// Removes all due slots, and returns their times.
     private func drain(
         _ buckets: inout ExpiryBuckets, _ ends: inout [Int: Int64], _ now: Timestamp, _ moves: inout Int
     ) -> [Int64] {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Keys that are known to be absent, in memory alone")
+@Suite("Known absences, in memory alone")
 struct MemoryAbsenceTests {
     let clock = ManualClock()
     let fetches = Lock(0)
@@ -33,7 +33,7 @@ struct MemoryAbsenceTests {
     @Test("they count as entries, and are evicted like values")
     func count() async throws {
         let cache = cache { $0.countLimit = 3 }
-        let memory = try #require(cache.memory)
+        let memory = try #require(cache.memoryTier)
         try await cache.setValue("v", forKey: "value")
         for key in ["a", "b", "c"] { #expect(try await isFetched(key, cache)) }
         #expect(memory.count == 3 && memory.keys() == [] && memory.statistics.evictions.count == 1)
@@ -47,7 +47,7 @@ struct MemoryAbsenceTests {
     @Test("they cost the bytes of their keys, at least one")
     func cost() async throws {
         let cache = cache { $0.costLimit = 10 }
-        let memory = try #require(cache.memory)
+        let memory = try #require(cache.memoryTier)
         #expect(try await isFetched("", cache))
         #expect(memory.cost == 1)
         for key in ["caf\u{e9}", "four"] { #expect(try await isFetched(key, cache)) }
@@ -65,7 +65,7 @@ struct MemoryAbsenceTests {
     @Test("memory pressure removes them, and so do sweeps, trims and time")
     func removal() async throws {
         let cache = cache { $0.ageLimit = .seconds(5) }
-        let memory = try #require(cache.memory)
+        let memory = try #require(cache.memoryTier)
         #expect(try await isFetched("k", cache))
         #expect(try await !isFetched("k", cache))
         memory.respond(to: .memoryPressure)
@@ -85,14 +85,14 @@ struct MemoryAbsenceTests {
         #expect(memory.count == 1)
     }
 
-    @Test("they are no values: reads, keys, handlers and events do not know them")
+    @Test("they are not values: reads, keys, handlers and events ignore them")
     func invisible() async throws {
         let told = Lock<[String]>([])
         let cache = cache {
             $0.countLimit = 2
             $0.onRemove = { key, value, cause in told.withLock { $0.append("\(key) \(value) \(cause)") } }
         }
-        let memory = try #require(cache.memory)
+        let memory = try #require(cache.memoryTier)
         let events = cache.events
         #expect(try await isFetched("k", cache))
         #expect(memory.value(forKey: "k") == nil && memory["k"] == nil && !memory.hasValue(forKey: "k"))
@@ -103,7 +103,7 @@ struct MemoryAbsenceTests {
         #expect(try await isFetched("k", cache))
         memory["k"] = "value"
         #expect(memory["k"] == "value" && told.withLock { $0 } == [])
-        // A value that is found to be absent is removed.
+        // A value whose key turns out to be absent is removed.
         _ = try await cache.optionalValue(forKey: "k", absentTTL: .seconds(10), policy: .reload) { nil }
         #expect(memory["k"] == nil && told.withLock { $0 } == ["k value removed"])
         for key in ["a", "b"] { #expect(try await isFetched(key, cache)) }

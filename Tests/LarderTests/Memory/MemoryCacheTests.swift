@@ -25,7 +25,7 @@ struct MemoryCacheTests {
         return MemoryCache(configuration: configuration, clock: clock)
     }
 
-    @Test("what is stored is there, until it is replaced or removed")
+    @Test("a stored value is there until it is replaced or removed")
     func basics() {
         let cache = cache()
         #expect(cache.value(forKey: "a") == nil)
@@ -46,7 +46,7 @@ struct MemoryCacheTests {
         #expect(statistics.removals == 3, "a, b, and c with all")
     }
 
-    @Test("keys that are strings are their UTF-8 bytes; others are what they say")
+    @Test("strings as keys are compared by their UTF-8 bytes, other keys by their own equality")
     func keys() {
         let cache = cache()
         for key in ["e\u{301}", "\u{e9}", "", "a/b", "a_b"] { cache[key] = key }
@@ -60,7 +60,7 @@ struct MemoryCacheTests {
         #expect(lists[["a", "b"]] != nil && lists[["ab"]] == nil)
     }
 
-    @Test("a value is expired from its expiry on; lives are those of the disk")
+    @Test("a value is expired from its expiry on; lives follow the rules of the disk")
     func expiry() {
         let cache = cache { $0.sweepInterval = nil }
         cache.setValue("1", forKey: "second", ttl: .seconds(1))
@@ -85,7 +85,7 @@ struct MemoryCacheTests {
         #expect(cache["forever"] == "1")
     }
 
-    @Test("a new life begins now; none removes")
+    @Test("a new life begins now; a zero life removes the value")
     func renewal() {
         let cache = cache { $0.sweepInterval = nil }
         cache.setValue("1", forKey: "k", ttl: .seconds(10))
@@ -100,7 +100,7 @@ struct MemoryCacheTests {
         #expect(!cache.setTimeToLive(.seconds(10), forKey: "k"))
     }
 
-    @Test("a clock that is set back prolongs no life by more than a minute, and set right again finds all")
+    @Test("setting the clock back prolongs no life by more than a minute, and correcting it restores all values")
     func clockSetBack() {
         let cache = cache { $0.sweepInterval = nil }
         let start = clock.milliseconds
@@ -113,7 +113,7 @@ struct MemoryCacheTests {
         #expect(cache["k"] == "1")
     }
 
-    @Test("the count limit evicts what was used longest ago")
+    @Test("the count limit evicts the least recently used values")
     func countLimit() {
         let cache = cache { $0.countLimit = 3 }
         for key in ["a", "b", "c"] { cache[key] = key }
@@ -130,7 +130,7 @@ struct MemoryCacheTests {
         #expect(none.count == 0)
     }
 
-    @Test("the cost limit evicts until there is room; what costs more than all is not kept and pushes nothing out")
+    @Test("the cost limit evicts until there is room; a value above the limit is not stored and evicts nothing")
     func costLimit() {
         let cache = cache { $0.costLimit = 10 }
         cache.setValue("a", forKey: "a", cost: 4)
@@ -159,7 +159,7 @@ struct MemoryCacheTests {
         #expect(weighing.keys() == ["b"] && weighing.cost == 5)
     }
 
-    @Test("trims evict by hand, the sweep drops what has expired or was not used for too long")
+    @Test("trims evict on request, and the sweep removes expired values and those unused for too long")
     func trimAndSweep() {
         let cache = cache {
             $0.ageLimit = .seconds(100)
@@ -187,7 +187,7 @@ struct MemoryCacheTests {
         #expect(cache.count == 0)
     }
 
-    @Test("the sweep of many goes in slices and drops just what has expired")
+    @Test("the sweep of many values goes in slices and removes only expired ones")
     func longSweep() {
         let cache = MemoryCache<Int, Int>(configuration: .init(), clock: clock)
         for number in 0..<5000 { cache.setValue(number, forKey: number, ttl: .seconds(number % 3 == 0 ? 1 : 100)) }
@@ -198,7 +198,7 @@ struct MemoryCacheTests {
         #expect((0..<5000).allSatisfy { cache[$0] == -$0 } && cache.count == 5000)
     }
 
-    @Test("memory pressure and the background remove everything, as configured, and tell")
+    @Test("memory pressure and the background remove everything, if so configured, and are reported")
     func conditions() {
         let told = Lock<[SystemCondition]>([])
         for (pressure, background) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -217,7 +217,7 @@ struct MemoryCacheTests {
         #expect(told.withLock { $0 } == Array(repeating: [.background, .memoryPressure], count: 4).flatMap { $0 })
     }
 
-    /// A value that knows when and where it is released, and calls the cache then.
+    /// A value that records when and where it is released, and then calls the cache.
     final class Released: Sendable {
         let work: @Sendable () -> Void
 
@@ -269,7 +269,7 @@ struct MemoryCacheTests {
         #expect(cache.count == 0)
     }
 
-    /// A key whose end calls the cache.
+    /// A key whose deinit calls the cache.
     final class Restless: Hashable, Sendable {
         let number: Int
         let work: @Sendable () -> Void
@@ -308,7 +308,7 @@ struct MemoryCacheTests {
         for _ in 0..<16 { #expect(released.wait(timeout: .now() + 60) == .success) }
     }
 
-    @Test("when the cache itself goes, values are released where they always are, and what had left is told")
+    @Test("a deallocated cache releases its values in the configured place, and reports pending removals")
     func end() async {
         for release in [ValueRelease.main, .background, .inline] {
             let told = Lock(0)
@@ -339,10 +339,10 @@ struct MemoryCacheTests {
         #expect(thread.withLock { $0 } == pthread_self())
     }
 
-    @Test("values are released on the main queue where that is asked for")
+    @Test("values are released on the main queue if so configured")
     func mainQueue() async {
         let cache = cache(of: Released.self) { $0.release = .main }
-        // Not the main thread: on Linux the main queue may have others.
+        // Not a check for the main thread: on Linux the main queue may use other threads.
         let isHere = DispatchSpecificKey<Bool>()
         DispatchQueue.main.setSpecific(key: isHere, value: true)
         let isReleasedThere = await withCheckedContinuation { continuation in
@@ -352,7 +352,7 @@ struct MemoryCacheTests {
         #expect(isReleasedThere)
     }
 
-    @Test("what leaves is told with its cause", arguments: [ValueRelease.inline, .background])
+    @Test("removed values are reported with their cause", arguments: [ValueRelease.inline, .background])
     func onRemove(release: ValueRelease) {
         let told = Lock<[String]>([])
         let isTold = DispatchSemaphore(value: 0)
@@ -377,10 +377,10 @@ struct MemoryCacheTests {
         clock.advance(by: .seconds(1))
         expect(["a 2 expired"]) { _ = cache.removeExpired() }
         for key in ["b", "c", "d"] { cache[key] = key }
-        expect(["b b evicted"]) { cache["e"] = "e" }
+        expect(["b b count"]) { cache["e"] = "e" }
         #expect(cache.removeValue(forKey: "c") == "c")
         cache["costly"] = "1"
-        expect(["costly 1 evicted"]) { cache.setValue("2", forKey: "costly", cost: 11) }
+        expect(["costly 1 cost"]) { cache.setValue("2", forKey: "costly", cost: 11) }
         cache["none"] = "1"
         expect(["none 1 removed"]) { cache.setValue("2", forKey: "none", ttl: .seconds(0)) }
         cache["nil"] = "1"
@@ -390,7 +390,7 @@ struct MemoryCacheTests {
         expect(["d d cleared", "e e cleared"]) { cache.removeAll() }
     }
 
-    @Test("a million values: all are found, the oldest go, and each takes less than its share")
+    @Test("of a million values all are found, the oldest are evicted, and each stays within its memory budget")
     func million() {
         let cache = MemoryCache<Int, Int>()
         for number in 0..<1_000_000 { cache[number] = number }
@@ -402,18 +402,18 @@ struct MemoryCacheTests {
         let bytes =
             slots * (MemoryLayout<MemoryEntry<Int, Int>>.stride - 16) + links * MemoryLayout<SlotList.Link>.stride
             + expiries * MemoryLayout<ExpiryBuckets.Link>.stride
-        #expect(bytes / 1_000_000 <= 64 + 16, "bytes of bookkeeping for each, with what arrays keep in reserve")
-        #expect((buckets + slots) * 4 / 1_000_000 <= 16, "bytes of the table that finds each")
+        #expect(bytes / 1_000_000 <= 64 + 16, "bytes of bookkeeping for each, with the spare capacity of arrays")
+        #expect((buckets + slots) * 4 / 1_000_000 <= 16, "bytes of the hash table for each")
         let size =
             MemoryLayout<MemoryEntry<String, String>>.stride - 2 * MemoryLayout<String>.stride
             + MemoryLayout<SlotList.Link>.stride + MemoryLayout<ExpiryBuckets.Link>.stride
-        #expect(size == 48, "bytes of bookkeeping for each, without reserve")
+        #expect(size == 48, "bytes of bookkeeping for each, without spare capacity")
         cache.trim(toCount: 142_858)
         #expect(cache.count == 142_858)
         #expect(stride(from: 0, to: 1_000_000, by: 7).allSatisfy { cache[$0] == $0 })
     }
 
-    @Test("a released cache leaves no timer behind, nor does a closed directory")
+    @Test("neither a released cache nor a closed directory leaves a timer")
     func timers() throws {
         let clock = ManualClock()
         for _ in 0..<100 { _ = MemoryCache<String, Int>(configuration: .init(), clock: clock) }

@@ -69,7 +69,7 @@ struct MemoryExpiryTests {
         expectTold(["k v expired"])
     }
 
-    @Test("expired values go first when a limit is exceeded, and no fresh one instead")
+    @Test("expired values are removed before fresh ones when a limit is exceeded")
     func limits() {
         let counting = cache { $0.countLimit = 3 }
         counting.setValue("1", forKey: "a", ttl: .seconds(100))
@@ -81,7 +81,7 @@ struct MemoryExpiryTests {
         counting["e"] = "5"
         expectTold(["b 2 expired"])
         counting["f"] = "6"
-        expectTold(["a 1 evicted"])
+        expectTold(["a 1 count"])
         let weighing = cache { $0.costLimit = 10 }
         weighing.setValue("1", forKey: "a", ttl: .seconds(100), cost: 5)
         weighing.setValue("2", forKey: "b", ttl: .seconds(1), cost: 5)
@@ -91,10 +91,10 @@ struct MemoryExpiryTests {
         weighing.setValue("4", forKey: "d", ttl: .seconds(1), cost: 0)
         clock.advance(by: .seconds(1))
         weighing.trim(toCost: 5)
-        expectTold(["d 4 expired", "a 1 evicted"])
+        expectTold(["d 4 expired", "a 1 cost"])
     }
 
-    @Test("a renewed value is not taken for an expired one")
+    @Test("a renewed value is not mistaken for an expired one")
     func renewed() {
         let cache = cache { $0.countLimit = 3 }
         for key in ["a", "b", "c"] { cache.setValue(key, forKey: key, ttl: .seconds(1)) }
@@ -121,13 +121,13 @@ struct MemoryExpiryTests {
         clock.set(milliseconds: clock.milliseconds - 3_600_000)
         cache.setValue("4", forKey: "d", ttl: .seconds(100))
         cache.setValue("5", forKey: "e", ttl: .seconds(10))
-        expectTold(["b 2 evicted", "c 3 evicted"])
+        expectTold(["b 2 count", "c 3 count"])
         clock.advance(by: .seconds(20))
         cache["f"] = "6"
         expectTold(["e 5 expired"])
     }
 
-    @Test("a read removes a value that was not used for longer than the age limit")
+    @Test("a read removes a value unused for longer than the age limit")
     func age() {
         let cache = cache { $0.ageLimit = .seconds(10) }
         for key in ["a", "b", "c"] { cache.setValue(key, forKey: key, ttl: .forever, cost: 1) }
@@ -135,17 +135,17 @@ struct MemoryExpiryTests {
         #expect(cache["a"] == "a")
         clock.advance(by: .milliseconds(1))
         #expect(cache["b"] == nil && cache.count == 2 && cache.statistics.evictions.age == 1)
-        expectTold(["b b evicted"])
+        expectTold(["b b age"])
         #expect(cache.keys() == ["a"])
         #expect(!cache.setTimeToLive(.seconds(5), forKey: "c"))
         #expect(cache.removeValue(forKey: "c") == nil)
-        expectTold(["c c evicted"])
+        expectTold(["c c age"])
         #expect(cache["a"] == "a" && cache.cost == 1)
         clock.advance(by: .seconds(11))
         #expect(!cache.hasValue(forKey: "a") && cache.count == 0)
     }
 
-    @Test("a clock that is set back by seconds hides no expired value")
+    @Test("setting the clock back by seconds hides no expired value")
     func smallSetBackHidesExpired() {
         let clock = ManualClock()
         var configuration = MemoryCache<String, Int>.Configuration()

@@ -33,14 +33,14 @@ struct MemoryLimitTests {
         cache.setValue(4, forKey: 4, cost: 0)
         cache.setValue(0, forKey: 0, cost: 7)
         cache.setValue(7, forKey: 7, cost: 7)
-        #expect(Set(cache.keys()) == [1, 2, 3, 4, 7], "6 and 0 had a cost when 7 came, and 4 had none any more")
+        #expect(Set(cache.keys()) == [1, 2, 3, 4, 7], "6 and 0 had a cost when 7 was stored, and 4 no longer had one")
         for key in 10..<14 { cache.setValue(key, forKey: key, cost: 0) }
-        #expect(cache.count == 8 && !cache.hasValue(forKey: 1), "the least recently used goes for count")
+        #expect(cache.count == 8 && !cache.hasValue(forKey: 1), "the least recently used value is evicted for count")
         cache.trim(toCost: 0)
         #expect(cache.cost == 0 && cache.hasValue(forKey: 2) && !cache.hasValue(forKey: 7))
     }
 
-    @Test("costs are exact up to half of what an integer holds, and their sum does not overflow")
+    @Test("costs are exact up to half of the largest integer, and their sum does not overflow")
     func costs() {
         let large = 1 << 41 + 1
         let cache = cache { $0.costLimit = 3 * large - 1 }
@@ -63,7 +63,7 @@ struct MemoryLimitTests {
     }
 
     @Test(
-        "storage shrinks when most entries are gone, however they went, and those left keep their order",
+        "storage shrinks when most entries were removed in any way, and the others keep their order",
         arguments: 0..<6)
     func shrinking(way: Int) {
         let cache = cache {

@@ -5,26 +5,30 @@ import Testing
 
 @testable import Larder
 
-/// Random operations against a plain list of values in the order of their use.
+/// Random operations compared with a plain list of values in the order of use.
 @Suite("The memory tier behaves like a list in the order of use")
 struct MemoryModelTests {
     struct Model {
         struct Item {
             var key: Int
-            /// Nil: known to be absent.
+            /// Nil: a known absence.
             var value: Int?
             var cost: Int
             var expires: Int64
             var used: Int64
             /// How long it is kept beyond its expiry.
             var keptStale: Int64 = 0
+            /// The start of its life, if it may slide.
+            var begun: Int64?
         }
 
         /// The least recently used first.
         var items: [Item] = []
         var countLimit: Int?
         var costLimit: Int?
+        var entryCostLimit: Int?
         var ageLimit: Int64?
+        var slides = false
         var evictions = 0
         var expirations = 0
 
@@ -36,7 +40,7 @@ struct MemoryModelTests {
 
         func isUsable(_ item: Item, _ now: Int64) -> Bool { now < item.expires && !isAged(item, now) }
 
-        /// The value that a read finds. It removes what is over or aged; a use moves to the end.
+        /// The value that a read finds. Removes a dead or aged item; a use moves the item to the end.
         mutating func read(_ key: Int, _ now: Int64, isUse: Bool) -> Int? {
             guard let position = position(key) else { return nil }
             var item = items[position]
@@ -44,6 +48,10 @@ struct MemoryModelTests {
                 if isUse {
                     items.remove(at: position)
                     item.used = now
+                    if slides, item.value != nil, let begun = item.begun {
+                        item.expires += now - begun
+                        item.begun = now
+                    }
                     items.append(item)
                 }
                 return item.value
@@ -73,7 +81,7 @@ struct MemoryModelTests {
         }
 
         mutating func set(_ item: Item, isKept: (Int) -> Bool) {
-            if item.cost > costLimit ?? .max {
+            if item.cost > min(costLimit ?? .max, entryCostLimit ?? .max) {
                 if position(item.key) != nil, item.value != nil { evictions += 1 }
                 if item.value == nil { _ = remove(item.key, item.used) }
                 items.removeAll { $0.key == item.key }
@@ -87,14 +95,37 @@ struct MemoryModelTests {
             }
         }
 
-        /// Expired items go first, in the order of their end. Of several with the same end any may go: those that the
-        /// cache has removed, the cheapest first, as every order that needs all of them is then possible.
+        /// Ends the life of an item, or removes it.
+        mutating func expire(_ key: Int, _ now: Int64) -> Bool {
+            guard let position = position(key), now < items[position].expires else { return false }
+            let item = items[position]
+            let isAged = isAged(item, now)
+            if item.value != nil, !isAged, item.keptStale > 0 {
+                items[position].expires = now
+            } else {
+                items.remove(at: position)
+                if isAged { evictions += 1 } else { expirations += 1 }
+            }
+            return item.value != nil && !isAged
+        }
+
+        mutating func evict(_ now: Int64, where isEvicted: (Item) -> Bool) {
+            let before = items.count
+            items.removeAll(where: isEvicted)
+            evictions += before - items.count
+        }
+
+        func fresh(_ now: Int64) -> [Item] { items.filter { $0.value != nil && isUsable($0, now) } }
+
+        /// Removes expired items first, in the order of their ends. Of several with the same end, any may be removed
+        /// first: the model takes those that the cache has removed, the cheapest first, because an order that needs all
+        /// of them is then possible.
         mutating func evict(count: Int, cost: Int, _ now: Int64, isKept: (Int) -> Bool) {
             while items.count > count || self.cost > cost {
                 if let first = items.map({ $0.expires + $0.keptStale }).min(), first <= now {
                     let due = items.indices.filter { items[$0].expires + items[$0].keptStale == first }
                     let gone = due.filter { !isKept(items[$0].key) }.min { items[$0].cost < items[$1].cost }
-                    #expect(gone != nil, "an expired item goes first")
+                    #expect(gone != nil, "an expired item is removed first")
                     items.remove(at: gone ?? due[0])
                     expirations += 1
                 } else {
@@ -119,6 +150,8 @@ struct MemoryModelTests {
         configuration.costLimit = [nil, 40, 200].randomElement(using: &generator) ?? nil
         let ageLimit = [nil, nil, 600].randomElement(using: &generator) ?? nil
         configuration.ageLimit = ageLimit.map { .milliseconds($0) }
+        configuration.slidingExpiry = seed.isMultiple(of: 3)
+        model.slides = configuration.slidingExpiry
         (model.countLimit, model.costLimit) = (configuration.countLimit, configuration.costLimit)
         model.ageLimit = ageLimit.map(Int64.init)
         let cache = MemoryCache(configuration: configuration, clock: clock)
@@ -128,14 +161,18 @@ struct MemoryModelTests {
         for step in 0..<6000 {
             let key = Int.random(in: 0..<80, using: &generator)
             let now = clock.milliseconds
-            let operation = Int.random(in: 0..<100, using: &generator)
+            let operation = Int.random(in: 0..<110, using: &generator)
             switch operation {
             case 0..<30:
                 let ttl = [0, 1, 50, 1000, 100_000].randomElement(using: &generator) ?? 1
                 let cost = generator.chance(30) ? 0 : Int.random(in: -3..<50, using: &generator)
-                cache.setValue(step, forKey: key, ttl: .init(.milliseconds(ttl)), cost: cost)
+                let end = generator.chance(20) ? Timestamp(milliseconds: now + Int64(ttl)).date : nil
+                cache.setValue(
+                    step, forKey: key, ttl: end.map { .until($0) } ?? .init(.milliseconds(ttl)), cost: cost)
                 let item = Model.Item(
-                    key: key, value: step, cost: max(0, cost), expires: now + Int64(ttl), used: now)
+                    key: key, value: step, cost: max(0, cost),
+                    expires: end.map { Timestamp($0).milliseconds } ?? now + Int64(ttl), used: now,
+                    begun: end == nil ? now : nil)
                 model.set(item, isKept: isKept)
             case 30..<35:
                 let ttl = Int64.random(in: 1...500, using: &generator)
@@ -145,7 +182,7 @@ struct MemoryModelTests {
                 cache.release(
                     cache.insertKept(step, forKey: key, life: life, cost: cost, MemoryExtra(keptStale: stale)).demand)
                 let item = Model.Item(
-                    key: key, value: step, cost: cost, expires: now + ttl, used: now, keptStale: stale)
+                    key: key, value: step, cost: cost, expires: now + ttl, used: now, keptStale: stale, begun: now)
                 model.set(item, isKept: isKept)
             case 35..<40:
                 let ttl = Int64.random(in: 1...500, using: &generator)
@@ -160,7 +197,9 @@ struct MemoryModelTests {
                 let position = model.position(key)
                 let isFresh = position.map { model.isUsable(model.items[$0], now) && model.items[$0].value != nil }
                 #expect(cache.setTimeToLive(.init(.milliseconds(70)), forKey: key) == isFresh ?? false)
-                if isFresh == true, let position { model.items[position].expires = now + 70 }
+                if isFresh == true, let position {
+                    (model.items[position].expires, model.items[position].begun) = (now + 70, now)
+                }
             case 86..<92:
                 clock.advance(by: .milliseconds([1, 20, 300].randomElement(using: &generator) ?? 1))
             case 92..<94:
@@ -178,26 +217,52 @@ struct MemoryModelTests {
                 model.evict(count: .max, cost: cost, now, isKept: isKept)
             case 96:
                 cache.trim(toAge: .milliseconds(400))
-                let before = model.items.count
-                model.items.removeAll { $0.used < now - 400 }
-                model.evictions += before - model.items.count
+                model.evict(now) { $0.used < now - 400 }
             case 97 where generator.chance(10):
                 cache.removeAll()
                 model.items = []
+            case 100:
+                model.countLimit = [nil, 5, 30, 100].randomElement(using: &generator) ?? nil
+                cache.countLimit = model.countLimit
+                model.evict(count: model.countLimit ?? .max, cost: model.costLimit ?? .max, now, isKept: isKept)
+            case 101:
+                model.costLimit = [nil, 40, 200].randomElement(using: &generator) ?? nil
+                cache.costLimit = model.costLimit
+                model.evict(count: model.countLimit ?? .max, cost: model.costLimit ?? .max, now, isKept: isKept)
+            case 102:
+                let limit = [nil, 10, 30].randomElement(using: &generator) ?? nil
+                model.entryCostLimit = limit
+                cache.entryCostLimit = limit
+                model.evict(now) { $0.cost > limit ?? .max }
+            case 103:
+                let limit = [nil, 300, 600].randomElement(using: &generator) ?? nil
+                model.ageLimit = limit.map(Int64.init)
+                cache.ageLimit = limit.map { .milliseconds($0) }
+                if let limit { model.evict(now) { $0.used < now - Int64(limit) } }
+            case 104..<106:
+                let item = model.position(key).map { model.items[$0] }
+                #expect(cache.peekValue(forKey: key) == item.flatMap { model.isUsable($0, now) ? $0.value : nil })
+            case 106..<109:
+                let gone = cache.expireKept(key)
+                cache.release(gone.demand)
+                #expect(gone.wasFresh == model.expire(key, now))
+            case 109 where generator.chance(10):
+                cache.release(cache.expireAllKept())
+                for key in model.items.map(\.key) { _ = model.expire(key, now) }
             default:
                 #expect(cache.hasValue(forKey: key) == (model.read(key, now, isUse: false) != nil))
             }
             #expect(
                 cache.count == model.items.count && cache.cost == model.cost,
                 "seed \(seed), step \(step), operation \(operation)")
-            if step.isMultiple(of: 50) { check(cache, model, "seed \(seed), step \(step)") }
+            if step.isMultiple(of: 50) { check(cache, model, clock.milliseconds, "seed \(seed), step \(step)") }
         }
         #expect(cache.statistics.evictions.total == model.evictions)
         #expect(cache.statistics.expirations == model.expirations)
         print("memory model test: seed \(seed), \(model.evictions) evictions, \(model.items.count) values at the end")
     }
 
-    private func check(_ cache: MemoryCache<Int, Int>, _ model: Model, _ context: Comment) {
+    private func check(_ cache: MemoryCache<Int, Int>, _ model: Model, _ now: Int64, _ context: Comment) {
         let found = cache.table.withLock { table -> [(key: Int, value: Int?)] in
             var found: [(Int, Int?)] = []
             var next = table.order.oldest
@@ -209,6 +274,8 @@ struct MemoryModelTests {
         }
         #expect(found.map(\.key) == model.items.map(\.key), "the order of use, \(context)")
         #expect(found.map(\.value) == model.items.map(\.value), context)
+        #expect(cache.keysByRecency() == model.fresh(now).map(\.key).reversed(), context)
+        #expect(Set(cache.values()) == Set(model.fresh(now).compactMap(\.value)), context)
     }
 
     @Test("from many threads at once, and stays within its limits")

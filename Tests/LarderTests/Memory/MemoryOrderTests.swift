@@ -30,7 +30,7 @@ struct MemoryOrderTests {
         DispatchQueue.concurrentPerform(iterations: threads) { thread in
             var generator = SeededGenerator(seed: seed * 100 + UInt64(thread))
             var stored = 0
-            // Each thread has keys of its own: it alone stores their values, in ascending order.
+            // Each thread has its own keys and stores their values in ascending order.
             for step in 0..<3000 {
                 let key = thread * keys + Int.random(in: 0..<keys, using: &generator)
                 if generator.chance(80) {
@@ -84,7 +84,7 @@ struct MemoryOrderTests {
         let cache = Cache<Int>(memoryOnly: configuration, clock: ManualClock())
         var expected: [String] = []
         let events = cache.events
-        // Enough for a batch that is released at once, beside those that wait a little.
+        // Enough for a batch that is released at once, and some values that wait.
         for number in 0..<900 {
             try await cache.setValue(number, forKey: "\(number)")
             if number >= 600 { expected.append("\(number - 600)") }

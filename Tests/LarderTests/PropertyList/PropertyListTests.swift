@@ -33,7 +33,7 @@ struct PropertyListTests {
         #expect((list["long"] as? String)?.count == 300)
     }
 
-    @Test("are stored in the binary format and come back with their types")
+    @Test("property lists are stored in the binary format and come back with their types")
     func roundTrip() throws {
         let cache = try World().open()
         try cache.setPropertyList(sample, forKey: "k")
@@ -48,7 +48,7 @@ struct PropertyListTests {
         }
     }
 
-    @Test("a list in XML is read as well")
+    @Test("an XML list is read too")
     func xml() throws {
         let cache = try World().open()
         var sample = self.sample
@@ -59,7 +59,7 @@ struct PropertyListTests {
         #expect(date == Date(timeIntervalSince1970: 1_763_632_800))
     }
 
-    @Test("XML as people write it: comments, CDATA, entities, empty elements, signs, fractions of a second")
+    @Test("hand-written XML is read: comments, CDATA, entities, empty elements, signs, fractions of a second")
     func handwritten() throws {
         let text = """
             \u{FEFF}<?xml version="1.0" encoding="UTF-8"?>
@@ -83,7 +83,7 @@ struct PropertyListTests {
     }
 
     @Test(
-        "dates are those of the calendar",
+        "dates follow the calendar",
         arguments: [
             ("1970-01-01T00:00:00Z", 0), ("2000-02-29T12:34:56Z", 951_827_696), ("1969-12-31T23:59:59Z", -1),
             ("2001-01-01T00:00:00Z", 978_307_200), ("4001-01-01T00:00:00Z", 64_092_211_200),
@@ -94,7 +94,7 @@ struct PropertyListTests {
     }
 
     @Test(
-        "what is no date is none",
+        "invalid dates are refused",
         arguments: [
             "", "Z", "2013-05-01T12:00:00.Z", "2013-05-01T12:00:00", "2013-05-01T12:00:00ZZ", "2013-05-01 12:00:00Z",
             "2013-05-01T12:00:00.1.2Z", "--T::Z", "2013-05-01T24:00:00Z", "99999999999-01-01T00:00:00Z",
@@ -105,7 +105,7 @@ struct PropertyListTests {
     }
 
     @Test(
-        "what is no property list is none",
+        "invalid property lists are refused",
         arguments: [
             "", "hello", "{ a = b; }", "<plist>", "<plist></plist>", "<plist><dict><key>a</key></dict></plist>",
             "<plist><integer>x</integer></plist>", "<plist><date>today</date></plist>", "bplist00",
@@ -118,7 +118,7 @@ struct PropertyListTests {
         #expect(PropertyList(data(text)) == nil)
     }
 
-    @Test("a value that is none is refused, and the old one kept")
+    @Test("a value that is not a property list is refused, and the old one is kept")
     func unencodable() throws {
         let cache = try World().open()
         try cache.setPropertyList(["a": 1], forKey: "k")
@@ -130,12 +130,12 @@ struct PropertyListTests {
         #expect((cache.propertyList(forKey: "k") as? [String: Int]) == ["a": 1])
     }
 
-    @Test("lists in lists without end, in themselves, or many times over, are refused")
+    @Test("lists nested too deeply, in themselves, or many times over are refused")
     func hostileShapes() throws {
         let deep = String(repeating: "<array>", count: 200_000)
         #expect(PropertyList(data("<plist>" + deep)) == nil)
         #expect(PropertyList(data("<plist><dict><key>a</key>" + deep)) == nil)
-        /// Arrays, each of which mentions the next one so many times.
+        /// Arrays, each of which refers to the next one `mentions` times.
         func chain(_ count: Int, mentions: Int, ending last: [UInt8]) -> Data {
             var bytes = Array("bplist00".utf8)
             var offsets: [Int] = []
@@ -162,9 +162,9 @@ struct PropertyListTests {
         #expect(PropertyList(chain(3, mentions: 1, ending: [0xA1, 0, 0])) == nil, "the last contains the first")
     }
 
-    @Test("a small list that says to be large is one text mentioned often")
+    @Test("a small list that expands to a large one by repeating one text is read")
     func amplification() {
-        /// One array that mentions as many objects, all of which lie at one place: a text of many bytes.
+        /// One array that refers to many objects, all of which are the same long text.
         func sameText(_ objects: Int, length: Int) -> Data {
             var bytes = Array("bplist00".utf8) + [0xAF, 0x12]
             func number(_ value: Int, _ width: Int) -> [UInt8] {
@@ -204,7 +204,7 @@ struct PropertyListTests {
         }
     }
 
-    @Test("bytes at random, many of them changed", arguments: 1...4 as ClosedRange<UInt64>)
+    @Test("lists with many random bytes changed are read or refused", arguments: 1...4 as ClosedRange<UInt64>)
     func random(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let bytes = try encoded(sample)
@@ -221,7 +221,7 @@ struct PropertyListTests {
         print("property list test: seed \(seed)")
     }
 
-    @Test("the deepest list there may be is read on the small stack of a thread")
+    @Test("a list of the maximum depth is read on a thread's small stack")
     func stack() throws {
         var deep: Any = "x"
         for _ in 0..<PropertyList.deepest - 1 { deep = ["a": deep] }

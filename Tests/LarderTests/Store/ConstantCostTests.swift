@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Promise 5: the cost per change does not grow")
 struct ConstantCostTests {
-    @Test("what was removed is kept in mind only while files and entries may disagree", arguments: [false, true])
+    @Test("tombstones are kept in memory only while files and entries may disagree", arguments: [false, true])
     func tombstones(isReopened: Bool) throws {
         let world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -33,7 +33,7 @@ struct ConstantCostTests {
     }
 
     @Test(
-        "a set is one file created, one write into it, and one append, at ten entries as at three thousand",
+        "a set creates one file, writes to it once and appends once, at ten entries as at three thousand",
         arguments: [10, 3000])
     func set(entries: Int) throws {
         let world = World { $0.sweepInterval = nil }
@@ -61,7 +61,7 @@ struct ConstantCostTests {
         #expect(SaveDebouncer.isWorthSaving(records: 1001, entries: 1001 * 4))
     }
 
-    @Test("reminders of expiry do not pile up under renewals and overwrites")
+    @Test("renewals and overwrites do not accumulate expiry reminders")
     func boundedReminders() throws {
         let world = World { $0.sweepInterval = nil }
         let cache = try world.open()

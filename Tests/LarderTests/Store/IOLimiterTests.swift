@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The disk work of async callers")
 struct IOLimiterTests {
-    @Test("of the jobs that wait, those of higher priority run first, the older of one priority before the younger")
+    @Test("waiting jobs run by priority, and jobs of one priority in order of arrival")
     func priority() {
         let limiter = IOLimiter(limit: 1)
         let (isRunning, mayEnd, isDone) = (
@@ -33,13 +33,14 @@ struct IOLimiterTests {
         #expect(order.withLock { $0 } == ["high", "middle", "low 1", "low 2"])
     }
 
-    @Test("jobs that block take no thread from Swift's tasks", .timeLimit(.minutes(1)))
+    @Test("blocking jobs take no thread from Swift's tasks", .timeLimit(.minutes(1)))
     func starvation() async {
-        // A pool that others share gets a thread more each second, while all its threads block.
+        // A shared pool gains one thread per second while all its threads block.
         let limiter = IOLimiter(limit: 200)
         let (isRunning, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let jobs = limiter.limit
-        // Begun outside of Swift's tasks, with the priority of most of them: each has a pool of threads.
+        // Begun outside of Swift's tasks but with the priority of most of them, because each priority has its own
+        // thread pool.
         let blocked = (0..<jobs).map { _ in
             Thread {
                 limiter.enqueue(.medium) {
@@ -55,7 +56,7 @@ struct IOLimiterTests {
                 continuation.resume()
             }
         }
-        // Every job waits for this test, which needs tasks to get on.
+        // Every job waits for this test, which needs tasks to finish.
         let sum = await withTaskGroup(of: Int.self) { group in
             for number in 0..<100 { group.addTask(priority: .medium) { number } }
             return await group.reduce(0, +)

@@ -29,7 +29,7 @@ struct IdentityTests {
         for cache in caches { cache.settle() }
     }
 
-    @Test("whatever a link leads to later, by which somebody else found the directory, or it itself")
+    @Test("a handle opened through a symbolic link stays with its directory when the link is switched")
     func switchedLink() throws {
         for name in ["v1", "v2"] {
             let cache = try open(name)
@@ -46,11 +46,11 @@ struct IdentityTests {
         #expect(first.string(forKey: "k") == "v1" && current.string(forKey: "k") == "v1")
         try first.setString("new", forKey: "k")
         let second = try open("current")
-        #expect(second.string(forKey: "k") == "v2", "a new handle is led by the link of now")
+        #expect(second.string(forKey: "k") == "v2", "a new handle follows the current link")
         #expect(first.string(forKey: "k") == "new")
     }
 
-    @Test("deleted and opened again: both handles share one store, and the first goes on")
+    @Test("after its directory is deleted and opened again, both handles share one store")
     func openedAgain() throws {
         let log = EventLog()
         let first = try open("cache", log)
@@ -68,7 +68,7 @@ struct IdentityTests {
         #expect(try open("cache").string(forKey: "k") == "first")
     }
 
-    @Test("deleted, and the paths of its handles lead to different directories now: it moves to neither")
+    @Test("a deleted store whose handles' paths lead to different directories moves to neither")
     func undecided() throws {
         let one = try open("cache")
         try manager.createSymbolicLink(at: home.appending("link"), withDestinationURL: home.appending("cache"))
@@ -80,10 +80,10 @@ struct IdentityTests {
         #expect(code { try one.setString("v", forKey: "k") } == .io)
         #expect(code { try one.removeAll() } == .io)
         #expect(one.string(forKey: "k") == nil && home.names(in: "link") == [])
-        #expect(home.names() == ["link"], "nothing is made where it would not be used")
+        #expect(home.names() == ["link"], "nothing is created where it would not be used")
     }
 
-    @Test("deleted and opened again by another path: one store all the same")
+    @Test("a directory deleted and opened again by another path still has one store")
     func alias() throws {
         try manager.createDirectory(at: home.appending("real"), withIntermediateDirectories: false)
         try manager.createSymbolicLink(at: home.appending("link"), withDestinationURL: home.appending("real"))
@@ -96,7 +96,7 @@ struct IdentityTests {
         #expect(second.string(forKey: "k") == "w")
     }
 
-    @Test("a store that has moved obeys its limits where it comes to, and believes no index that was damaged there")
+    @Test("a moved store obeys its limits in the new directory, and does not trust a damaged index there")
     func movedToDamaged() throws {
         func limited(_ name: String) throws -> DiskCache {
             var configuration = DiskCache.Configuration()
@@ -127,7 +127,7 @@ struct IdentityTests {
         #expect(again.count <= 100 && again.statistics.adoptions == 100)
     }
 
-    @Test("a second opener may wait for the first one's reconciliation at once")
+    @Test("a second opener may wait at once for the reconciliation that the first one began")
     func secondOpener() throws {
         for round in 0..<5 {
             let name = "c\(round)"
@@ -149,7 +149,7 @@ struct IdentityTests {
         }
     }
 
-    @Test("a handle that was closed keeps nothing open")
+    @Test("a closed handle keeps no descriptor open")
     func closedHandle() throws {
         let world = World()
         let cache = try world.open()
@@ -159,7 +159,7 @@ struct IdentityTests {
         withExtendedLifetime(cache) {}
     }
 
-    @Test("removing everything makes a deleted directory anew")
+    @Test("removing everything recreates a deleted directory")
     func removedAll() throws {
         let cache = try open("cache")
         try cache.namespace("n").setString("v", forKey: "k")
@@ -173,7 +173,7 @@ struct IdentityTests {
         #expect(cache.string(forKey: "k") == "w" && cache.count == 1)
     }
 
-    @Test("two directories swapped, swept and closed at once: nobody waits for the other", arguments: 1...20)
+    @Test("swapping, sweeping and closing two directories at once does not deadlock", arguments: 1...20)
     func swapped(round: Int) throws {
         let caches = [try open("a"), try open("b")]
         for cache in caches { try cache.setString(cache.directory.lastPathComponent, forKey: "k") }
@@ -193,7 +193,7 @@ struct IdentityTests {
         #expect(try open("a").string(forKey: "k") == "b")
     }
 
-    @Test("directories deleted, opened, stored into and closed by many threads: no one hangs, and no store is lost")
+    @Test("many threads delete, open, fill and close directories without a deadlock or a lost store")
     func deletedByMany() throws {
         let failures = Lock<[String]>([])
         let done = DispatchGroup()
@@ -209,7 +209,7 @@ struct IdentityTests {
                         }
                         if round % 3 == 0 { try? cache.close() }
                     } catch {
-                        // The directory may vanish between its making and its opening.
+                        // The directory may vanish between its creation and its opening.
                         if (error as? CacheError)?.errno != Errno.noEntry.rawValue {
                             failures.withLock { $0.append("\(error)") }
                         }
@@ -226,9 +226,9 @@ struct IdentityTests {
         #expect(cache.string(forKey: "k") == "v")
     }
 
-    @Test("nothing is made on another disk, where a path leads when a volume is not mounted any more")
+    @Test("nothing is created on another disk when a volume is no longer mounted at the path")
     func otherDisk() throws {
-        // In memory, where there is such a place: another disk than that of the temporary directory, on most machines.
+        // In memory, where possible: on most machines a different disk from that of the temporary directory.
         let shared = URL(fileURLWithPath: "/dev/shm/larder-test-\(UUID().uuidString)")
         guard (try? manager.createDirectory(at: shared, withIntermediateDirectories: false)) != nil else { return }
         defer { try? manager.removeItem(at: shared) }

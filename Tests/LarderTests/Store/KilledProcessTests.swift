@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Promise 3: a killed process loses nothing")
 struct KilledProcessTests {
-    @Test("what a returned call stored is there after the kill, long before any save")
+    @Test("a value stored by a returned call survives a kill, long before any save")
     func storedBeforeSave() throws {
         var world = World()
         let cache = try world.open()
@@ -38,7 +38,7 @@ struct KilledProcessTests {
         #expect(Set(json.dropFirst().compactMap { $0["k"] as? String }) == ["0", "1", "2", "3", "4", "5"])
     }
 
-    @Test("after a flush nothing is left but the entries, one manifest and one journal")
+    @Test("after a flush only the entries, one manifest and one journal are left")
     func nothingLeftBehind() throws {
         var world = World()
         var cache = try world.open()
@@ -54,7 +54,7 @@ struct KilledProcessTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a clean close is known by its last record, and makes the next opening list nothing")
+    @Test("after a clean close, marked by the last record, the next opening lists no entries")
     func cleanClose() throws {
         var world = World()
         let cache = try world.open()
@@ -77,10 +77,10 @@ struct KilledProcessTests {
         try again.close()
         #expect(
             lists.number(of: .write) == 0 && lists.number(of: .truncate) == 0,
-            "a session that changes nothing writes nothing, not even in its sweeps")
+            "a session without changes writes nothing, not even in its sweeps")
     }
 
-    @Test("last uses are saved by the sweep when they are a minute newer")
+    @Test("the sweep saves last uses that are a minute newer than on disk")
     func lastUse() throws {
         var world = World()
         let cache = try world.open()
@@ -96,7 +96,7 @@ struct KilledProcessTests {
         #expect(try world.open().entry(forKey: "k")?.lastUsedAt == used)
     }
 
-    @Test("the sweep drops what has expired, every minute, with one event for many")
+    @Test("every minute the sweep removes expired entries, with one event for many")
     func sweep() throws {
         let log = EventLog()
         let world = World { $0.onEvent = log.note }
@@ -113,12 +113,12 @@ struct KilledProcessTests {
         cache.checkInvariants()
     }
 
-    @Test("the journal's length is counted again at open, so that kill after kill it does not grow for ever")
+    @Test("an opening recounts the journal's records, so repeated kills do not make it grow forever")
     func recounted() throws {
         var world = World()
         for round in 0..<30 {
             let cache = try world.open()
-            // Large enough that only a quarter's worth of changes is worth a save.
+            // Large enough that only changes to a quarter of the entries are worth a save.
             if round == 0 { for number in 0..<1200 { try cache.setString("v", forKey: "\(number)") } }
             for number in 0..<40 { try cache.setString("\(round)", forKey: "\(number)") }
             world.clock.advance(by: .seconds(1))
@@ -133,7 +133,7 @@ struct KilledProcessTests {
         #expect(try world.open().count == 1200)
     }
 
-    @Test("what expired while nobody looked is purged on open, entries at once and files behind")
+    @Test("an opening purges expired entries at once, and their files in the background")
     func purgeOnOpen() throws {
         var world = World()
         let cache = try world.open()

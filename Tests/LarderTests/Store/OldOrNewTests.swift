@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Promise 2: old or new")
 struct OldOrNewTests {
-    @Test("a set is seen by the next read, through every handle")
+    @Test("the next read sees a set, through every handle")
     func readYourWrites() throws {
         let world = World()
         let one = try world.open()
@@ -43,20 +43,20 @@ struct OldOrNewTests {
         let cache = try world.open()
         for version in 0..<5 { try cache.setString("\(version)", forKey: "k") }
         try cache.removeValue(forKey: "k")
-        #expect(world.entryFiles == [], "the replaced files that waited are gone too")
+        #expect(world.entryFiles == [], "the replaced files that waited are deleted too")
         world.remove("journal-0000000000000001.jsonl")
         let again = try world.open()
         try again.flush()
         #expect(again.string(forKey: "k") == nil && again.count == 0)
     }
 
-    @Test("a remove while old files are still being looked for is not undone by finding them")
+    @Test("a removal during the scan is not undone when the scan finds older files")
     func removedBeforeReconciled() throws {
         var world = World()
         try world.open().setString("v", forKey: "k")
         world.remove("journal-0000000000000001.jsonl")
         let cache = try world.open()
-        // Whether the file has been found yet or not: after this it is dead.
+        // Found already or not, the file is dead from here on.
         try cache.removeValue(forKey: "k")
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil)
@@ -66,14 +66,14 @@ struct OldOrNewTests {
         #expect(again.string(forKey: "k") == nil && world.entryFiles == [])
     }
 
-    @Test("a removed key stays removed through saves while an old file of it can be neither read nor deleted")
+    @Test("a removed key stays removed through saves while an old file of it is unreadable and undeletable")
     func removedWithResidue() throws {
         var world = World()
         var cache = try world.open()
         try cache.setString("old", forKey: "k")
         try cache.setString("new", forKey: "k")
         world.remove(try world.journal)
-        // The replaced file is still there, and the disk cannot read it.
+        // The replaced file still exists and is unreadable.
         world.failRead(2)
         cache = try world.open()
         cache.settle()
@@ -90,7 +90,7 @@ struct OldOrNewTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a clear stays cleared")
+    @Test("a cleared cache stays cleared")
     func cleared() throws {
         var world = World()
         let cache = try world.open()
@@ -105,7 +105,7 @@ struct OldOrNewTests {
         again.checkInvariants(world, settled: true)
     }
 
-    @Test("a new life is in force at once and after a restart, shorter or longer", arguments: [5, 500] as [Double])
+    @Test("a new life applies at once and after a restart, shorter or longer", arguments: [5, 500] as [Double])
     func renewal(seconds: Double) throws {
         var world = World()
         var cache = try world.open()
@@ -120,7 +120,7 @@ struct OldOrNewTests {
         #expect(cache.entry(forKey: "k")?.expiresAt == expiry)
         world.restart()
         #expect(try world.open().entry(forKey: "k")?.expiresAt == expiry)
-        // From the footers alone, too.
+        // The footers alone prove it, too.
         world.remove("journal-0000000000000001.jsonl")
         cache = try world.open()
         try cache.flush()
@@ -129,7 +129,7 @@ struct OldOrNewTests {
         #expect(cache.string(forKey: "k") == nil)
     }
 
-    @Test("a use noted before a shorter life does not make it longer again, whichever of the two the manifest has")
+    @Test("a use noted before a life was shortened does not extend it, whichever of the two the manifest has")
     func useBeforeRenewal() throws {
         let key = Key("a/b")
         var saved = RecordTests.entry
@@ -140,7 +140,7 @@ struct OldOrNewTests {
             .used(key: "a/b", file: 17, change: 17, at: saved.stored, expires: RecordTests.entry.life.expires),
             .life(key: "a/b", file: 17, change: 20, saved.life),
         ]
-        // The manifest was copied after all of them; the journal that goes with it begins with any of them.
+        // The manifest was copied after all of these records; its journal begins with any of them.
         for first in journal.indices {
             var shard = Shard()
             for record in [.set(saved)] + journal[first...] { shard.replay(record, of: key) }
@@ -148,7 +148,7 @@ struct OldOrNewTests {
         }
     }
 
-    @Test("only a fresh entry gets a new life, and a life of nothing removes it")
+    @Test("only a fresh entry gets a new life, and a zero life removes it")
     func renewalOfNothing() throws {
         let world = World()
         let cache = try world.open()
@@ -162,7 +162,7 @@ struct OldOrNewTests {
         #expect(cache.string(forKey: "k") == nil && world.entryFiles == [])
     }
 
-    @Test("a reader that loses its file to a writer reads the new one")
+    @Test("a reader whose file a writer replaces reads the new file")
     func overtakenReader() throws {
         let world = World()
         let cache = try world.open()
@@ -171,7 +171,7 @@ struct OldOrNewTests {
         let (key, other) = (Key("k"), Key("other"))
         var replacement = try #require(cache.store.index.withShard(of: other) { $0.table.entry(other) })
         replacement.keyText = "k"
-        // The writer comes between the look-up and the opening, and its predecessor's file is gone by then.
+        // The writer intervenes between look-up and opening, when the old file has already been deleted.
         let (entry, index) = (replacement, cache.store.index)
         world.files.inject { call, _ in
             guard call == 1 else { return nil }

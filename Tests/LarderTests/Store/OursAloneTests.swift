@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-/// On real files: what is not the cache's is not the cache's.
+/// On real files: the cache does not touch foreign files.
 @Suite("Promise 7: the directory is ours alone, and only the directory")
 struct OursAloneTests {
     private let home: TemporaryDirectory
@@ -53,7 +53,7 @@ struct OursAloneTests {
     }
 
     @Test(
-        "a non-empty directory that is no cache is refused, untouched",
+        "a non-empty directory that is not a cache is refused and left untouched",
         arguments: [
             ["photo.jpg"], ["manifest.json"], ["entries/photo.jpg", "README"], ["trash/x", "y"],
             ["entries/0000000000000001", "notes"],
@@ -80,7 +80,7 @@ struct OursAloneTests {
     }
 
     @Test(
-        "an index file that is empty or cut is no proof that a directory is a cache",
+        "an empty or truncated index file does not prove that a directory is a cache",
         arguments: ["", "[", #"[{"lar"#, "\u{0}\u{0}"],
         ["manifest.json", "manifest.plist", "journal-0000000000000001.jsonl"])
     func blankIndex(content: String, index: String) throws {
@@ -95,7 +95,7 @@ struct OursAloneTests {
         try manager.removeItem(at: photo)
         if !index.hasPrefix("journal") { #expect(code { try DiskCache(directory: directory) } == .notACache) }
         #expect(try String(contentsOf: entry, encoding: .utf8) == "precious")
-        // With nothing that could be lost it is what a power cut leaves of a new cache.
+        // Without any data that could be lost, a power cut may have left it of a new cache.
         try Data([0, 0]).write(to: entry)
         let cache = try DiskCache(directory: directory)
         try cache.setString("v", forKey: "k")
@@ -103,7 +103,7 @@ struct OursAloneTests {
         #expect(cache.string(forKey: "k") == "v" && cache.count == 1)
     }
 
-    @Test("the marks of file managers do not make a directory foreign")
+    @Test("files of file managers do not make a directory foreign")
     func ignoredNames() throws {
         try manager.createDirectory(at: directory, withIntermediateDirectories: true)
         try Data().write(to: directory.appendingPathComponent(".DS_Store"))
@@ -111,7 +111,7 @@ struct OursAloneTests {
         #expect(home.names(in: "cache").contains(".DS_Store"))
     }
 
-    @Test("foreign names, links, FIFOs and directories inside are neither followed, opened nor deleted")
+    @Test("foreign files, links, FIFOs and directories inside are not followed, opened or deleted")
     func intruders() throws {
         let outside = home.appending("outside")
         try Data("precious".utf8).write(to: outside)
@@ -128,7 +128,7 @@ struct OursAloneTests {
             at: entries.appendingPathComponent("00000000000000ac"), withIntermediateDirectories: false)
         try Data("mine".utf8).write(to: entries.appendingPathComponent("note.txt"))
         try Data("mine".utf8).write(to: directory.appendingPathComponent("note.txt"))
-        // The index is lost: everything in the directory is looked at.
+        // The index is lost: every file in the directory is examined.
         for name in home.names(in: "cache") where name.hasSuffix("json") || name.hasSuffix("jsonl") {
             try manager.removeItem(at: directory.appendingPathComponent(name))
         }
@@ -138,10 +138,10 @@ struct OursAloneTests {
         let names = ["00000000000000aa", "00000000000000ab", "00000000000000ac", "note.txt"]
         #expect(Set(home.names(in: "cache/entries")).isSuperset(of: names))
         #expect(try String(contentsOf: outside, encoding: .utf8) == "precious")
-        // New entries go above or around what is there.
+        // New entries take numbers that no foreign name uses.
         for number in 0..<5 { try cache.setString("w", forKey: "new \(number)") }
         #expect(cache.count == 6)
-        // A clear moves the directory with all that is in it; what is not ours is not deleted there either.
+        // A clear moves the directory with all its content; foreign files are not deleted there either.
         try cache.removeAll()
         try cache.flush()
         let trash = home.names(in: "cache/trash")
@@ -174,14 +174,14 @@ struct OursAloneTests {
             try cache.removeValue(forKey: key)
             #expect(!cache.hasValue(forKey: key))
         }
-        #expect(home.names(in: "cache/entries").count == 2, "removing an entry does not delete what is not ours")
+        #expect(home.names(in: "cache/entries").count == 2, "removing an entry does not delete foreign files")
         #expect(home.names(in: "cache/entries").count == 2)
         try cache.setString("new", forKey: "link")
         #expect(cache.string(forKey: "link") == "new")
         #expect(try String(contentsOf: outside, encoding: .utf8) == "v")
     }
 
-    @Test("entries, trash or manifest that are links lead nowhere", arguments: ["entries", "trash", "manifest.json"])
+    @Test("links with the cache's own names are not followed", arguments: ["entries", "trash", "manifest.json"])
     func linkedParts(name: String) throws {
         let outside = home.appending("outside")
         try manager.createDirectory(at: outside, withIntermediateDirectories: true)
@@ -222,7 +222,7 @@ struct OursAloneTests {
         #expect(home.names(in: "real/entries").count == 1)
     }
 
-    @Test("a file in the place of the directory, or a URL that is none of a file, is a clear error")
+    @Test("a file in the place of the directory, or a URL that is not a file URL, is a clear error")
     func noDirectory() throws {
         try Data("precious".utf8).write(to: directory)
         let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory) }
@@ -244,14 +244,14 @@ struct OursAloneTests {
         #expect(code { try DiskCache(name: "a\u{0}b") } == .invalidName)
     }
 
-    @Test("missing parents are made")
+    @Test("missing parent directories are created")
     func parents() throws {
         let deep = home.appending("a/b/c")
         try DiskCache(directory: deep).setString("v", forKey: "k")
         #expect(home.names(in: "a/b/c") == ["entries", "journal-0000000000000001.jsonl"])
     }
 
-    @Test("the directory deleted while open is made again, once, and reported")
+    @Test("a directory deleted while open is recreated once, and reported")
     func deleted() throws {
         let log = EventLog()
         var configuration = DiskCache.Configuration()
@@ -267,7 +267,7 @@ struct OursAloneTests {
         #expect(try DiskCache(directory: directory).string(forKey: "k") == "w")
     }
 
-    @Test("what is in the directory deleted while open is made again too")
+    @Test("the content of the directory, deleted while open, is recreated too")
     func emptied() throws {
         let cache = try DiskCache(directory: directory)
         try cache.setString("v", forKey: "k")
@@ -279,7 +279,7 @@ struct OursAloneTests {
         #expect(try DiskCache(directory: directory).string(forKey: "k") == "w")
     }
 
-    @Test("a handle stays with the directory that it opened, however it is renamed and whatever takes its place")
+    @Test("a handle stays with the directory that it opened, even if that is renamed and replaced")
     func renamed() throws {
         let clock = ManualClock()
         let cache = try DiskCache(

@@ -12,15 +12,15 @@ extension World {
     }
 }
 
-/// Two queues work in the background: saves run on one, all else on the other. Each test stops a call of one of them.
-@Suite("Saves beside other background work")
+/// Two queues work in the background: one runs saves, the other everything else. Each test stops a call of one of them.
+@Suite("Saves during other background work")
 struct SaveRaceTests {
     enum Work: CaseIterable {
         case save, delete
     }
 
     @Test(
-        "background work under way keeps the lock of the directory after the last handle is gone",
+        "running background work keeps the directory lock after the last handle was released",
         arguments: Work.allCases)
     func keepsLock(work: Work) throws {
         let world = World { $0.sweepInterval = nil }
@@ -45,7 +45,7 @@ struct SaveRaceTests {
         call.free.signal()
     }
 
-    @Test("a tombstone stays until the file that it covers is gone")
+    @Test("a tombstone stays until the file that it covers is deleted")
     func earlyTombstone() throws {
         var world = World { $0.sweepInterval = .seconds(60) }
         var cache = try world.open()
@@ -78,7 +78,7 @@ struct SaveRaceTests {
         #expect(last.string(forKey: "k") == nil, "still")
     }
 
-    @Test("a save amid the repair of a damaged index does not make the next opening believe it")
+    @Test("the next opening does not trust a manifest saved during the repair of a damaged index")
     func amidRepair() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -103,7 +103,7 @@ struct SaveRaceTests {
             let cache = try next.open()
             var old = 0
             for number in 0..<3000 where cache.string(forKey: "\(number)") == "old" { old += 1 }
-            #expect(old == 0, "values that were replaced are answered")
+            #expect(old == 0, "replaced values are returned")
         }
     }
 
@@ -113,7 +113,7 @@ struct SaveRaceTests {
         var cache = try world.open()
         try cache.setString("v", forKey: "k")
         world.restart()
-        // A power cut kept the temporary manifest of a save, and not the journal that it had begun.
+        // A power cut kept the temporary manifest of a save, but not the journal that the save had begun.
         do {
             let root = try world.files.openDirectory(path: "/cache", creation: .never)
             _ = try world.files.open(DirectoryLayout.temporaryManifest(2).name, in: root, for: .creating)

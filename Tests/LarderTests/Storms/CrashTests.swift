@@ -5,12 +5,12 @@ import Testing
 
 @testable import Larder
 
-/// A process that is killed inside its n-th system call, for every n; and a disk that loses power there.
+/// A process killed inside its n-th system call, for every n, and a disk that loses power there.
 @Suite("Every crash point")
 struct CrashTests {
-    /// A day in the life of a cache. Each step notes what it is about to do, and that it returned.
+    /// A day in the life of a cache. Each step notes the change that it begins, and its return.
     struct Story {
-        /// What a key may hold: the last acknowledged value, and the one of a call that has not returned.
+        /// The values that a key may have: the last acknowledged one, and that of a call that has not returned.
         var acknowledged: [String: String] = [:]
         var pending: [String: String?] = [:]
         var isClearing = false
@@ -21,9 +21,36 @@ struct CrashTests {
         mutating func set(_ cache: DiskCache, _ key: String, _ value: String, ttl: TimeToLive = .default) throws {
             given[key, default: []].insert(value)
             pending = [key: value]
-            try cache.setString(value, forKey: key, ttl: ttl)
+            try cache.setKept(value, forKey: key, ttl: ttl, keptStale: Self.kept(key), tags: ["t"])
             acknowledged[key] = value
             pending = [:]
+        }
+
+        /// Every other value is kept beyond its expiry.
+        static func kept(_ key: String) -> Int64 { (key.utf8.last ?? 0) % 2 == 0 ? 3_600_000 : 0 }
+
+        mutating func expire(_ cache: DiskCache, _ key: String) throws {
+            pending = [key: nil]
+            try cache.expireValue(forKey: key)
+            acknowledged[key] = nil
+            pending = [:]
+        }
+
+        mutating func expireSpace(_ cache: DiskCache) throws {
+            for key in acknowledged.keys where key.hasPrefix("space/") { pending[key] = .some(nil) }
+            try cache.namespace("space").expireAll()
+            for key in pending.keys { acknowledged[key] = nil }
+            pending = [:]
+        }
+
+        /// Expires everything without a namespace, by scope or by tag.
+        mutating func expireRoot(_ cache: DiskCache, tagged: Bool = false) throws {
+            for key in acknowledged.keys where !key.hasPrefix("space/") { pending[key] = .some(nil) }
+            isClearingRoot = true
+            if tagged { try cache.expireAll(tagged: "t") } else { try cache.expireAll() }
+            for key in pending.keys { acknowledged[key] = nil }
+            pending = [:]
+            isClearingRoot = false
         }
 
         mutating func remove(_ cache: DiskCache, _ key: String) throws {
@@ -33,11 +60,12 @@ struct CrashTests {
             pending = [:]
         }
 
-        /// The keys of a namespace are noted with its name and a slash before them.
+        /// Keys of a namespace are noted with the prefix of its name and a slash.
         mutating func setInSpace(_ cache: DiskCache, _ key: String, _ value: String) throws {
             given["space/" + key, default: []].insert(value)
             pending = ["space/" + key: value]
-            try cache.namespace("space").setString(value, forKey: key)
+            try cache.namespace("space").setKept(
+                value, forKey: key, ttl: .default, keptStale: Self.kept(key), tags: ["t"])
             acknowledged["space/" + key] = value
             pending = [:]
         }
@@ -49,7 +77,7 @@ struct CrashTests {
             pending = [:]
         }
 
-        /// Everything that is in no namespace.
+        /// Removes everything without a namespace.
         mutating func removeRoot(_ cache: DiskCache) throws {
             for key in acknowledged.keys where !key.hasPrefix("space/") { pending[key] = .some(nil) }
             isClearingRoot = true
@@ -66,7 +94,7 @@ struct CrashTests {
             isClearing = false
         }
 
-        /// A first session that is closed in order: the next begins with an index that can be believed.
+        /// A first session with a clean close, so that the next one begins with a trusted index.
         mutating func begin(_ world: inout World) throws {
             let cache = try world.open()
             for number in 0..<8 { try set(cache, "k\(number)", "before \(number)") }
@@ -96,6 +124,10 @@ struct CrashTests {
             cache.settle()
             try removeRoot(cache)
             try set(cache, "k1", "after the root")
+            try expire(cache, "k1")
+            for number in 2..<4 { try set(cache, "k\(number)", "to be expired") }
+            try expireRoot(cache, tagged: true)
+            try set(cache, "k1", "after the end")
             try setInSpace(cache, "k1", "after the root")
             cache.settle()
             try removeAll(cache)
@@ -108,7 +140,7 @@ struct CrashTests {
             try removeRoot(cache)
             try set(cache, "k3", "last of all")
             try removeSpace(cache)
-            // Nothing is in a namespace any more.
+            // No namespace has entries now.
             try removeRoot(cache)
             try setInSpace(cache, "k2", "last of all")
             try set(cache, "k4", "last of all")
@@ -125,7 +157,7 @@ struct CrashTests {
                 #expect(allowed.contains(value), "\(key), \(context)")
                 if isClearingRoot, allowed.count == 2 { left.insert(value != nil) }
             }
-            #expect(left.count <= 1, "the part without a namespace goes as a whole, \(context)")
+            #expect(left.count <= 1, "the part without a namespace is removed as a whole, \(context)")
             left = []
             for key in (0..<4).map({ "k\($0)" }) {
                 var allowed: Set<String?> = [acknowledged["space/" + key]]
@@ -135,10 +167,10 @@ struct CrashTests {
                 #expect(allowed.contains(value), "space, \(key), \(context)")
                 if allowed.count == 2, allowed.contains(nil) { left.insert(value != nil) }
             }
-            #expect(left.count <= 1, "a namespace goes as a whole, \(context)")
+            #expect(left.count <= 1, "a namespace is removed as a whole, \(context)")
         }
 
-        /// After a power cut without syncs, what changed may be lost, but what is there was stored once for that key.
+        /// After a power cut without syncs, changes may be lost, but every value was once stored for its key.
         func checkPlausible(_ cache: DiskCache, _ context: Comment) {
             for key in cache.keys() {
                 guard let value = cache.string(forKey: key) else { continue }
@@ -147,9 +179,9 @@ struct CrashTests {
         }
     }
 
-    /// How a session begins: in an empty directory, or after a clean close with any of these.
+    /// The start of a session: an empty directory, or one of these after a clean close.
     enum Beginning: CaseIterable {
-        case empty, set, remove, renewal, clear, clearSpace, clearRoot
+        case empty, set, remove, renewal, clear, clearSpace, clearRoot, expire, expireSpace, expireRoot
 
         func change(_ story: inout Story, _ cache: DiskCache) throws {
             switch self {
@@ -160,12 +192,15 @@ struct CrashTests {
             case .clear: try story.removeAll(cache)
             case .clearSpace: try story.removeSpace(cache)
             case .clearRoot: try story.removeRoot(cache)
+            case .expire: try story.expire(cache, "k4")
+            case .expireSpace: try story.expireSpace(cache)
+            case .expireRoot: try story.expireRoot(cache)
             }
         }
     }
 
     @Test(
-        "of sets, removes, renewals, saves, a clear and a close: every promise holds",
+        "of sets, removals, renewals, saves, a clear and a close: every promise holds",
         arguments: [Durability.killSafe, .powerSafe], Beginning.allCases)
     func killed(durability: Durability, beginning: Beginning) throws {
         var points = 0
@@ -182,7 +217,7 @@ struct CrashTests {
             } catch {}
             guard isReached.withLock({ $0 }) else { break }
             points += 1
-            // Killed again in the middle of the recovery, a few times: it has to be repeatable.
+            // Killed again several times during recovery, which must be repeatable.
             for second in [3, 9, 17, 31] {
                 world.restart()
                 world.files.inject { call, _ in call == second ? .kill : nil }
@@ -203,7 +238,7 @@ struct CrashTests {
         #expect(points > 90)
     }
 
-    @Test("with the power: power-safe loses nothing that returned", arguments: 1...3 as ClosedRange<UInt64>)
+    @Test("a power cut loses no returned power-safe change", arguments: 1...3 as ClosedRange<UInt64>)
     func powerSafe(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         for number in 1... {
@@ -226,7 +261,7 @@ struct CrashTests {
     }
 
     @Test(
-        "with the power: kill-safe keeps what did not change since the last sync, and is consistent",
+        "after a power cut, kill-safe keeps all values unchanged since the last sync, and is consistent",
         arguments: 1...40 as ClosedRange<UInt64>)
     func killSafePowerCut(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
@@ -263,7 +298,7 @@ struct CrashTests {
     }
 
     @Test(
-        "with the power, in a session after a clean close: no file stays unknown, and no removed value comes back",
+        "after a power cut in a session after a clean close, no file stays unknown, and no removed value comes back",
         arguments: 1...60 as ClosedRange<UInt64>)
     func powerCutAfterClose(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
@@ -274,7 +309,7 @@ struct CrashTests {
         try story.remove(cache, "k11")
         if generator.chance(50) { world.files.syncAll() }
         try cache.close()
-        // What the system wrote back since, if it did, are the names and contents of then.
+        // If the system has written anything back since, it is the names and contents of this moment.
         if generator.chance(70) { world.files.syncAll() }
         world.restart(with: world.files.imageAfterPowerCut(using: &generator))
         world.files.syncAll()
@@ -292,7 +327,7 @@ struct CrashTests {
         world.restart(with: world.files.imageAfterPowerCut(using: &generator))
         cache = try world.open()
         story.checkPlausible(cache, "seed \(seed)")
-        // Removed now, it is removed for good: whatever the cut has left of it goes too.
+        // A value removed now is removed for good, with everything that the power cut has left of it.
         for number in 0..<5 { try cache.removeValue(forKey: "k\(number)") }
         try cache.flush()
         let report = try cache.verify()
@@ -306,7 +341,7 @@ struct CrashTests {
         #expect(cache.keys().allSatisfy { ["k5", "k6", "k7", "k8", "k9", "k10"].contains($0) }, "seed \(seed)")
     }
 
-    @Test("with the power, after the removal of the clean-shutdown marker could not be synced")
+    @Test("after a failed sync of the removed clean-shutdown marker and a power cut, files and entries agree")
     func powerCutAfterFailedSync() throws {
         for seed in 1...60 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
@@ -335,12 +370,12 @@ struct CrashTests {
             #expect(value == nil || value == "kept" || value == "new", "seed \(seed)")
             try cache.flush()
             let report = try cache.verify()
-            #expect(report.orphans == 0, "seed \(seed): a file that nobody knows stays for ever")
+            #expect(report.orphans == 0, "seed \(seed): an unknown file stays forever")
             cache.checkInvariants(world, settled: true)
         }
     }
 
-    @Test("with the power, in the first seconds of a cache: the directory is still ours, and nothing is left for ever")
+    @Test("after a power cut in a cache's first seconds, the directory is still ours, and nothing is left forever")
     func powerCutAtBirth() throws {
         for seed in 1...150 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)

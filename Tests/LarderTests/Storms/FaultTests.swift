@@ -13,13 +13,15 @@ struct FaultTests {
     struct Operation: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var durability = Durability.killSafe
-        /// What the key "k" may hold once the operation has thrown, and once it has returned.
+        /// The values that the key "k" may have once the operation has thrown, and once it has returned.
         let failed: Set<String?>
         let done: Set<String?>
         var evicts = false
-        /// Removes the other entries too.
+        /// The operation removes the other entries too.
         var clears = false
         var manifestFormat = ManifestFormat.json
+        /// The operation waits for background work.
+        var waits = false
         let run: @Sendable (DiskCache, World) throws -> Void
     }
 
@@ -46,7 +48,7 @@ struct FaultTests {
             cache, _ in
             try cache.removeAll()
         },
-        Operation(testDescription: "removeAll beside a namespace", failed: ["old"], done: [nil], clears: true) {
+        Operation(testDescription: "removeAll with a namespace", failed: ["old"], done: [nil], clears: true) {
             cache, _ in
             try cache.namespace("beside").setString("v", forKey: "k")
             try cache.removeAll()
@@ -118,6 +120,40 @@ struct FaultTests {
         },
     ]
 
+    static let expiries: [Operation] = [
+        Operation(testDescription: "expire", failed: ["old"], done: [nil], waits: true) { cache, _ in
+            try cache.expireValue(forKey: "k")
+        },
+        Operation(testDescription: "expire a kept value", failed: ["old", "kept"], done: [nil], waits: true) {
+            cache, _ in
+            try cache.setKept("kept", forKey: "k")
+            try cache.expireValue(forKey: "k")
+        },
+        Operation(
+            testDescription: "expire a kept value, power-safe", durability: .powerSafe, failed: ["old", "kept", nil],
+            done: [nil], waits: true
+        ) { cache, _ in
+            try cache.setKept("kept", forKey: "k")
+            try cache.expireValue(forKey: "k")
+        },
+        Operation(testDescription: "expireAll of a tag", failed: ["old", "kept"], done: [nil], waits: true) {
+            cache, _ in
+            try cache.setKept("kept", forKey: "k", tags: ["t"])
+            try cache.expireAll(tagged: "t")
+        },
+        Operation(
+            testDescription: "expireAll of a tag, power-safe", durability: .powerSafe, failed: ["old", "kept", nil],
+            done: [nil], waits: true
+        ) { cache, _ in
+            try cache.setKept("kept", forKey: "k", tags: ["t"])
+            try cache.expireAll(tagged: "t")
+        },
+        Operation(testDescription: "expireAll", failed: ["old"], done: [nil], clears: true, waits: true) { cache, _ in
+            try cache.namespace("beside").setString("v", forKey: "k")
+            try cache.expireAll()
+        },
+    ]
+
     private func prepared(_ operation: Operation) throws -> (World, DiskCache) {
         var world = World {
             $0.durability = operation.durability
@@ -152,8 +188,8 @@ struct FaultTests {
     }
 
     @Test(
-        "in the middle of anything: the call throws, the old value stays, the next call works", arguments: operations,
-        [false, true])
+        "in the middle of any operation: the call throws, the old value stays, the next call works",
+        arguments: operations + expiries, [false, true])
     func everyCall(operation: Operation, persistent: Bool) throws {
         for error in Self.errors {
             for number in 1... {
@@ -181,8 +217,8 @@ struct FaultTests {
                     try cache.setString("next", forKey: "next")
                     #expect(cache.string(forKey: "next") == "next", context)
                 }
-                // What was returned, and what was there before, survives a kill. Under a disk that never recovers, a change
-                // that threw may come to light after a restart, because even undoing it failed; then it is whole.
+                // Acknowledged changes and older values survive a kill. On a disk that never recovers, a change that
+                // threw may appear after a restart, because undoing it failed too, but then it is complete.
                 world.restart()
                 let again = try world.open()
                 try again.flush()
@@ -198,7 +234,9 @@ struct FaultTests {
         }
     }
 
-    @Test("the same while a lost index is rebuilt", arguments: operations.prefix(5), [false, true])
+    @Test(
+        "the same while a lost index is rebuilt", arguments: operations.prefix(5) + expiries.prefix(5),
+        [false, true])
     func everyCallWhileRebuilding(operation: Operation, persistent: Bool) throws {
         for error in Self.errors {
             for number in 1... {
@@ -217,21 +255,22 @@ struct FaultTests {
                     hasThrown = code { try operation.run(cache, original) } != nil
                     return cache
                 }
-                // Without room for a tombstone a removal waits for the background.
-                let cache = try error == .noSpace ? act() : world.files.holdingOtherReaders(act)
+                // Without room for a tombstone a removal waits for the scan.
+                let isHeld = error != .noSpace && !operation.waits
+                let cache = try !isHeld ? act() : world.files.holdingOtherReaders(act)
                 cache.settle()
                 world.files.inject(nil)
                 let context = Comment("\(operation.testDescription): call \(number) fails with \(error)")
                 try cache.flush()
                 check(cache, hasThrown ? operation.failed : operation.done, context)
                 cache.checkInvariants(world, settled: true)
-                // Under a disk that never recovers, even undoing a change that threw may have failed; then it is whole.
+                // On a disk that never recovers, undoing a change that threw may have failed too; it is then complete.
                 world.restart()
                 for name in world.names where name != "entries" { world.remove(name) }
                 let again = try world.open()
                 var after = hasThrown ? operation.failed.union(persistent ? operation.done : []) : operation.done
-                // So is a life slot that was torn and could not be restored: with the index lost again, it counts as
-                // expired.
+                // The same holds for a torn life slot that could not be restored: with the index lost again, it counts
+                // as expired.
                 if hasThrown, persistent, operation.testDescription.hasSuffix("life") { after.insert(nil) }
                 try again.flush()
                 check(again, after, context)
@@ -241,7 +280,7 @@ struct FaultTests {
         }
     }
 
-    @Test("a read that cannot be done is a miss, counted and reported, and the entry stays", arguments: errors)
+    @Test("a failed read is a miss, counted and reported, and the entry stays", arguments: errors)
     func read(error: Errno) throws {
         for number in 1...2 {
             let log = EventLog()
@@ -298,7 +337,7 @@ struct FaultTests {
         #expect(cache.string(forKey: "7") == nil && cache.count == 7, context)
     }
 
-    @Test("on a full disk a set says so, and the cache can still be read and emptied")
+    @Test("on a full disk a set throws noSpace, and the cache can still be read and emptied")
     func fullDisk() throws {
         let world = World()
         let cache = try world.open()
@@ -319,7 +358,7 @@ struct FaultTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("the room that replaced files take is used before a set fails")
+    @Test("the space of replaced files is used before a set fails")
     func roomOfReplacedFiles() throws {
         let world = World()
         let cache = try world.open()
@@ -337,7 +376,7 @@ struct FaultTests {
         #expect(cache.string(forKey: "k") == "3")
     }
 
-    @Test("a file that cannot be unlinked keeps its value, and remove says so")
+    @Test("an undeletable file keeps its value, and the removal throws")
     func undeletable() throws {
         var world = World()
         let cache = try world.open()
@@ -349,7 +388,7 @@ struct FaultTests {
         #expect(try world.open().string(forKey: "k") == "v")
     }
 
-    /// Lets the n-th call of a kind fail, once.
+    /// Makes the n-th call of a kind fail, once.
     private func fail(_ kind: MemoryFileSystem.Operation, _ number: Int, with error: Errno, in world: World) {
         let seen = Lock(0)
         world.files.inject { _, operation in
@@ -362,7 +401,7 @@ struct FaultTests {
         }
     }
 
-    @Test("a remove whose record cannot be written is not undone by a close whose manifest cannot be")
+    @Test("a removal whose record cannot be written is not undone by a close whose manifest cannot be written")
     func closedWithoutManifest() throws {
         var world = World()
         var cache = try world.open()
@@ -384,7 +423,7 @@ struct FaultTests {
     }
 
     @Test(
-        "a power-safe set whose sync fails is taken back: it is not counted, and what it had replaced is there",
+        "a power-safe set whose sync fails is undone: it is not counted, and the old value is there",
         arguments: 1...3)
     func unsyncedSet(number: Int) throws {
         var world = World { $0.durability = .powerSafe }
@@ -405,7 +444,7 @@ struct FaultTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a power-safe clear or remove whose sync fails says so, and is done all the same", arguments: 1...6)
+    @Test("a power-safe clear or removal whose sync fails throws, but takes effect", arguments: 1...6)
     func unsyncedRemoval(number: Int) throws {
         for clears in [true, false] {
             var world = World { $0.durability = .powerSafe }
@@ -427,7 +466,7 @@ struct FaultTests {
         }
     }
 
-    @Test("a group of syncs never calls durable what a failed sync was to make so")
+    @Test("a group sync never reports changes of a failed sync as durable")
     func groupSync() throws {
         let files = MemoryFileSystem()
         let directory = SharedDescriptor(try files.openDirectory(path: "/d", creation: .plain))
@@ -440,7 +479,7 @@ struct FaultTests {
         for ticket in tickets { #expect(throws: Errno.io) { try group.sync(through: ticket) } }
     }
 
-    @Test("no descriptor is left open by anything that fails")
+    @Test("no failure leaves a descriptor open")
     func descriptors() throws {
         let world = World()
         try {

@@ -5,13 +5,13 @@ import Testing
 
 @testable import Larder
 
-/// A process that is killed inside its n-th system call while it fetches through a cache, for every n.
+/// A process killed inside its n-th system call while it fetches through a cache, for every n.
 @Suite("Every crash point of fetches, tags and negative entries")
 struct FetchCrashTests {
-    /// What is known of a key; nil: nothing.
+    /// The known values by key.
     typealias Known = [String: String]
 
-    /// A step, and what is known afterwards of the keys that it changes; nil: nothing any more.
+    /// A step, and the resulting values of the keys that it changes; nil: none.
     struct Step: Sendable {
         let name: String
         let after: [String: String?]
@@ -88,7 +88,7 @@ struct FetchCrashTests {
         return known
     }
 
-    /// Something by which the directory is known to be a cache, whatever is lost.
+    /// Stores an entry that proves that the directory is a cache, whatever is lost.
     private func prepare(_ world: inout World) throws {
         let disk = try world.open()
         try disk.setString("stays", forKey: "stays", ttl: .forever)
@@ -96,8 +96,7 @@ struct FetchCrashTests {
         world.restart()
     }
 
-    /// Runs the steps until the process is killed. Returns what has been acknowledged, and the step that had not
-    /// returned.
+    /// Runs the steps until the process is killed. Returns the acknowledged values, and the step that had not returned.
     private func run(
         _ world: World, killedIn number: Int
     ) async -> (acknowledged: Known, pending: Step?, isKilled: Bool) {
@@ -107,8 +106,8 @@ struct FetchCrashTests {
         let cache = Cache<String>(disk: disk, namespace: "n")
         for step in Self.steps {
             try? await step.run(cache, world)
-            // A call that does not fail with its disk does not say so either: it has returned when nothing has happened
-            // yet.
+            // A call that does not fail with its disk does not report the kill either: it counts as returned only if
+            // the kill has not happened yet.
             if isReached.withLock({ $0 }) { return (acknowledged, step, true) }
             for (key, value) in step.after { acknowledged[key] = value }
             disk.settle()
@@ -122,15 +121,15 @@ struct FetchCrashTests {
     ) async {
         var after = before
         for (key, value) in pending?.after ?? [:] { after[key] = value }
-        // An absence may be on its way in or out within a step that removes it.
+        // A step that removes an absence may be anywhere between its states.
         var between = before
         between["c"] = pending?.name == "remove an absence" ? "absent" : before["c"]
         if pending?.name == "set without, then with a tag" { between["b"] = "b1" }
-        // Killed inside the write of a life, and its record lost too: a torn life counts as expired.
+        // A life torn by a kill counts as expired if its record is lost too.
         if pending?.name == "revalidate", isJournalLost { between["a"] = nil }
         let found = await Self.known(cache)
         let isAllowed = found == before || found == after || found == between
-        #expect(isAllowed, "\(context): \(found), where it was \(before)")
+        #expect(isAllowed, "\(context): \(found), expected \(before)")
     }
 
     @Test("every promise holds, with the index lost or not", arguments: [Durability.killSafe, .powerSafe])
@@ -172,7 +171,7 @@ struct FetchCrashTests {
         #expect(points > 60)
     }
 
-    @Test("with the power: power-safe loses nothing that returned", arguments: 1...3 as ClosedRange<UInt64>)
+    @Test("a power cut loses no returned power-safe change", arguments: 1...3 as ClosedRange<UInt64>)
     func powerSafe(seed: UInt64) async throws {
         var generator = SeededGenerator(seed: seed)
         for number in 1... {

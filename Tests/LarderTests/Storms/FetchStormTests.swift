@@ -5,11 +5,11 @@ import Testing
 
 @testable import Larder
 
-/// A database, a cache before it, a writer who changes the one and removes from the other, and readers: once a removal has
-/// returned, nobody gets what was there before it.
+/// A database with a cache in front, a writer that changes the one and removes from the other, and readers: once a
+/// removal has returned, no reader gets an older value.
 @Suite("A storm of fetches and removals")
 struct FetchStormTests {
-    /// The versions of some records, and those that every reader has to see at least.
+    /// The versions of some records, and the minimum versions that every reader must see.
     final class Database: Sendable {
         struct State {
             var versions: [String: Int] = [:]
@@ -28,7 +28,7 @@ struct FetchStormTests {
             }
         }
 
-        /// From now on every reader has to see it.
+        /// From now on every reader must see this version or a later one.
         func publish(_ key: String, _ version: Int) {
             state.withLock { $0.least[key] = version }
         }
@@ -39,7 +39,7 @@ struct FetchStormTests {
     static func read(_ cache: Cache<Int>, _ key: String, _ database: Database, how: Int) async throws -> Int? {
         @Sendable func fetch() async -> Int {
             let version = database.version(key)
-            // The longer a fetch is under way with what it has read, the more may happen.
+            // The longer a fetch takes after its read, the more can happen in between.
             for _ in 0..<version % 7 { await Task.yield() }
             return version
         }
@@ -71,9 +71,9 @@ struct FetchStormTests {
         }
     }
 
-    @Test("once a removal has returned, nobody gets what was there before it", arguments: Tiers.allCases)
+    @Test("once a removal has returned, no reader gets an older value", arguments: Tiers.allCases)
     func removed(_ tiers: Tiers) async throws {
-        let cache = try tiers.cache(of: Int.self, in: World { $0.sweepInterval = nil })
+        let cache: Cache<Int> = try tiers.cache(in: World { $0.sweepInterval = nil })
         let database = Database()
         let (changes, readers) = (3_000, 4)
         let isOver = Lock(false)
@@ -113,15 +113,15 @@ struct FetchStormTests {
         print("fetch storm, \(tiers): \(changes) changes, \(reads) reads, \(cache.statistics.fetches)")
     }
 
-    @Test("what is set stays, whatever is under way", arguments: Tiers.allCases)
+    @Test("a set value stays, whatever fetches are running", arguments: Tiers.allCases)
     func set(_ tiers: Tiers) async throws {
-        let cache = try tiers.cache(of: Int.self, in: World { $0.sweepInterval = nil })
+        let cache: Cache<Int> = try tiers.cache(in: World { $0.sweepInterval = nil })
         let isOver = Lock(false)
         try await withThrowingTaskGroup { group in
             group.addTask {
                 for number in 1...1_000 {
                     try await cache.setValue(number, forKey: "k")
-                    // Fetches say that what they were given is right: nothing else can be there.
+                    // The fetches confirm the value that they were given, so no other value can be there.
                     let found = await cache.value(forKey: "k")
                     #expect(found == number)
                 }

@@ -7,12 +7,12 @@ import Testing
 @testable import Larder
 
 /// Real processes, real files, SIGKILL.
-@Suite("A process that is killed at a random moment")
+@Suite("A process killed at a random moment")
 struct KillTests {
-    /// What the parent knows from the child's words.
+    /// The parent's knowledge from the child's output.
     struct Knowledge {
         var values: [String: Data] = [:]
-        /// The change that was begun and has not been reported done.
+        /// The change that has begun and is not reported as done.
         var pending: KillChange?
 
         mutating func hear(_ output: Data) {
@@ -27,10 +27,10 @@ struct KillTests {
             switch change {
             case .set(let key, let version, let size), .copy(let key, let version, let size):
                 values[key] = KillChange.payload(key: key, version: version, size: size)
-            case .remove(let key): values[key] = nil
-            case .clear: values = values.filter { !KillChange.namespace(of: $0.key).isEmpty }
+            case .remove(let key), .expire(let key): values[key] = nil
+            case .clear, .expireAll: values = values.filter { !KillChange.namespace(of: $0.key).isEmpty }
             case .clearNamespaces: values = [:]
-            case .clearTag(let tag):
+            case .clearTag(let tag), .expireTag(let tag):
                 values = values.filter {
                     !KillChange.namespace(of: $0.key).isEmpty || KillChange.tag(of: $0.value) != tag
                 }
@@ -38,7 +38,7 @@ struct KillTests {
             }
         }
 
-        /// The values as the change in flight would have them.
+        /// The values after the pending change.
         var ifDone: [String: Data] {
             var after = values
             if let pending { apply(pending, to: &after) }
@@ -46,10 +46,10 @@ struct KillTests {
         }
     }
 
-    /// Rounds: enough to see every kind of moment, and as many as the environment asks for in a longer run.
+    /// The number of rounds: enough to hit every kind of moment, or the number from the environment for a longer run.
     private static let rounds = ProcessInfo.processInfo.environment["LARDER_KILLS"].flatMap(Int.init) ?? 100
 
-    @Test("loses nothing that it was told is stored, and leaves nothing behind")
+    @Test("loses no acknowledged change, and leaves nothing behind")
     func killed() throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
@@ -64,8 +64,7 @@ struct KillTests {
             acknowledged += output.filter { $0 == UInt8(ascii: "!") }.count
             knowledge.hear(output)
             let cache = try DiskCache(directory: directory)
-            // At once, and again when everything has been cleaned up. What was in flight may come to light with its
-            // file.
+            // At once, and again after the cleanup, which may find the file of a pending change.
             _ = verify(cache, knowledge, "round \(round), seed \(seed)")
             try cache.flush()
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
@@ -83,7 +82,7 @@ struct KillTests {
         #expect(acknowledged > Self.rounds)
     }
 
-    /// Returns what is known once every value has been looked at.
+    /// Returns the knowledge after checking every value.
     private func verify(_ cache: DiskCache, _ knowledge: Knowledge, _ context: Comment) -> Knowledge {
         var seen = Knowledge()
         let after = knowledge.ifDone
@@ -107,7 +106,7 @@ struct KillTests {
         return (process, pipe)
     }
 
-    /// Runs a child until it has said so many bytes, kills it wherever it then is, and returns all that it said.
+    /// Runs a child until it has printed this many bytes, kills it at that moment, and returns its output.
     private func killedChild(_ directory: URL, seed: UInt64, afterBytes limit: Int) throws -> Data {
         let (process, pipe) = try startedChild(directory, seed: seed)
         var output = Data()
@@ -123,7 +122,7 @@ struct KillTests {
         return output
     }
 
-    @Test("keeps a second process out while it lives")
+    @Test("keeps a second process out while it runs")
     func directoryInUse() throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
@@ -139,13 +138,13 @@ struct KillTests {
     }
 }
 
-/// The package's own programs, beside the test bundle.
+/// The package's own programs, next to the test bundle.
 enum Executables {
     static func url(of name: String) throws -> URL {
         let bundles = Bundle.allBundles.map(\.bundleURL).filter { $0.pathExtension == "xctest" }
         let places = bundles + [URL(fileURLWithPath: CommandLine.arguments[0])]
         let found = places.map { $0.deletingLastPathComponent().appendingPathComponent(name) }
             .first { FileManager.default.isExecutableFile(atPath: $0.path) }
-        return try #require(found, "\(name) is built beside the tests")
+        return try #require(found, "\(name) is not built next to the tests")
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-/// The same storm over what limits, files and imports do.
+/// The same storm over limits, files and imports.
 @Suite("Every crash point of copies, imports, evictions and exports")
 struct LimitCrashTests {
     private static let large = String(repeating: "large ", count: 50_000)
@@ -17,11 +17,11 @@ struct LimitCrashTests {
     private struct Story {
         /// Every value that a key was ever given.
         var given: [String: Set<String>] = [:]
-        /// What a returned call stored, as long as nothing has been evicted.
+        /// The values stored by returned calls, while nothing has been evicted.
         var acknowledged: [String: String] = [:]
         var pending: Set<String> = []
         var hasEvicted = false
-        /// Keys that were evicted, and not stored since, when a trim had returned.
+        /// Keys evicted by a returned trim, and not stored since.
         var gone: Set<String> = []
 
         mutating func storing(_ values: [String: String], _ store: () throws -> Void) throws {
@@ -37,7 +37,7 @@ struct LimitCrashTests {
             try storing([key: value]) { try cache.setString(value, forKey: key) }
         }
 
-        /// Trims do not throw: what they did counts when the process outlived them.
+        /// Trims do not throw: their effect counts if the process outlived them.
         mutating func trim(_ cache: DiskCache, _ isDead: () -> Bool, _ body: (DiskCache) -> Void) throws {
             hasEvicted = true
             body(cache)
@@ -107,7 +107,7 @@ struct LimitCrashTests {
     }
 
     @Test(
-        "nothing comes back that was evicted, and nothing is ever half",
+        "no evicted entry comes back, and no value is incomplete",
         arguments: [ManifestFormat.json, .propertyList])
     func killed(format: ManifestFormat) throws {
         var points = 0
@@ -147,7 +147,7 @@ struct LimitCrashTests {
     }
 
     @Test(
-        "with the power, with or without the index: a power-safe copy or import that returned is there",
+        "after a power cut, with or without the index, a returned power-safe copy or import is there",
         arguments: 1...20 as ClosedRange<UInt64>)
     func powerSafe(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)

@@ -15,6 +15,17 @@ struct ModelTests {
         var metadata: [String: String]
         var tags: [String]
         var form = Form.raw
+        /// How long it is kept beyond its expiry.
+        var kept: Int64 = 0
+
+        /// The value left after a caller expires it.
+        func expired(at now: Int64) -> Value? {
+            if kept == 0 { return nil }
+            var ended = self
+            ended.expires = min(expires, now)
+            ended.ttl = .max
+            return ended
+        }
     }
 
     enum Form: CaseIterable {
@@ -74,6 +85,15 @@ struct ModelTests {
                 let form = generator.chance(50) ? Form.raw : .allCases.randomElement(using: &generator) ?? .raw
                 let number = Int.random(in: 0..<1_000_000, using: &generator)
                 switch form {
+                case .raw where metadata.isEmpty && milliseconds > 0 && generator.chance(50):
+                    let kept: Int64 = generator.chance(50) ? 5_000 : 3_600_000
+                    let text = "\(number)"
+                    try cache.setKept(text, forKey: key, ttl: ttl, keptStale: kept, tags: tags)
+                    let expires = milliseconds == .max ? .max : now + milliseconds
+                    model[bytes] = Value(
+                        data: Data(text.utf8), expires: expires, ttl: milliseconds, metadata: [:], tags: tags,
+                        kept: kept)
+                    return
                 case .raw: try cache.setData(data, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
                 case .string: try cache.setValue("\(number)", forKey: key, ttl: ttl, metadata: metadata, tags: tags)
                 case .json: try cache.setValue(number, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
@@ -89,7 +109,7 @@ struct ModelTests {
                 let value = freshValue(key)
                 let data = cache.data(forKey: key)
                 #expect(data == value?.data || data == nil && grace > 0)
-                // A read in the wrong form is a use too, but a miss does not say whether there was one.
+                // A read in the wrong form is a use too, but after a miss it is unknown whether there was one.
                 if !sliding {
                     let text = value.flatMap { $0.form == .json ? nil : String(data: $0.data, encoding: .utf8) }
                     let found = cache.string(forKey: key)
@@ -142,8 +162,29 @@ struct ModelTests {
                 model = model.filter { entry in
                     entry.key[0] != bytes[0] || !entry.value.tags.contains { $0.hasSameBytes(as: tag) }
                 }
+            case 91:
+                let isFresh = freshValue(key) != nil
+                let isExpired = try cache.expireValue(forKey: key)
+                #expect(isExpired == isFresh || !isExpired && grace > 0)
+                model[bytes] = model[bytes]?.expired(at: now)
+            case 92 where generator.chance(50):
+                try cache.expireAll()
+                for (name, value) in model where name[0] == bytes[0] { model[name] = value.expired(at: now) }
+            case 92:
+                let tag = ["t", "e\u{301}", "\u{e9}", "none"].randomElement(using: &generator) ?? ""
+                try cache.expireAll(tagged: tag)
+                for (name, value) in model
+                where name[0] == bytes[0] && value.tags.contains(where: { $0.hasSameBytes(as: tag) }) {
+                    model[name] = value.expired(at: now)
+                }
+            case 93...94:
+                // A fresh value would slide.
+                guard freshValue(key) == nil else { return }
+                let value = model[bytes].flatMap { now < $0.expires + $0.kept ? $0 : nil }
+                let found = cache.usable(key).map { Data($0.utf8) }
+                #expect(found == value?.data || found == nil && grace > 0)
             case 80..<84:
-                // A kill may cut lives that slid since the last sweep.
+                // A kill may shorten lives extended since the last sweep.
                 try restart(kill: !sliding, losing: [])
             case 84..<86:
                 try restart(kill: false, losing: [])
@@ -165,8 +206,8 @@ struct ModelTests {
             }
         }
 
-        /// Opens the cache anew: after a close, or as if killed, and with parts of the index gone or damaged. What
-        /// follows acts first; a flush comes some steps later.
+        /// Reopens the cache, after a close or as if killed, with parts of the index deleted or damaged. The next steps
+        /// run before a flush.
         mutating func restart(kill: Bool, losing names: [String]) throws {
             if grace > 0 { try settle() }
             if !kill { try cache.close() }
@@ -188,7 +229,7 @@ struct ModelTests {
             if world.configuration.slidingExpiry { takeOverShorterLives() }
         }
 
-        /// The loss of the index may take up to a tenth of a TTL from a life that slid; never more.
+        /// The loss of the index may shorten an extended sliding life by up to a tenth of its TTL, never more.
         private mutating func takeOverShorterLives() {
             let values = model
             for (name, value) in values where value.ttl != .max && value.expires > now {
@@ -247,7 +288,7 @@ struct ModelTests {
         if Test.current != nil { print("model test: seed \(seed), \(run.model.count) values at the end") }
     }
 
-    @Test("a shard's table finds what a dictionary finds", arguments: 1...4 as ClosedRange<UInt64>)
+    @Test("a shard's table finds the same entries as a dictionary", arguments: 1...4 as ClosedRange<UInt64>)
     func manifest(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var manifest = EntryTable()

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Many threads at once")
 struct StressTests {
-    /// A value tells whose it is, and is all one letter: half a value or another key's would show.
+    /// A value names its key and consists of one letter, so a partial value or another key's would be noticed.
     private static func value(_ key: Int, _ version: Int) -> Data {
         Data("\(key):\(version):".utf8)
             + Data(
@@ -21,7 +21,7 @@ struct StressTests {
         return data == value(key, version)
     }
 
-    @Test("readers see old or new values, whole, and their own")
+    @Test("readers see complete values of their key, old or new")
     func oldOrNew() throws {
         let home = try TemporaryDirectory()
         let cache = try DiskCache(directory: home.appending("cache"))
@@ -47,7 +47,7 @@ struct StressTests {
         cache.checkInvariants()
     }
 
-    @Test("everything at the same time: no wrong value, no failure, and in the end entries and files agree")
+    @Test("all calls at the same time cause no wrong value and no failure, and in the end entries and files agree")
     func everything() throws {
         let home = try TemporaryDirectory()
         var configuration = DiskCache.Configuration()
@@ -102,7 +102,8 @@ struct StressTests {
     }
 
     @Test(
-        "under limits, with trims, copies, exports and verifications", arguments: [ManifestFormat.json, .propertyList])
+        "values stay correct under limits, with trims, copies, exports and verifications",
+        arguments: [ManifestFormat.json, .propertyList])
     func limited(format: ManifestFormat) throws {
         let home = try TemporaryDirectory()
         var configuration = DiskCache.Configuration()
@@ -174,7 +175,7 @@ struct StressTests {
         #expect(home.names(in: "cache/entries").count <= 30)
     }
 
-    @Test("power-safe sets of many threads share their syncs, and all return")
+    @Test("power-safe sets of many threads share syncs, and all return")
     func powerSafe() throws {
         let home = try TemporaryDirectory()
         var configuration = DiskCache.Configuration()

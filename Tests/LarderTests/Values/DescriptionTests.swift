@@ -64,6 +64,7 @@ struct DescriptionTests {
         var configuration = MemoryCache<String, Int>.Configuration()
         (configuration.countLimit, configuration.costLimit, configuration.ageLimit) = (10, 1000, .seconds(3600))
         (configuration.removesAllOnMemoryPressure, configuration.removesAllInBackground) = (false, false)
+        (configuration.slidingExpiry, configuration.entryCostLimit) = (true, 100)
         return configuration
     }()
 
@@ -91,6 +92,7 @@ struct DescriptionTests {
             "1 from memory, 3.2 s old, expires 2025-11-20T12:00:01Z, stale (late)"
         ),
         (StaleReason.failed, "failed"),
+        (DiskCache.Limits(countLimit: 3, ageLimit: .seconds(90)), "countLimit: 3, ageLimit: 1 min 30 s"),
         (FetchResult<Int>.notModified, "not modified"),
         (FetchResult<Int>.absent(ttl: .minutes(1)), "absent, ttl 1 min"),
         (
@@ -101,6 +103,8 @@ struct DescriptionTests {
         (disk, "12 hits, 1 miss, 2 stored, 1 orphan deleted; evicted: 4 for count, 1 for free space"),
         (CacheStatistics.Evictions(), "none"),
         (disk.evictions, "4 for count, 1 for free space"),
+        (MemoryView(MemoryCache<String, Int>()), "0 entries, cost 0"),
+        (RemovalCause.memoryPressure, "memoryPressure"),
         (MemoryStatistics(), "0 hits, 0 misses"),
         (memory, "1 hit, 0 misses, 2 removed; evicted: 3 for cost"),
         (memory.evictions, "3 for cost"),
@@ -122,7 +126,7 @@ struct DescriptionTests {
         (
             entry,
             #""42" in namespace "users", 5 bytes, stored 2025-11-20T12:00:00Z, expires 2025-11-20T13:00:00Z, "#
-                + #"kept for ever, tagged "open", metadata ["date": "y", "etag": "x"]"#
+                + #"kept forever, tagged "open", metadata ["date": "y", "etag": "x"]"#
         ),
         (plainEntry, #""a b", 1 byte, stored 2025-11-20T12:00:00Z, never expires"#),
         (TimeToLive.default, "default"),
@@ -176,18 +180,20 @@ struct DescriptionTests {
         ),
         (
             memoryConfiguration,
-            "defaultTTL: 1 day, sweepInterval: 1 min, release: background, countLimit: 10, costLimit: 1000, "
-                + "ageLimit: 1 h, keeps values on memory pressure, keeps values in background"
+            "defaultTTL: 1 day, sweepInterval: 1 min, release: background, slidingExpiry, countLimit: 10, "
+                + "costLimit: 1000, entryCostLimit: 100, ageLimit: 1 h, keeps values on memory pressure, keeps values in background"
         ),
+        (DiskCache.Limits(), "none"),
+        (DiskCache.Limits(countLimit: 10, ageLimit: .seconds(90)), "countLimit: 10, ageLimit: 1 min 30 s"),
         (cacheConfiguration, "defaultTTL: default; memory (none); disk (\(DiskCache.Configuration()))"),
     ]
 
-    @Test("each prints what is pinned here")
+    @Test("each prints the text pinned here")
     func pinned() {
         for (value, text) in Self.texts { #expect("\(value)" == text) }
     }
 
-    @Test("none shows how it is made: no Optional, no name of the module")
+    @Test("no description shows implementation details: no Optional, no module name")
     func plain() {
         for (value, text) in Self.texts {
             let name = "\(type(of: value))"
@@ -198,7 +204,7 @@ struct DescriptionTests {
         }
     }
 
-    @Test("a long value is cut, and stays on its line")
+    @Test("a long value is truncated to one line")
     func long() {
         let text = "\(Self.lookup("line\n" + String(repeating: "x", count: 1_000_000), lasting: 3_600_000))"
         #expect(text.count < 200 && text.hasPrefix("line xxx") && text.contains("x… from memory"))

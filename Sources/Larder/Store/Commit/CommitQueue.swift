@@ -3,8 +3,8 @@ import LarderFiles
 /// The *info* queue: owns the journal, and with it the order in which changes are committed.
 ///
 /// A change is committed by appending its lines; publishing it in the index is part of the same block, so no other
-/// commit comes in between. Callers block, so the queue is a lock. It is taken inside a block of the disk queue and
-/// inside a stripe; only the locks of the index and of the sequence number are taken inside it.
+/// commit intervenes. Callers block, so the queue is a lock. It is taken inside a block of the disk queue and inside a
+/// stripe; only the locks of the index and of the sequence number are taken inside it.
 final class CommitQueue: Sendable {
     /// Called once a save is due, a delay after the first change since the last one. On the clock's thread.
     let saveDue = Hook()
@@ -17,7 +17,8 @@ final class CommitQueue: Sendable {
     private let clock: any Clock
     private let reporter: Reporter
     private let lastNumber: Lock<UInt64>
-    /// Whether the journal says that the last session ended in order, or is missing: the first change must see to that.
+    /// Whether the journal has a clean-shutdown marker, or is missing. The first change must remove the marker or
+    /// create the journal.
     private let hasShutdownMarker: Flag
     /// Used in blocks of the queue only.
     @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
@@ -120,14 +121,14 @@ extension CommitQueue {
         try lines.withBytes { bytes throws(CacheError) in try commit(bytes, count: count, publish: publish) }
     }
 
-    /// Publishes a change whose record only spares the next opening work, and writes the record if that is possible.
+    /// Publishes a change whose record only saves the next opening work, and writes the record if possible.
     func commitBestEffort(_ record: Record, publish: () -> Void) -> Ticket? {
         var printer = RecordPrinter()
         JournalFormat.append(record, to: &printer)
         return commitBestEffort(printer, count: 1, publish: publish)
     }
 
-    /// The same for several records, each behind its line feed.
+    /// The same for several records, each after its line feed.
     func commitBestEffort(_ lines: borrowing RecordPrinter, count: Int, publish: () -> Void) -> Ticket? {
         do {
             return try lines.withBytes { lines throws(CacheError) in
@@ -159,8 +160,8 @@ extension CommitQueue {
         }
     }
 
-    /// Undoes a change whose sync has failed: begins another journal with `lines`, which take it back, and publishes
-    /// the old state.
+    /// Undoes a change whose sync has failed: begins another journal with `lines`, which revert the change, and
+    /// publishes the old state.
     func takeBack(_ lines: [UInt8], count: Int, publish: () -> Void) {
         queue.run {
             journal.abandon()
@@ -175,9 +176,9 @@ extension CommitQueue {
     }
 }
 
-/// Saves: the manifest writer asks, the journal answers.
+/// Saves, as the manifest writer requests them.
 extension CommitQueue {
-    /// A save under way: the generation that it writes, and the content of the journals when it began.
+    /// A running save: the generation that it writes, and the content of the journals when it began.
     struct Save {
         let generation: UInt64
         let root: SharedDescriptor
@@ -187,7 +188,7 @@ extension CommitQueue {
         fileprivate let journal: ObjectIdentifier
     }
 
-    /// The journal does not record everything that the index knows.
+    /// The journal does not record everything that the index has.
     var mustSave: Bool { queue.run { journal.mustSave } }
 
     func demandSave() {
@@ -212,8 +213,8 @@ extension CommitQueue {
         queue.run { journal.debouncer.due() }
     }
 
-    /// Begins a save and its journal, if rewriting a manifest of so many entries is worth it, or `always` if there are
-    /// changes; otherwise returns nil.
+    /// Begins a save and its journal, if rewriting a manifest of this many entries is worth it, or `always` if there
+    /// are changes; otherwise returns nil.
     func beginSave(entries: Int, always: Bool) throws(CacheError) -> Save? {
         try queue.run { () throws(CacheError) in
             let isWorthIt = SaveDebouncer.isWorthSaving(records: journal.records, entries: entries)
@@ -251,11 +252,11 @@ extension CommitQueue {
     func endSession(isConsistent: Bool, _ directory: StoreDirectory) throws(CacheError) {
         queue.enter()
         defer { queue.leave() }
-        // The handle may live on; its directory must not stay open.
+        // The handle may live longer, but its directory must not stay open.
         defer { journal.release() }
         guard isConsistent, !journal.mustSave, !journal.endsClosed else { return }
         // The marker promises that names and index agree, after a power cut too: the names must reach the disk first.
-        // Some file systems cannot sync a directory; then the next opening lists it.
+        // Some file systems cannot sync a directory; the next opening then lists it.
         do throws(Errno) {
             try directory.syncNames()
         } catch {

@@ -4,7 +4,8 @@ import LarderFiles
 final class Journal {
     private let fileSystem: any FileSystem
     private let isPowerSafe: Bool
-    /// The directory of the journals; nil once released. They stay in it when the store moves to another.
+    /// The directory of the journals; nil once released. The journals stay in it when the store moves to another
+    /// directory.
     private var directory: SharedDescriptor?
     var root: SharedDescriptor {
         get throws(Errno) {
@@ -35,11 +36,12 @@ final class Journal {
     private(set) var endsClosed: Bool
     /// True when the clean-shutdown marker was removed, but the removal could not be synced.
     private var isMarkerUnsynced = false
-    /// Bytes of that record.
+    /// The length of that record. Bytes.
     private let closedLength: Int
-    /// There were files without an index: journals begin at 2. Journals from 1 on are complete without a manifest.
+    /// There were entry files without an index, so journals begin at 2: journals from 1 on count as complete without a
+    /// manifest.
     private let isLost: Bool
-    /// How often the journal was found to lack something that the index has: the manifest must be rewritten.
+    /// How often the journal was found to lack something that the index has. If ever, the manifest must be rewritten.
     private(set) var demands: Int
     /// The formats of the manifests on disk.
     private(set) var manifests: [ManifestFormat]
@@ -50,7 +52,7 @@ final class Journal {
         directory = place.root
         self.isPowerSafe = isPowerSafe
         generations = loaded.generations
-        // Not below the manifest's: an older one would not be read.
+        // Not below the manifest's generation: an older journal would not be read.
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
         closedLength = loaded.closedLength
@@ -72,13 +74,13 @@ final class Journal {
         demands += 1
     }
 
-    /// Truncates the clean-shutdown marker, or begins the first journal, before anything else is done to the directory:
-    /// if the process were killed between a file and its record, the next opening would trust the index. Truncating
+    /// Truncates the clean-shutdown marker, or begins the first journal, before any other change to the directory: with
+    /// the marker, the next opening would trust the index even if a kill came between a file and its record. Truncating
     /// needs no space on the disk.
     func removeShutdownMarker(last: UInt64) throws(Errno) {
         if generation == 0 {
-            // The first journal before the first file: it proves that the directory is ours. On a full disk the change
-            // itself decides.
+            // The first journal precedes the first file: it proves that the directory is ours. On a full disk it is
+            // skipped, and the change itself succeeds or fails.
             return (try? begin(last: last)) ?? ()
         }
         guard endsClosed || isMarkerUnsynced else { return }
@@ -92,12 +94,12 @@ final class Journal {
             try begin(last: last)
         }
         isMarkerUnsynced = true
-        // Whatever the durability: if a power cut kept a change and undid this, the next opening would trust an index
-        // without that change. Once in a session.
+        // Synced once per session, whatever the durability: if a power cut kept a change and undid this, the next
+        // opening would trust an index without that change.
         do {
             if isResumed, let file { try fileSystem.sync(file.file) } else { try syncBegun() }
         } catch {
-            // The next change tries again, with another journal.
+            // The next change tries again with another journal.
             isBroken = true
             throw error
         }
@@ -110,7 +112,7 @@ final class Journal {
         try fileSystem.sync(try root.file)
     }
 
-    /// Appends lines, each beginning with its line feed. After an error none of them is there.
+    /// Appends lines, each beginning with its line feed. After an error the journal has none of them.
     func append(_ lines: UnsafeRawBufferPointer, count: Int, last: UInt64) throws(Errno) {
         let file = try current(last: last)
         do {
@@ -165,7 +167,7 @@ final class Journal {
         generations.removeAll { $0 == old }
     }
 
-    /// Closes everything that is open: the session has ended.
+    /// Closes all files at the end of the session.
     func release() {
         directory = nil
         file = nil
@@ -223,7 +225,7 @@ final class Journal {
         use(file)
     }
 
-    /// Creates the next journal, above any name that belongs to a foreign file or the rest of a failed attempt.
+    /// Creates the next journal, above any name that belongs to a foreign file or was left by a failed attempt.
     private func createAbove() throws(Errno) -> (file: SharedDescriptor, name: FileName) {
         while true {
             let name = DirectoryLayout.journal(generation + 1).name
@@ -240,7 +242,8 @@ final class Journal {
         sync = GroupSync(file, of: fileSystem)
     }
 
-    /// Truncates the rest of a failed append: a shorter line over a longer torn one would be damaged by its tail.
+    /// Truncates the remains of a failed append: a shorter line written over a longer torn one would be followed by its
+    /// tail.
     private func undo(_ file: SharedDescriptor, last: UInt64) {
         do {
             try fileSystem.truncate(file.file, to: length)
@@ -252,7 +255,7 @@ final class Journal {
     }
 }
 
-/// Decides when the manifest is saved: a delay after the *first* change, so that changes cannot defer it for ever.
+/// Decides when the manifest is saved: a delay after the *first* change, so that changes cannot defer it forever.
 struct SaveDebouncer {
     /// Manifests with at most this many entries are rewritten whatever changed.
     static let cheapCount = 1_000
@@ -270,7 +273,7 @@ struct SaveDebouncer {
         isScheduled = false
     }
 
-    /// True when rewriting the manifest is cheap beside the changes: that keeps the cost per change constant.
+    /// True when rewriting the manifest is cheap relative to the changes. This keeps the cost per change constant.
     static func isWorthSaving(records: Int, entries: Int) -> Bool {
         records > 0 && (entries <= cheapCount || records >= entries / 4)
     }

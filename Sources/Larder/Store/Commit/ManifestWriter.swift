@@ -5,14 +5,14 @@ import LarderFiles
 /// The *frozen* queue: saves run on it, one at a time, each writing a frozen snapshot of the index as the manifest.
 ///
 /// 1. The info queue begins a new journal, so that it holds all changes from here on.
-/// 2. The shards are copied slice by slice and written to a temporary file. Writers go on.
+/// 2. The shards are copied slice by slice and written to a temporary file, while writers continue.
 /// 3. The file is renamed into place, and the older journals are deleted.
 ///
 /// A process killed anywhere in between leaves the old manifest and all journals. Unless `powerSafe`, nothing is synced
 /// but the journal that replaces the first: the entry files are the truth, and an index lost with the power is rebuilt
 /// from them.
 final class ManifestWriter: Sendable {
-    /// Slots that are copied while the writers of a shard wait.
+    /// The number of slots copied at a time, while the writers of a shard wait.
     private static let slice = 256
 
     private let queue = DispatchQueue(label: "larder.frozen", qos: .utility)
@@ -36,7 +36,7 @@ final class ManifestWriter: Sendable {
         lifetime = context.lifetime
     }
 
-    /// Runs `body` on the queue, unless the store is gone by then.
+    /// Runs `body` on the queue, unless the store has been deallocated by then.
     func async(_ body: @escaping @Sendable () -> Void) {
         queue.async { [lifetime] in lifetime.whileAlive(body) }
     }
@@ -46,8 +46,8 @@ final class ManifestWriter: Sendable {
         try queue.run(body)
     }
 
-    /// Rewrites the manifest, when that is cheap beside the changes, or `always` when there are any. Call it on the
-    /// queue.
+    /// Rewrites the manifest if that is cheap relative to the changes, or with `always` if there are any changes. Call
+    /// it on the queue.
     func save(always: Bool) throws(CacheError) {
         dispatchPrecondition(condition: .onQueue(queue))
         guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return }
@@ -81,7 +81,7 @@ final class ManifestWriter: Sendable {
         return format
     }
 
-    /// Creates a file; one that a killed session left under the name is deleted first.
+    /// Creates a file. First deletes one that a killed session left under the name.
     private func createAnew(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> SharedDescriptor {
         do {
             return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating))
@@ -92,7 +92,7 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    /// False when the name belongs to something that is not a regular file, and so not ours.
+    /// False when the name belongs to something other than a regular file, which is not ours.
     private func isReplaceable(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> Bool {
         do {
             return try fileSystem.status(of: name, in: root.file).kind == .regular
@@ -144,6 +144,9 @@ final class ManifestWriter: Sendable {
         for (scope, number) in provisional.cleared.numbers {
             guard try body(.clear(scope, number: number)) else { return }
         }
+        for (scope, marks) in provisional.marks.scopes {
+            for mark in marks { guard try body(.expire(scope, number: mark.number, at: mark.time)) else { return } }
+        }
         for shard in 0..<Index.shardCount {
             var start = 0
             // In slices: a copy in one piece would make the shard's next change copy all of it.
@@ -157,8 +160,8 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    /// Deletes in the background the files that a killed save has left. On this queue, so never while a save uses one of
-    /// their names.
+    /// Deletes the files that a killed save has left, in the background. On this queue, so never while a save uses one
+    /// of their names.
     func deleteInBackground(_ leftovers: [DirectoryLayout], in root: SharedDescriptor) {
         if leftovers.isEmpty { return }
         async { [weak self] in

@@ -29,18 +29,19 @@ final class Clearer: StoreOwner {
         let count: Int
         /// Their files are in the trash, rather than obsolete.
         var isInTrash = false
-        /// Everything is done, but a power cut may undo it, and why.
+        /// The reason why a power cut may undo the clear, which is otherwise done.
         var failure: CacheError?
     }
 }
 
-/// Everything.
+/// Clearing everything.
 extension Clearer {
     /// Removes every entry: renames the directory of the files into the trash, and an empty one into its place. O(1) in
     /// system calls; `Trash` deletes the files.
     ///
-    /// After a kill between the two renamings, the next opening finds no `entries` and brings the old one back; after a
-    /// later one, it finds the new one and forgets the entries. Like a removal's, the record only spares it work.
+    /// After a kill between the two renamings, the next opening finds no `entries` and restores the old directory.
+    /// After a later kill, it finds the new one and forgets the entries. As for a removal, the record only saves it
+    /// work.
     func clearEverything() throws(CacheError) -> Summary {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
@@ -48,13 +49,14 @@ extension Clearer {
         }
     }
 
-    /// The same in a barrier. `scope` is everything, or has every entry in it; flights and memory tiers outside of it
+    /// The same in a barrier. `scope` is everything, or contains every entry; flights and memory tiers outside of it
     /// are spared.
     private func replaceEntries(of old: StoreDirectory, clearing scope: ClearScope) throws(CacheError) -> Summary {
         try info.removeShutdownMarker()
         defer { observer.didClear(scope) }
         let number = try info.takeNumber()
-        // Above the new directory's: an opening brings back the highest number in the trash.
+        // Higher than the new directory's number: an opening restores the directory with the highest number in the
+        // trash.
         let trashNumber = try info.takeNumber()
         let fresh = try translating("remove all entries", at: path) { () throws(Errno) in
             try replaceEntries(of: old, with: number, trashedAs: trashNumber)
@@ -62,7 +64,7 @@ extension Clearer {
         var summary = Summary(count: index.totals.count, isInTrash: true)
         disk.replace(fresh)
         reaper.replaceTombstones()
-        // Before the record, which may sync a new journal and with it the names, but not the trash.
+        // Before the record: that may sync a new journal and with it the names in the root, but not the trash.
         if settings.isPowerSafe {
             do {
                 try syncDirectories(of: fresh)
@@ -109,7 +111,7 @@ extension Clearer {
             do {
                 try fileSystem.rename(.number(trashNumber), in: trash, to: entries, in: root.file)
             } catch {
-                // The files are used where they are; the next change or opening that can brings them back.
+                // The files are used from the trash, until a later change or opening can move them back.
                 self.trash.keepEverything()
             }
             throw error
@@ -118,17 +120,16 @@ extension Clearer {
     }
 }
 
-/// Namespaces and tags.
+/// Clearing namespaces and tags.
 extension Clearer {
     /// Removes every entry of a namespace or of none, or with a tag. O(1); `removeClearedInBackground` removes entries
     /// and files.
     ///
-    /// Where nothing is in a namespace, the part without one is everything. That is decided in the barrier, and only
-    /// while index and files agree: an unread file may be in a namespace.
+    /// If no entry is in a namespace, the part without one is everything. The barrier decides this, and only if index
+    /// and files agree: an unread file may be in a namespace.
     ///
-    /// A tombstone among the files outlives the last of them: killed at any moment, with the index lost or not, the
-    /// process leaves nothing that could bring one back. Like a removal's, the record only spares the next opening
-    /// work.
+    /// A tombstone outlives the last of the removed files, so none of them comes back after a kill at any moment, even
+    /// with the index lost. As for a removal, the record only saves the next opening work.
     func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
@@ -136,7 +137,7 @@ extension Clearer {
                 return try replaceEntries(of: directory, clearing: scope)
             }
             // Afterwards: a fetch that begins earlier may still receive a removed value.
-            defer { tellObserver(of: scope) }
+            defer { observer.didClear(scope, in: index) }
             let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
             if isEmpty, provisional.isConsistent {
                 index.invalidateAll(in: scope)
@@ -159,18 +160,11 @@ extension Clearer {
         }
     }
 
-    private func tellObserver(of scope: ClearScope) {
-        observer.didClear(scope) { key in
-            guard case .tag(let tag) = scope else { return true }
-            return index.withShard(of: key) { $0.table.isTagged(key, tag) }
-        }
-    }
-
     /// Takes cleared entries out of the index and deletes their files, then the tombstones. `total` is the number of
-    /// entries where it is known.
+    /// entries, if known.
     func removeClearedInBackground(total: Int?, _ progress: Progress?) {
         let state = Lock((shard: 0, removed: 0))
-        // A run that reports to somebody is never merged with another.
+        // A run with a progress handler is never merged with another.
         maintenance.begin(progress == nil ? .clear : nil) { [weak self] in
             guard let self else { return false }
             let shard = state.withLock { $0.shard }
@@ -209,8 +203,8 @@ extension Clearer {
         }
     }
 
-    /// Takes a slice of cleared entries out of the index: those of a tag still count against the limits. False when
-    /// there are none.
+    /// Takes a slice of cleared entries out of the index, because those of a tag still count toward the limits. False
+    /// when there are none.
     func removeSomeCleared() -> Bool {
         for shard in 0..<Index.shardCount where index.withShard(at: shard, { $0.table.hasCleared }) {
             return removeSomeCleared(of: shard) != nil

@@ -2,9 +2,9 @@ import LarderFiles
 
 /// Deletes files that no entry uses; owns the tombstone files, which keep removed entries dead until then.
 final class FileReaper: Sendable {
-    /// Obsolete files of one shard that may wait before the writer helps. It bounds the memory that they take.
+    /// The number of obsolete files of one shard at which the writer helps. It bounds their memory.
     private static let mostWaiting = 256
-    /// Obsolete files of one shard that wait before the background work is asked for; fewer are left to the next save.
+    /// The number of obsolete files of one shard at which background work is requested; fewer wait for the next save.
     private static let fewWaiting = 16
     private static let slice = 256
 
@@ -35,8 +35,8 @@ final class FileReaper: Sendable {
 
 /// Obsolete files.
 extension FileReaper {
-    /// Sees to the deletion of replaced files after a write: in the background when some have gathered, at once when
-    /// too many have.
+    /// Schedules the deletion of replaced files after a write: in the background when some have accumulated, at once
+    /// when there are too many.
     func deleteReplaced(shard: Int) {
         let count = index.withShard(at: shard) { $0.obsolete.count }
         if count > Self.mostWaiting {
@@ -46,7 +46,7 @@ extension FileReaper {
         }
     }
 
-    /// Deletes in the background every obsolete file, if there is any, and then the tombstones.
+    /// Deletes every obsolete file and then the tombstones, in the background.
     func deleteAllInBackground() {
         if index.obsoleteCount > 0 || hasTombstones { beginDeleting() }
     }
@@ -89,8 +89,8 @@ extension FileReaper {
 
     /// The same for one shard. A file that cannot be deleted stays obsolete.
     ///
-    /// Never while files and index are reconciled: an obsolete file may be the only proof that an older one of its key
-    /// is dead.
+    /// Deletes nothing during reconciliation: an obsolete file may be the only proof that an older one of its key is
+    /// dead.
     @discardableResult
     func deleteObsolete(in directory: StoreDirectory, shard: Int) -> Int {
         if provisional.isReconciling { return 0 }
@@ -105,7 +105,8 @@ extension FileReaper {
         var deleted: Set<Shard.ObsoleteFile> = []
         var failure: CacheError?
         var stuck: Set<UInt64> = []
-        // In order, and no newer file of a key before an older one: with the index lost, the older would be adopted.
+        // In order, so no newer file of a key goes before an older one: if the index were lost, the older one would be
+        // adopted.
         for file in waiting where !stuck.contains(file.hash) {
             do {
                 try directory.delete(file.file)
@@ -120,7 +121,8 @@ extension FileReaper {
         return deleted.count
     }
 
-    /// Deletes the file of a value that could not be stored. It is emptied first: without its footer nothing adopts it.
+    /// Deletes the file of a value that could not be stored. It is truncated first: without a footer it is never
+    /// adopted.
     func deleteUncommitted(_ file: UInt64, of key: Key, in directory: StoreDirectory) {
         if let open = try? fileSystem.open(.number(file), in: directory.entries.file, for: .updating) {
             try? fileSystem.truncate(open, to: 0)
@@ -141,18 +143,19 @@ extension FileReaper {
 
     func hasTombstone(of key: Key) -> Bool { tombstones.withLock { $0.hasTombstone(of: key) } }
 
-    /// Replaces all tombstones, with the directory. Call it in a barrier of the disk queue.
+    /// Replaces all tombstones along with the directory. Call it in a barrier of the disk queue.
     func replaceTombstones(_ fresh: TombstoneFiles = TombstoneFiles()) {
         tombstones.withLock { $0 = fresh }
     }
 
-    /// Notes a tombstone that could only now be read.
+    /// Notes a tombstone that has only now become readable.
     func noteTombstone(_ number: UInt64, of removal: EntryFile.Removal) {
         tombstones.withLock { _ = $0.insert(number, of: removal) }
     }
 
-    /// Places a tombstone of a new number, and returns the number. On a full disk, one for a namespace or a tag makes
-    /// room by deleting the files that it covers; when none is left, not even an unread one, it is not needed.
+    /// Writes a tombstone with a new number, and returns the number. On a full disk, a tombstone for a namespace or a
+    /// tag makes room by deleting the files that it would cover; if no such file is left, not even an unread one, it is
+    /// not needed.
     func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
         var files: [UInt64]?
         while true {
@@ -165,9 +168,11 @@ extension FileReaper {
             } catch {
                 let name = DirectoryLayout.tombstoneNumber(number)
                 let error = CacheError(error, doing: "place a tombstone", path: directory.path(of: name))
-                guard error.code == .noSpace, case .scope = removal else { throw error }
+                if error.code != .noSpace { throw error }
+                if case .key = removal { throw error }
                 if deleteObsolete(in: directory) > 0 { continue }
-                // An older file that is left would come back with the next loss of the index.
+                guard case .scope = removal else { throw error }
+                // The next loss of the index would bring back an older file that is left.
                 if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
                 let waiting = files ?? self.files(coveredBy: removal)
                 for file in waiting.prefix(Self.slice) {
@@ -212,7 +217,7 @@ extension FileReaper {
         }
     }
 
-    /// Takes back the tombstone of a removal that failed.
+    /// Withdraws the tombstone of a removal that failed.
     func takeBackTombstone(_ number: UInt64, in directory: StoreDirectory) {
         let name = DirectoryLayout.tombstoneNumber(number)
         tombstones.withLock { $0.remove([number]) }
@@ -231,10 +236,10 @@ extension FileReaper {
         }
     }
 
-    /// Deletes the tombstones whose files are all gone.
+    /// Deletes the tombstones whose files have all been deleted.
     ///
-    /// In one block of the disk queue, so a clear or another directory comes before it or after it. Not before journal
-    /// or manifest record the removal too: entries without files would be reported as lost.
+    /// In one block of the disk queue, so that no clear or change of directory intervenes. The journal or manifest must
+    /// record the removals first: otherwise entries without files would be reported as lost.
     func deleteNeedlessTombstones() {
         if !hasTombstones { return }
         _ = reporter.attempt { () throws(CacheError) in
@@ -242,7 +247,7 @@ extension FileReaper {
                 guard !provisional.mayNeedTombstones, !info.mustSave else { return }
                 var oldest = UInt64.max
                 index.forEachShard { shard in
-                    if shard.table.hasCleared { oldest = 0 }
+                    if shard.table.hasCleared || shard.table.hasMarks { oldest = 0 }
                     oldest = shard.obsolete.reduce(oldest) { min($0, $1.file) }
                 }
                 var deleted: Set<UInt64> = []

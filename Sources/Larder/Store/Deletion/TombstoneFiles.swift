@@ -40,8 +40,8 @@ struct TombstoneFiles {
 /// The tombstones that an opening found by their names.
 struct FoundTombstones {
     var valid: [(number: UInt64, removal: EntryFile.Removal)] = []
-    /// The names of the unfinished ones, whose call has not returned, and of those that the disk has damaged.
+    /// The names of unfinished tombstones, whose call never returned, and of damaged ones.
     var torn: [UInt64] = []
-    /// The numbers of those that cannot be read, or have a newer format.
+    /// The numbers of tombstones that cannot be read or have a newer format.
     var unread: [UInt64] = []
 }

@@ -2,7 +2,7 @@ import LarderFiles
 
 /// Empties the trash, into which clearing renames whole directories.
 final class Trash: StoreOwner {
-    /// Set while the trash holds the entries that are in use, because they could not be renamed back.
+    /// Set while the trash holds the entries in use, because they could not be renamed back.
     let context: StoreContext
     private let holdsEntries = Flag()
 
@@ -10,7 +10,7 @@ final class Trash: StoreOwner {
         self.context = context
     }
 
-    /// Deletes nothing until `replaceDirectory`: the trash holds the entries that are in use.
+    /// Suspends deletion until `replaceDirectory`: the trash holds the entries in use.
     func keepEverything() {
         holdsEntries.set()
     }
@@ -20,11 +20,11 @@ final class Trash: StoreOwner {
         holdsEntries.set(false)
     }
 
-    /// Deletes the content of the trash, slice by slice. In blocks of the disk queue: a clear moves directories in a
+    /// Deletes the content of the trash, slice by slice, in blocks of the disk queue: a clear moves directories in a
     /// barrier.
     func emptyInBackground(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) {
         let sweep = Lock(TrashSweep())
-        // A run that reports to somebody is never merged with another.
+        // A run with a progress handler is never merged with another.
         maintenance.begin(progress == nil ? .emptyTrash : nil) { [weak self] in
             guard let self else { return false }
             let hasMore = reporter.attempt { () throws(CacheError) in
@@ -45,10 +45,10 @@ final class Trash: StoreOwner {
 
 /// One pass over the trash, a slice at a time. Foreign files and directories stay.
 ///
-/// One directory of the trash is open at a time, and a batch of its names is in memory, however much there is.
+/// At any time one directory of the trash is open and one batch of its names is in memory, however much there is.
 struct TrashSweep: Sendable {
     private static let slice = 256
-    /// Names that are listed at a time; for each batch, a directory is read from its beginning.
+    /// The number of names listed at a time; each batch reads its directory from the beginning.
     private static let batch = 4096
 
     /// The directories still to be emptied; nil before the first slice.
@@ -58,13 +58,13 @@ struct TrashSweep: Sendable {
     /// Names in it that could not be deleted.
     private var stuck: Set<UInt64> = []
     private var failure: Errno?
-    /// Deleted files, and those that were there at first.
+    /// The deleted files, and the initial number of files.
     private(set) var removed = 0
     private(set) var total = 0
     private var remaining = 0
 
-    /// Deletes one slice; false when nothing is left to do. An error is thrown at the end, so that one file that stays
-    /// does not keep the others.
+    /// Deletes one slice; false when nothing is left to do. An error is thrown at the end, so one undeletable file does
+    /// not keep the others.
     mutating func deleteSome(of directory: StoreDirectory) throws(Errno) -> Bool {
         let fileSystem = directory.fileSystem
         let trash: FileDescriptor
@@ -91,7 +91,7 @@ struct TrashSweep: Sendable {
             if !names.isEmpty { return true }
             try fileSystem.remove(.number(last), in: trash, directory: true)
         } catch .noEntry, .directoryNotEmpty {
-            // It is deleted already, or keeps foreign files.
+            // The directory is already deleted, or holds foreign files.
         } catch {
             failure = error
         }
@@ -128,7 +128,7 @@ struct TrashSweep: Sendable {
                     return true
                 }
             } catch {
-                // The slice of that directory reports it.
+                // The slice that deletes from this directory reports it.
             }
         }
         directories = found

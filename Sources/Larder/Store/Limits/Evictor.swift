@@ -2,17 +2,18 @@ import LarderFiles
 
 /// Keeps the store within its limits: expired entries go first, then the least recently used.
 final class Evictor: Sendable {
-    /// Called in the background before entries are evicted, with a chance to bound what earlier evictions have left.
+    /// Called in the background before entries are evicted, to bound the tombstones that earlier evictions have left.
     let willEvict = Hook()
 
     /// Entries that are evicted in one step, with the writers of other keys let in between.
     private static let slice = 256
-    /// How far writers may run ahead of the background work before they help: a twentieth of the limit, and a slice.
+    /// Writers help once they are ahead of the background work by a twentieth of the limit and a slice.
     private static let slack = 20
 
     private let fileSystem: any FileSystem
     private let clock: any Clock
-    private let limits: StoreSettings.Limits
+    private let inForce: LimitsInForce
+    private let hasLimits: UnretainedReference<Flag>
     private let path: String
     private let index: Index
     private let disk: DiskQueue
@@ -20,6 +21,7 @@ final class Evictor: Sendable {
     private let provisional: ProvisionalState
     private let reaper: FileReaper
     private let clearer: Clearer
+    private let expirer: Expirer
     private let sweeper: Sweeper
     private let reporter: Reporter
     private let maintenance: MaintenanceQueue
@@ -28,10 +30,14 @@ final class Evictor: Sendable {
     /// queue.
     private let evicting = Lock(())
 
-    init(_ context: StoreContext, info: CommitQueue, reaper: FileReaper, clearer: Clearer, sweeper: Sweeper) {
+    init(
+        _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ clearer: Clearer, _ expirer: Expirer,
+        _ sweeper: Sweeper
+    ) {
         fileSystem = context.fileSystem
         clock = context.clock
-        limits = context.settings.limits
+        inForce = context.limits
+        hasLimits = inForce.unretainedFlag
         path = context.path
         index = context.index
         disk = context.disk
@@ -41,6 +47,7 @@ final class Evictor: Sendable {
         self.info = info
         self.reaper = reaper
         self.clearer = clearer
+        self.expirer = expirer
         self.sweeper = sweeper
     }
 }
@@ -49,28 +56,40 @@ final class Evictor: Sendable {
 extension Evictor {
     /// Enforces the limits in the background, if the value just stored crosses one. O(1).
     func enforceAfterStoring() {
-        if limits.areNone { return }
+        if !hasLimits.use({ $0.isSet }) { return }
+        let limits = inForce.current
         let totals = index.totals
         let mayLackSpace = limits.minimumFreeSpace != nil && budget.mayLack(size: totals.allocatedSize)
         guard mayLackSpace || limits.crossed(by: totals).isAny else { return }
         enforceInBackground()
-        // A writer that is faster than the background work helps, so that no limit is overrun by more than a little.
+        // A writer that outruns the background work helps, so no limit is exceeded by much.
         if limits.areOverrun(by: totals, slack: Self.slack, entries: Self.slice) { help() }
     }
 
+    private var limits: StoreSettings.Limits { inForce.current }
+
+    /// Notes that the limits have changed: the free space is measured again.
+    func limitsChanged() {
+        if !inForce.areNone { index.keepOrder(at: clock.now) }
+        budget.restart()
+        enforceInBackground()
+    }
+
     private func help() {
-        // Entries of cleared tags still count: with them, too many others would be evicted.
+        // Entries of cleared tags still count toward the totals, and would cause too many evictions.
         for _ in 0..<Index.shardCount { guard clearer.removeSomeCleared() else { break } }
         if index.hasCleared { return }
+        _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
         _ = evictToLowWaterMarks(limits.crossed(by: index.totals))
     }
 
     func enforceInBackground() {
-        if limits.areNone { return }
+        if inForce.areNone { return }
         let crossed = Lock<StoreSettings.Limits.Crossed?>(nil)
         maintenance.begin(.evict) { [weak self] in
-            // Entries whose files have not been looked at may be wrong; the reconciler asks again when it is done.
+            // Entries whose files have not been checked may be wrong; the reconciler requests this work again when it
+            // is done.
             guard let self, !provisional.isReconciling else { return false }
             willEvict()
             if clearer.removeSomeCleared() { return true }
@@ -80,9 +99,10 @@ extension Evictor {
         }
     }
 
-    /// Removes expired entries, and finds out which limits are exceeded then.
+    /// Removes expired entries, and returns the limits that are still exceeded.
     private func findCrossed() -> StoreSettings.Limits.Crossed {
         index.orderAnewIfSetBack(at: clock.now)
+        _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
         if let minimum = limits.minimumFreeSpace, let free = measureFreeSpace() {
             budget.note(free: free, minimum: minimum, size: index.totals.allocatedSize)
@@ -134,7 +154,7 @@ extension Evictor {
 
 /// Limits that a caller asks for.
 extension Evictor {
-    /// Evicts what a caller needs gone, expired entries first; the files are deleted when this returns.
+    /// Evicts as much as a caller needs, expired entries first; the files are deleted when this returns.
     func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
         beginTrimming()
         while !evict(limit, need).isEmpty {}
@@ -153,7 +173,7 @@ extension Evictor {
     private func beginTrimming() {
         index.orderAnewIfSetBack(at: clock.now)
         while clearer.removeSomeCleared() {}
-        if sweeper.removeExpired(at: clock.now) > 0 { reaper.deleteAllObsolete() }
+        if expirer.applyAll() + sweeper.removeExpired(at: clock.now) > 0 { reaper.deleteAllObsolete() }
     }
 }
 
@@ -163,7 +183,8 @@ extension Evictor {
     private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [IndexEntry] {
         if provisional.isReconciling { return [] }
         let evicted = evicting.withLock { _ -> [IndexEntry] in
-            // An entry that is used between the choice and the eviction stays, and another is chosen; but not for ever.
+            // An entry that is used between the choice and the eviction stays, and another is chosen. The last attempt
+            // evicts used entries too, except for an age limit.
             for attempt in 1...3 {
                 let need = need()
                 if need.isNone { return [] }
@@ -195,7 +216,7 @@ extension Evictor {
         return plan.parts.flatMap { evict($0.count, of: $0.shard, through: sparingUsed ? $0.stamp : .max) }
     }
 
-    /// Evicts the oldest entries of one shard, but none that was used after `stamp`.
+    /// Evicts the oldest entries of one shard, except those used after `stamp`.
     private func evict(_ count: Int, of shard: Int, through stamp: UInt64) -> [IndexEntry] {
         let evicted = reporter.attempt { () throws(CacheError) in
             try disk.run(shard: shard) { directory throws(CacheError) in
@@ -235,7 +256,8 @@ extension EvictionPlan.Need {
         if case .unusedSince = self { true } else { false }
     }
 
-    /// How many entries each shard is asked for: some more than its share, as keys do not fall evenly.
+    /// The number of entries requested from each shard: somewhat more than its share, because keys are not spread
+    /// evenly.
     fileprivate var offersWanted: Int {
         if case .entries(let count) = self { return min(count, 16) }
         return 16

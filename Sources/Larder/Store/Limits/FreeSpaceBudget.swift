@@ -1,23 +1,28 @@
 import LarderFiles
 
-/// Decides how much the cache gives up when the disk is short of space: each lack once.
+/// Decides how much the cache gives up when the disk is short of space. It answers each shortage once.
 ///
-/// Another program that fills the disk must not empty the cache. After giving up some bytes, the cache gives up as much
-/// again only when somebody has freed that much meanwhile; until then it makes up for its own growth alone. It gives up
-/// nothing when all that it has would not be enough. All sizes are bytes on disk.
+/// Another program that fills the disk must not empty the cache. After giving up some bytes, the cache gives up that
+/// many again only if as many were freed in between; until then it compensates only for its own growth. It gives up
+/// nothing if even all its bytes would not be enough. All sizes are bytes on disk.
 final class FreeSpaceBudget: Sendable {
     private struct State: Sendable {
-        /// Given up for a lack that may still last.
+        /// Given up for a shortage that may still last.
         var given = 0
         /// Still to give up.
         var owed = 0
-        /// The size of the cache at the last look at the disk, less the bytes given up since.
+        /// The size of the cache at the last measurement, less the bytes given up since.
         var size = 0
-        /// Growth after which the next look is due; at first none.
+        /// The growth after which the next measurement is due. Initially there is none.
         var allowance = -1
     }
 
     private let state = Lock(State())
+
+    /// Forgets everything, for another minimum.
+    func restart() {
+        state.withLock { $0 = State() }
+    }
 
     /// Bytes still to give up.
     var owed: Int { state.withLock { $0.owed } }
@@ -25,7 +30,7 @@ final class FreeSpaceBudget: Sendable {
     /// True when the cache has grown so much that the free space has to be measured.
     func mayLack(size now: Int) -> Bool {
         state.withLock { state in
-            // After a removal, growth begins at the smaller size.
+            // After a removal, growth counts from the smaller size.
             state.size = min(state.size, now)
             return now - state.size > state.allowance
         }
@@ -40,14 +45,14 @@ final class FreeSpaceBudget: Sendable {
             guard lack > 0 else {
                 if -lack >= state.given { state.given = 0 }
                 state.owed = 0
-                // Half of the rest: others store too.
+                // Half of the rest: other programs use the disk too.
                 state.allowance = -lack / 2
                 return
             }
             state.allowance = 0
             if state.given == 0, state.owed == 0 {
                 state.owed = lack < now ? lack : 0
-                // A lack that cannot be met counts as met: it is the same lack next time.
+                // A shortage that cannot be met counts as met: next time it is the same shortage.
                 state.given = lack
             } else {
                 state.owed = min(lack, state.owed + grown)

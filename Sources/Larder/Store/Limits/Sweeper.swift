@@ -14,8 +14,8 @@ final class Sweeper: StoreOwner {
         self.reaper = reaper
     }
 
-    /// Removes every expired entry, at a cost that follows their number; the files are deleted in the background.
-    /// Returns the number: none while files and index are reconciled, as a file may hold a longer life.
+    /// Removes every expired entry, at a cost proportional to their number; the files are deleted in the background.
+    /// Returns the number. Removes none during reconciliation, because a file may hold a longer life.
     func removeExpired(at now: Timestamp) -> Int {
         if provisional.isReconciling { return 0 }
         let spared = provisional.unverifiable
@@ -41,7 +41,7 @@ final class Sweeper: StoreOwner {
         return expired ?? []
     }
 
-    /// Records the last uses, and the lives that slid with them, as far as they are due.
+    /// Records the last uses that are due, and the sliding lives that they extended.
     func saveUses(isClosing: Bool) {
         let due = UseNotes(isSliding: settings.slidingExpiry, isClosing: isClosing)
         for shard in 0..<Index.shardCount { saveUses(of: shard, due) }
@@ -72,8 +72,8 @@ final class Sweeper: StoreOwner {
         }
     }
 
-    /// Writes a life that slid to the file, so that it survives the loss of the index; unless the value was replaced or
-    /// its life renewed meanwhile.
+    /// Writes an extended sliding life to the file, so that it survives the loss of the index, unless the value was
+    /// replaced or its life renewed meanwhile.
     func writeSlidSlot(of entry: IndexEntry, in directory: StoreDirectory) {
         let key = entry.key
         disk.withStripe(key.shard) {

@@ -3,18 +3,19 @@ import LarderFiles
 
 /// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.
 ///
-/// The directory bounds the memory: an index of many more entries than there are files is a fake, and counts as lost.
+/// The number of files bounds the memory: an index with many more entries than files is a forgery, and counts as lost.
 struct IndexReader {
     let fileSystem: any FileSystem
     let root: SharedDescriptor
     let entries: SharedDescriptor?
     let path: String
 
-    /// Bytes of memory that records may take before the files are counted.
+    /// The memory that records may take before the files are counted. Bytes.
     var freely = 512 << 20
-    /// Entries whose files may be missing, as after a power cut; and the bound of other things in memory.
+    /// The number of entries whose files may be missing, as after a power cut; also the bound of other things in
+    /// memory.
     var missing = 1 << 16
-    /// Bytes of damage in one file after which the rest is not read: a file with holes may claim any length.
+    /// The number of damaged bytes after which the rest of a file is not read: a sparse file may claim any length.
     private static let mostDamage = 64 << 20
 
     private enum Refusal: Error {
@@ -55,7 +56,7 @@ struct IndexReader {
 
     private enum ManifestState {
         case absent
-        /// The generation is 0 when not even it can be read.
+        /// The generation is 0 when it cannot be read either.
         case damaged(generation: UInt64)
         case intact(generation: UInt64)
 
@@ -109,7 +110,7 @@ struct IndexReader {
         return content
     }
 
-    /// True when the journals that belong to the manifest are there without a gap.
+    /// True when the journals that follow the manifest exist without a gap.
     private func isComplete(_ journals: [UInt64], _ manifest: ManifestState) -> Bool {
         let first: UInt64 =
             switch manifest {

@@ -24,7 +24,7 @@ struct Opener {
 
     private var notACache: CacheError {
         CacheError(
-            code: .notACache, message: "The directory is not empty and holds no cache; it was left untouched.",
+            code: .notACache, message: "The directory is not empty and is not a cache; it was left untouched.",
             path: path)
     }
 
@@ -38,7 +38,7 @@ struct Opener {
             expired = replay.finishPurging(at: now)
         } else {
             let names = try numbers(in: directory)
-            // Before any read: entries and files that they cover are dead.
+            // Before any other file: entries and files that tombstones cover are dead.
             let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: directory)
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
@@ -83,7 +83,7 @@ struct Opener {
         return tombstones
     }
 
-    /// The rest of a killed save: temporary manifests, and journals that the manifest has replaced.
+    /// The leftovers of a killed save: temporary manifests, and journals that the manifest has replaced.
     private func leftovers(_ listing: RootListing, savedGeneration: UInt64) -> [DirectoryLayout] {
         listing.temporaries.map(DirectoryLayout.temporaryManifest)
             + listing.journals.filter { $0 < savedGeneration }.map(DirectoryLayout.journal)

@@ -1,17 +1,17 @@
 import LarderFiles
 
-/// The first look at a directory with an untrusted index, before any answer is given.
+/// The first scan of a directory with an untrusted index, before any call is answered.
 ///
-/// It sorts the files of the directory by the index, and reads the newest suspects: after a kill these are all, and
-/// usually there are none; after the loss of the index the rest is left to reconciliation.
+/// It compares the files of the directory with the index and reads the newest suspects. After a kill these are all the
+/// suspects, and usually there are none; after the loss of the index, reconciliation reads the rest.
 struct OpeningScan {
-    /// Suspects that are read before the first answer; each takes some 5 us.
+    /// The maximum number of suspects read before the first answer; each takes some 5 us.
     static let mostAtOnce = 1_000
     /// An unproven number counts if it is at most this much above the proven ones. A cache may have changed that often
     /// since its second newest entry, but a stray file with a name like `0020000000000000` must not use up all numbers.
     static let plausible: UInt64 = 1 << 36
-    /// Threads take numbers and write lines in no order: a suspect this far below the last line is no change of the
-    /// killed session.
+    /// Threads take numbers and write lines in no particular order, but a suspect this far below the last line does not
+    /// come from the killed session.
     static let concurrency: UInt64 = 1 << 10
 
     private(set) var shards: [Shard]
@@ -25,6 +25,7 @@ struct OpeningScan {
     private(set) var failures: [CacheError] = []
 
     private let cleared: ClearMarks
+    private let marks: ExpiryMarks
     /// The existing files, sorted.
     private let files: [UInt64]
     private var torn: [UInt64] = []
@@ -34,15 +35,16 @@ struct OpeningScan {
         shards = replay.shards
         lastNumber = replay.lastNumber
         cleared = replay.cleared
+        marks = replay.marks
         tombstones = TombstoneFiles(found.valid)
         files = names.filter { $0 > 0 && $0 <= Record.lastNumber }.sorted()
         findings.isDamaged = replay.journals.isDamaged
         if !findings.isDamaged, lastNumber > Self.concurrency { findings.floor = lastNumber - Self.concurrency }
         findings.unrecorded = found.valid.compactMap { number, removal in
-            if case .scope(let scope) = removal { (number, scope) } else { nil }
+            if case .key = removal { nil } else { (number, removal) }
         }
         // A tombstone that the journal records need not be read.
-        let known = Set(cleared.numbers.values).union(shards.lazy.flatMap(\.tombstones.values))
+        let known = Set(cleared.numbers.values).union(marks.numbers).union(shards.lazy.flatMap(\.tombstones.values))
         for number in found.unread {
             if known.contains(number) {
                 tombstones.insert(unread: number)
@@ -72,7 +74,8 @@ struct OpeningScan {
     /// Reads the newest suspects, and returns the work that is left.
     mutating func look(in directory: StoreDirectory, at now: Timestamp) throws(CacheError) -> Reconciliation {
         var read = 0
-        // Until a valid one is found, or the index is known to reach further: the rest must be below the next number.
+        // Until a valid suspect is found, or the index is known to reach further: all others must be below the next
+        // number.
         while let file = findings.suspects.last, file > lastNumber || (read < Self.mostAtOnce && file > findings.floor)
         {
             findings.suspects.removeLast()
@@ -86,7 +89,7 @@ struct OpeningScan {
         let unproven = findings.unreadable + findings.unreadTombstones + findings.aside + torn.filter { $0 <= limit }
         lastNumber = max(lastNumber, unproven.max() ?? 0)
         sortEntries(at: now)
-        return Reconciliation(findings, cleared: cleared)
+        return Reconciliation(findings, cleared: cleared, marks: marks)
     }
 
     private mutating func look(at file: UInt64, in directory: StoreDirectory, _ now: Timestamp) throws(CacheError) {
@@ -96,7 +99,7 @@ struct OpeningScan {
         } catch .noEntry {
             return
         } catch {
-            let failure = CacheError(error, doing: "look at an unknown file", path: directory.path(of: file))
+            let failure = CacheError(error, doing: "examine an unknown file", path: directory.path(of: file))
             // The next opening may have a descriptor.
             if error == .tooManyOpenFiles { throw failure }
             findings.unreadable.append(file)
@@ -116,7 +119,9 @@ struct OpeningScan {
     private mutating func judge(_ found: IndexEntry, at now: Timestamp) {
         let key = found.key
         let position = key.shard
-        switch shards[position].verdict(on: found, key, clearedBelow: cleared.number(for: found), at: now) {
+        // The shards know the marks, so an adopted entry need not have its new end yet.
+        let ended = marks.ending(found) ?? found
+        switch shards[position].verdict(on: ended, key, clearedBelow: cleared.number(for: found), at: now) {
         case .known:
             return
         case .dead:
@@ -138,7 +143,7 @@ struct OpeningScan {
             for entry in shard.table.entries where entry.file != 0 {
                 if !files.hasSorted(entry.file) {
                     findings.missing.append((entry.key, entry.file))
-                } else if findings.isDamaged || entry.isOver(at: now) {
+                } else if findings.isDamaged || shard.table.marked(entry).isOver(at: now) {
                     findings.unverified.append((entry.key, entry.file))
                 }
             }

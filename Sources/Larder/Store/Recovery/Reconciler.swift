@@ -5,23 +5,25 @@ import LarderFiles
 /// superseded or no entry.
 final class Reconciler: StoreOwner {
     private static let slice = 64
-    /// The bound of the tombstones that are kept because of unreadable files.
+    /// The maximum number of tombstones kept because of unreadable files.
     static let mostTombstones = 10_000
 
     let context: StoreContext
     private let info: CommitQueue
     private let reaper: FileReaper
+    private let expirer: Expirer
     private let evictor: Evictor
     private let sweeper: Sweeper
     private let recovery: Recovery
 
     init(
-        _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ evictor: Evictor, _ sweeper: Sweeper,
-        _ recovery: Recovery
+        _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ expirer: Expirer, _ evictor: Evictor,
+        _ sweeper: Sweeper, _ recovery: Recovery
     ) {
         self.context = context
         self.info = info
         self.reaper = reaper
+        self.expirer = expirer
         self.evictor = evictor
         self.sweeper = sweeper
         self.recovery = recovery
@@ -49,12 +51,13 @@ final class Reconciler: StoreOwner {
         return true
     }
 
-    /// Returns false when everything has been looked at.
+    /// Returns false when every file has been checked.
     private func reconcileSome(in directory: StoreDirectory) -> Bool {
         for _ in 0..<Self.slice {
             switch provisional.update({ $0.next() }) {
-            case .record(let scope, let number):
-                let ticket = info.commitBestEffort(.clear(scope, number: number)) {}
+            case .record(let tombstone):
+                let record = tombstone.removal.record(number: tombstone.number)
+                let ticket = info.commitBestEffort(record) {}
                 _ = reporter.attempt { () throws(CacheError) in try info.wait(for: ticket) }
             case .examine(let file):
                 examine(file, in: directory)
@@ -76,8 +79,8 @@ final class Reconciler: StoreOwner {
         return true
     }
 
-    /// Notes that everything has been looked at. In one block of the disk queue with the step that said so: another
-    /// directory that is opened meanwhile has a reconciliation of its own.
+    /// Notes that every file has been checked. Runs in the same block of the disk queue as the step that found this
+    /// out: a directory opened in between would have its own reconciliation.
     private func noteScanned() {
         // Files were adopted newest first; nothing is evicted before they are in order.
         if reporter.statistics.adoptions > 0 { index.orderAnew(at: clock.now) }
@@ -86,6 +89,7 @@ final class Reconciler: StoreOwner {
 
     /// Begins the work that had to wait.
     private func beginDeferredWork() {
+        expirer.applyInBackground()
         _ = sweeper.removeExpired(at: clock.now)
         reaper.deleteAllInBackground()
         reaper.deleteNeedlessTombstones()
@@ -96,7 +100,7 @@ final class Reconciler: StoreOwner {
 
 /// The steps, each in a block of the disk queue.
 extension Reconciler {
-    /// Looks at a file that no line of the index mentions.
+    /// Examines a file that no line of the index mentions.
     private func examine(_ file: UInt64, in directory: StoreDirectory) {
         do {
             switch try directory.footer(of: file) {
@@ -108,19 +112,23 @@ extension Reconciler {
         } catch {
             provisional.update { $0.couldNotRead(file) }
             let path = directory.path(of: file)
-            return reporter.report(CacheError(error, doing: "look at an unknown file", path: path))
+            return reporter.report(CacheError(error, doing: "examine an unknown file", path: path))
         }
         provisional.update { $0.examined() }
     }
 
-    /// Adopts an entry that was found by its file, unless more is known about its key.
+    /// Adopts an entry that was found by its file, unless the index has newer information about its key.
     private func consider(_ found: IndexEntry) {
         let key = found.key
-        let cleared = provisional.update { $0.cleared.number(for: found) }
+        let (cleared, marks) = provisional.update { ($0.cleared.number(for: found), $0.marks) }
         let now = clock.now
+        let ended = marks.ending(found)
         info.raiseNumbers(to: max(found.file, found.change))
         let isWanted = disk.withStripe(key.shard) {
-            switch index.withShard(of: key, { $0.verdict(on: found, key, clearedBelow: cleared, at: now) }) {
+            let verdict = index.withShard(of: key) { shard in
+                shard.verdict(on: ended ?? found, key, clearedBelow: cleared, at: now)
+            }
+            switch verdict {
             case .known:
                 recovery.takeOverLife(of: found, key)
                 return true
@@ -143,6 +151,7 @@ extension Reconciler {
                 _ = info.commitBestEffort(.set(entry)) {
                     index.change(key, .replaced) { shard in
                         if let old = shard.table.publish(entry, for: key) { shard.markObsolete(old.file, of: key) }
+                        if ended != nil { shard.table.expire(marks) }
                     }
                 }
                 reporter.report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
@@ -152,14 +161,15 @@ extension Reconciler {
         if !isWanted { provisional.update { $0.addOrphan(found.file, of: key) } }
     }
 
-    /// Takes over the life of an entry from its file. If the footer is damaged the payload may be whole, and the index
-    /// knows enough.
+    /// Adopts the life of an entry from its file. If the footer is damaged, the payload may still be intact, and the
+    /// index has everything else.
     private func verify(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
         let (key, file) = entry
         do {
             if case .valid(let found)? = try directory.footer(of: file) {
                 if let known = index.entry(key), known.file == file, !found.isEntry(known, of: key) {
-                    // The line is about another file of the number: an index from elsewhere, or from long ago.
+                    // The line describes another file with the same number: the index comes from another directory or
+                    // an old copy.
                     removeLost(entry)
                     consider(found)
                 } else {
@@ -170,7 +180,7 @@ extension Reconciler {
         } catch {
             provisional.update { $0.couldNotVerify(entry) }
             let path = directory.path(of: file)
-            return reporter.report(CacheError(error, doing: "look at an entry", path: path), of: key)
+            return reporter.report(CacheError(error, doing: "check an entry", path: path), of: key)
         }
         provisional.update { $0.verified(entry) }
     }
@@ -194,7 +204,7 @@ extension Reconciler {
         if case .valid(let found)? = try? directory.footer(of: file) { found.key } else { nil }
     }
 
-    /// Removes an entry whose file was not in the directory, if it still is not.
+    /// Removes an entry whose file was not in the directory, if it is still missing.
     private func check(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
         do {
             _ = try fileSystem.status(of: .number(entry.file), in: directory.entries.file)
@@ -203,7 +213,7 @@ extension Reconciler {
         } catch {
             // The entry stays; the next read finds out.
             let path = directory.path(of: entry.file)
-            reporter.report(CacheError(error, doing: "look for an entry", path: path), of: entry.key)
+            reporter.report(CacheError(error, doing: "find an entry's file", path: path), of: entry.key)
         }
     }
 
@@ -249,6 +259,11 @@ extension Reconciler {
         switch removal {
         case .scope(let scope): provisional.update { $0.clear(scope, below: number) }
         case .key(let key): shards = [key.shard]
+        case .expiry(let scope, let time):
+            let mark = ExpiryMarks.Mark(number: number, time: time)
+            provisional.update { $0.expire(scope, mark) }
+            _ = info.commitBestEffort(removal.record(number: number)) { index.expire(scope, mark) }
+            return
         }
         for shard in shards {
             for entry in index.snapshot(shard) where entry.file < number && removal.covers(entry) {
@@ -264,8 +279,7 @@ extension Reconciler {
         }
     }
 
-    /// Looks again at a file that was set aside: if it is readable by now, the older files of its key are dead, and so
-    /// is it.
+    /// Retries a file that was set aside: if it is readable by now, it is dead, and so are the older files of its key.
     private func resolve(aside file: UInt64, in directory: StoreDirectory) {
         let name = DirectoryLayout.asideNumber(file)
         do {
@@ -294,8 +308,8 @@ extension Reconciler {
         }
     }
 
-    /// Bounds the tombstones that are kept because of unreadable files: beyond the bound such a file is set aside. It
-    /// is never adopted, and entries below its number are not answered. Call it on the maintenance queue.
+    /// Bounds the tombstones that are kept because of unreadable files: beyond the bound, an unreadable file is set
+    /// aside. It is never adopted, and entries below its number are not returned. Call it on the maintenance queue.
     func boundTombstones() {
         guard provisional.isSet, !provisional.isReconciling, hasTooManyTombstones else { return }
         _ = reporter.attempt { () throws(CacheError) in
@@ -322,7 +336,7 @@ extension Reconciler {
                 try directory.rename(file, to: name)
                 reporter.report(failure)
             } catch {
-                // In this session it is aside all the same.
+                // In this session it counts as set aside all the same.
                 reporter.report(CacheError(error, doing: "set a file aside", path: directory.path(of: file)))
             }
         }

@@ -12,7 +12,7 @@ final class Recovery: StoreOwner {
         self.reaper = reaper
     }
 
-    /// Returns when every file has been looked at. O(files), once after an unclean close. Never call it from the
+    /// Returns when every file has been checked. O(files), once after an unclean close. Never call it from the
     /// maintenance queue, or in a block of the disk queue.
     func awaitScan() {
         // More than once: another scan may have begun meanwhile.
@@ -22,15 +22,15 @@ final class Recovery: StoreOwner {
 
 /// Entries while the index is provisional.
 extension Recovery {
-    /// Returns the entry of a key, whatever its life; nil where it cannot be believed yet.
+    /// Returns the entry of a key, whatever its life; nil while it cannot be trusted.
     ///
-    /// With `checkingFile`, while files and index are reconciled, only when its file is there.
+    /// With `checkingFile`, returns it during reconciliation only if its file exists.
     func entry(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> IndexEntry? {
         if provisional.isSet, !settle(key, at: now, checkingFile: checkingFile) { return nil }
         return index.entry(key)
     }
 
-    /// The same without reading any file: nil also where a file would have to be read.
+    /// The same without reading any file; nil also when a file would have to be read.
     func knownEntry(_ key: Key, at now: Timestamp) -> IndexEntry? {
         let isProvisional = provisional.isSet
         let horizon = isProvisional ? provisional.horizon : 0
@@ -40,7 +40,7 @@ extension Recovery {
         return provisional.update { $0.mustLook(at: entry.file, hasExpired: hasExpired) } ? nil : entry
     }
 
-    /// Makes the entry of a key agree with its file; false where there is none, or it cannot be trusted yet.
+    /// Makes the entry of a key agree with its file; false when there is none, or it cannot be trusted yet.
     func settle(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> Bool {
         let isSettled = try? disk.run { directory in
             settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: false)
@@ -74,30 +74,35 @@ extension Recovery {
             provisional.update { $0.looked(at: entry.file) }
             return true
         } catch .noEntry {
-            // The file was replaced meanwhile: it says nothing about the present entry.
+            // The file was replaced meanwhile, so it proves nothing about the current entry.
             return !index.isCurrent(entry, key)
                 && settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: holdsStripe)
         } catch {
             let path = directory.path(of: entry.file)
-            reporter.report(CacheError(error, doing: "look at an entry", path: path), of: key)
+            reporter.report(CacheError(error, doing: "check an entry", path: path), of: key)
             return false
         }
     }
 
-    /// Takes over a life that only the file knows. Call it with the key's stripe held.
+    /// Adopts a life that is recorded only in the file. Call it with the key's stripe held.
     func takeOverLife(of found: IndexEntry, _ key: Key) {
         guard let known = index.entry(key), known.isSameValue(as: found), found.knowsMore(than: known) else { return }
         // No line may record the change: its number must not be taken again.
         info.raiseNumbers(to: found.change)
         let record = Record.life(key: key, file: found.file, change: found.change, found.life)
+        let marks = provisional.marks
         _ = info.commitBestEffort(record) {
-            index.change(key, .replaced) { $0.table.setLife(found.life, change: found.change, for: key) }
+            index.change(key, .replaced) { shard in
+                shard.table.setLife(found.life, change: found.change, for: key)
+                if marks.ending(found) != nil { shard.table.expire(marks) }
+            }
         }
     }
 
-    /// Removes an entry whose file is gone or proven damaged, unless a newer value has come. Returns whether it did.
+    /// Removes an entry whose file is missing or proven damaged, unless a newer value has replaced it. Returns whether
+    /// it did.
     ///
-    /// Never while a damaged index is reconciled: the entry may be the mistake.
+    /// Does nothing while a damaged index is reconciled: the entry may be the mistake.
     @discardableResult
     func removeUnreadable(_ entry: IndexEntry, _ key: Key, as cause: CacheEvent.Kind) -> Bool {
         if provisional.isRepairing { return false }
@@ -129,7 +134,7 @@ extension IndexEntry {
         isSameValue(as: entry) && isNamed(key)
     }
 
-    /// True when its life was renewed, or slid, after the change that the other knows.
+    /// True when its life was renewed or extended after the change that the other one has.
     func knowsMore(than other: IndexEntry) -> Bool {
         if hasDamagedSlot { return false }
         return (change, life.expires) > (other.change, other.life.expires)

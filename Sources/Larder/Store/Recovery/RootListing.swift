@@ -40,13 +40,13 @@ struct RootListing {
         }
     }
 
-    /// True when the directory is ours. The proof is a record in a journal or manifest, or the footer of an entry file.
+    /// True when the directory is ours. A record in a journal or manifest, or the footer of an entry file, is proof.
     ///
     /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is also ours when it
-    /// holds only our own names, the index files are blank, and so are the entries, unless a file has the name of a
-    /// journal, which nothing else has.
+    /// holds only our own names and its index files are blank. Its entries must be blank too, unless a file has the
+    /// name of a journal, which no other program uses.
     func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
-        try translating("look at the directory", at: path) { () throws(Errno) in
+        try translating("examine the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
             var failure: Errno?
             for index in journals.map(DirectoryLayout.journal) + manifests.map(DirectoryLayout.manifest) {
@@ -57,7 +57,7 @@ struct RootListing {
                     case .foreign: isBare = false
                     }
                 } catch {
-                    // It proves nothing; another file may.
+                    // This file proves nothing; another may.
                     if error != .io { throw error }
                     failure = error
                     isBare = false
@@ -78,7 +78,7 @@ struct RootListing {
         }
     }
 
-    /// True when a directory has a valid entry; otherwise notes whether it has anything that could be lost.
+    /// True when a directory has a valid entry; otherwise notes whether it holds any data that could be lost.
     private func isProof(
         _ directory: SharedDescriptor, _ isBare: inout Bool, _ fileSystem: any FileSystem
     ) throws(Errno) -> Bool {
@@ -120,7 +120,7 @@ struct RootListing {
         // The length of a file may be on disk before its bytes.
         while bytes.last == 0 { bytes.removeLast() }
         for header in [#"[{"larder":"#, #"{"larder":"#].map({ Array($0.utf8) }) {
-            // The check of the header is damaged; nothing else begins like it.
+            // The header's check is damaged, but nothing else begins with these bytes.
             if bytes.starts(with: header) { return .proof }
             if header.starts(with: bytes) { return .blank }
         }

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Reads every entry, and removes those that are proven damaged or gone.
+/// Reads every entry, and removes those that are proven damaged or missing.
 struct Verifier {
     typealias Progress = @Sendable (_ checked: Int, _ total: Int) -> Void
 
@@ -47,7 +47,7 @@ struct Verifier {
         }
     }
 
-    /// Reads the whole of an open file; outside of the disk queue, where nobody waits for it.
+    /// Reads a whole open file, outside of the disk queue, so no barrier waits for it.
     private func check(
         _ opened: StoreDirectory.Reading<SharedDescriptor>, _ entry: IndexEntry, path: String
     ) -> StoreDirectory.Reading<Void> {
@@ -61,7 +61,7 @@ struct Verifier {
         }
     }
 
-    /// Counts the files that nothing mentions, after waiting for the writes under way.
+    /// Counts the files that neither the index nor the tombstones mention, after waiting for running writes.
     private func countOrphans() throws(CacheError) -> Int {
         let names = try context.disk.run { directory throws(CacheError) in
             try translating("list the entries", at: context.path) { () throws(Errno) in

@@ -1,23 +1,23 @@
 import LarderFiles
 
-/// The right to write a key, which may be lost until the moment of the write: a fetch loses it when somebody else sets
-/// or removes the key meanwhile.
+/// The right to write a key. It may be revoked until the moment of the write: a fetch loses it when another caller sets
+/// or removes the key.
 protocol WritePermit: Sendable {
-    /// Asked with the key's stripe held, so the answer holds until the change is published.
+    /// Called with the key's stripe held, so the answer holds until the change is published.
     func isValid(for key: Key) -> Bool
 }
 
-/// Notified of every set, removal and clear by a caller, before that returns.
+/// Notified of every set, removal, expiry and clear by a caller, before the call returns.
 protocol ChangeObserver: AnyObject, Sendable {
-    /// A key was set or removed, with `permit` or, if nil, by a direct call. The key's stripe is held.
+    /// A key was set, removed or expired, with `permit` or, if nil, by a direct call. The key's stripe is held.
     func didChange(_ key: Key, with permit: (any WritePermit)?)
 
-    /// Everything in `scope` was removed; for a tag, `isTagged` looks up whether an entry had it. No change is under
-    /// way.
+    /// Everything in `scope` was removed or expired; for a tag, `isTagged` looks up whether an entry had it. No change
+    /// is in progress.
     func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool)
 }
 
-/// The one observer of a store. A store without one only reads a flag.
+/// The one observer of a store. Without one, a change reads only a flag.
 final class ChangeObserverSlot: Sendable {
     private let isSet = Flag()
     private let observer = Lock<(any ChangeObserver)?>(nil)
@@ -40,5 +40,13 @@ final class ChangeObserverSlot: Sendable {
 
     func didClear(_ scope: ClearScope, isTagged: (Key) -> Bool = { _ in false }) {
         if isSet.isSet { observer.withLock { $0 }?.didClear(scope, isTagged: isTagged) }
+    }
+
+    /// The same; the index knows which entries have a tag.
+    func didClear(_ scope: ClearScope, in index: Index) {
+        didClear(scope) { key in
+            guard case .tag(let tag) = scope else { return true }
+            return index.withShard(of: key) { $0.table.isTagged(key, tag) }
+        }
     }
 }

@@ -11,7 +11,7 @@ final class DiskQueue: Sendable {
     private let stripes = (0..<Index.shardCount).map { _ in Lock(()) }
     /// Nil once closed.
     @exclusivity(unchecked) nonisolated(unsafe) private var current: StoreDirectory?
-    /// The same: a block keeps barriers out, so the object outlives the block without reference counting.
+    /// The same object: a block keeps barriers out, so the object outlives the block without reference counting.
     @exclusivity(unchecked) nonisolated(unsafe) private var unretained: UnretainedReference<StoreDirectory>?
 
     init(_ directory: StoreDirectory, path: String) {
@@ -31,7 +31,7 @@ final class DiskQueue: Sendable {
         return try unretained.use(body)
     }
 
-    /// Runs `body` in a block while no other change of a key in this shard is under way.
+    /// Runs `body` in a block while no other change of a key in this shard is running.
     func run<Result>(
         shard: Int, _ body: (StoreDirectory) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {

@@ -5,7 +5,7 @@ import LarderFiles
 final class EventCenter: Sendable {
     typealias Handler = @Sendable (CacheEvent) -> Void
 
-    /// Events that may wait for a slow handler.
+    /// The maximum number of events that wait for a slow handler.
     static let bound = 1_000
 
     private struct State {
@@ -22,7 +22,7 @@ final class EventCenter: Sendable {
 
     var dropped: Int { state.withLock { $0.dropped } }
 
-    /// True when somebody listens: an event is only created then.
+    /// True when there are listeners; an event is created only then.
     var isListening: Bool { state.withLock { !$0.handlers.isEmpty } }
 
     func add(_ handler: @escaping Handler) -> Int {

@@ -6,7 +6,7 @@ import LarderFiles
 /// Work that is requested again before it has begun is not queued twice.
 final class MaintenanceQueue: Sendable {
     enum Kind: UInt16 {
-        case delete, sweep, reconcile, emptyTrash, evict, clear, bound
+        case delete, sweep, reconcile, emptyTrash, evict, clear, expire, bound
 
         fileprivate var bit: UInt16 { 1 << rawValue }
     }
@@ -26,8 +26,8 @@ final class MaintenanceQueue: Sendable {
         self.lifetime = lifetime
     }
 
-    /// Runs `slice` on the queue until it returns false, or the store is gone. Other work may run between two slices.
-    /// Work without a kind is never merged.
+    /// Runs `slice` on the queue until it returns false or the store is deallocated. Other work may run between two
+    /// slices. Work without a kind is never merged.
     func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
         let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
             if let kind {
@@ -77,7 +77,7 @@ final class MaintenanceQueue: Sendable {
     }
 }
 
-/// Keeps the store, and with it the lock of its directory, for as long as a piece of background work runs.
+/// Keeps the store alive, and with it the lock of its directory, while a piece of background work runs.
 final class StoreLifetime: Sendable {
     /// Set once, before any work begins.
     nonisolated(unsafe) private weak var store: (any AnyObject & Sendable)?
@@ -86,14 +86,14 @@ final class StoreLifetime: Sendable {
         self.store = store
     }
 
-    /// Returns nil when the store is gone.
+    /// Returns nil when the store has been deallocated.
     func whileAlive<Result>(_ body: () -> Result) -> Result? {
         guard let store else { return nil }
         return withExtendedLifetime(store, body)
     }
 }
 
-/// A call to an owner further up, which installs it once all owners exist.
+/// A call to an owner in a higher layer, which installs it once all owners exist.
 final class Hook: Sendable {
     private let body = Lock<(@Sendable () -> Void)?>(nil)
 

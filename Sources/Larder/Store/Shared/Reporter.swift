@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Counts the work of a store, and reports it to those who listen.
+/// Counts the work of a store, and reports it to listeners.
 final class Reporter: Sendable {
     let events = EventCenter()
     private let counts = Lock(CacheStatistics())

@@ -1,10 +1,12 @@
 import LarderFiles
 
-/// The parts of a store that all its owners share. An object: reading one of its parts copies none of the others.
+/// The parts of a store that all its owners share. A class, so that reading one part does not copy the others.
 final class StoreContext: Sendable {
     let fileSystem: any FileSystem
     let clock: any Clock
+    /// The settings of the first opener; the limits may have changed since.
     let settings: StoreSettings
+    let limits: LimitsInForce
     let path: String
     let index: Index
     let disk: DiskQueue
@@ -22,6 +24,7 @@ final class StoreContext: Sendable {
         path = directory.path
         self.clock = clock
         self.settings = settings
+        limits = LimitsInForce(settings.limits)
         self.index = index
         disk = DiskQueue(directory, path: directory.path)
         provisional = ProvisionalState(reconciliation)
@@ -29,8 +32,8 @@ final class StoreContext: Sendable {
     }
 }
 
-/// An owner of a part of a store. It reaches the shared parts by their names; an owner on the path of every call keeps
-/// its own references instead, which is quicker.
+/// An owner of a part of a store. It reaches the shared parts by their names; an owner on the hot path keeps its own
+/// references instead, which is faster.
 protocol StoreOwner: AnyObject, Sendable {
     var context: StoreContext { get }
 }
@@ -45,6 +48,32 @@ extension StoreOwner {
     var provisional: ProvisionalState { context.provisional }
     var reporter: Reporter { context.reporter }
     var maintenance: MaintenanceQueue { context.maintenance }
+}
+
+/// The limits of a store, which may change while it is open. The check whether there are any reads one flag.
+final class LimitsInForce: Sendable {
+    private let flag: Flag
+    /// For owners that check at every set and keep this object alive.
+    let unretainedFlag: UnretainedReference<Flag>
+    private let limits: Lock<StoreSettings.Limits>
+
+    init(_ limits: StoreSettings.Limits) {
+        flag = Flag(!limits.areNone)
+        unretainedFlag = UnretainedReference(flag)
+        self.limits = Lock(limits)
+    }
+
+    /// True when there are none.
+    var areNone: Bool { !flag.isSet }
+
+    var current: StoreSettings.Limits { areNone ? StoreSettings.Limits() : limits.withLock { $0 } }
+
+    func set(_ new: StoreSettings.Limits) {
+        limits.withLock { limits in
+            limits = new
+            flag.set(!new.areNone)
+        }
+    }
 }
 
 /// The settings that all handles on one directory share.

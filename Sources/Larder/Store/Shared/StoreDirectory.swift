@@ -2,8 +2,8 @@ import Dispatch
 import Foundation
 import LarderFiles
 
-/// The open directory of a cache: its root, and the directory of the entry files. The registry holds its lock, by a
-/// descriptor of its own.
+/// The open directory of a cache: its root, and the directory of the entry files. The registry holds its lock through a
+/// separate descriptor.
 final class StoreDirectory: Sendable {
     let fileSystem: any FileSystem
     let path: String
@@ -40,7 +40,7 @@ extension StoreDirectory {
         case value(Value)
         /// The file does not exist.
         case gone
-        /// The file is too short, or its bytes are not those that were stored.
+        /// The file is too short, or its bytes differ from the stored ones.
         case damaged
         case failed(CacheError)
 
@@ -67,9 +67,10 @@ extension StoreDirectory {
         }
     }
 
-    /// Reads the payload of an entry and verifies it. The length of the file is read only for large and empty payloads.
+    /// Reads the payload of an entry and verifies it. The size of the file is queried only for large and empty
+    /// payloads.
     func payload(of entry: IndexEntry) -> Reading<Data> {
-        // Zero bytes can be read from anything; and a record may claim a tebibyte, for which there is no memory.
+        // Zero bytes can be read from any file, and a record may claim a tebibyte, for which there is no memory.
         if entry.size == 0 || entry.size > Self.large { return open(entry).then { readPayload(of: entry, in: $0) } }
         return readPayload(of: entry, in: nil)
     }
@@ -77,7 +78,7 @@ extension StoreDirectory {
     /// Bytes.
     private static let large = 1 << 20
 
-    /// Opens the file, unless it is open.
+    /// Opens the file, unless it is already open.
     private func readPayload(of entry: IndexEntry, in opened: SharedDescriptor?) -> Reading<Data> {
         // Not `Data(count:)`, which would fill the memory with zeros first.
         guard let start = malloc(max(entry.size, 1)) else {
@@ -96,7 +97,7 @@ extension StoreDirectory {
         return .damaged
     }
 
-    /// False when the bytes are not those that were stored.
+    /// False when the bytes differ from the stored ones.
     private func read(
         _ entry: IndexEntry, in opened: SharedDescriptor?, into bytes: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Bool {
@@ -110,8 +111,8 @@ extension StoreDirectory {
         return count == entry.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == entry.checksum
     }
 
-    /// Reads a footer; nil when the name is not a regular file's. `name` if it is not the number.
-    /// O(length of the record).
+    /// Reads a footer; nil when the name is not a regular file's. Pass `name` if it differs from the number. O(length
+    /// of the record).
     func footer(of number: UInt64, in name: UInt64? = nil) throws(Errno) -> EntryFile.Footer? {
         guard let (file, size) = try fileSystem.openRegular(.number(name ?? number), in: entries.file) else {
             return nil
@@ -141,7 +142,7 @@ extension StoreDirectory {
     func notOurs(_ file: UInt64) -> CacheError {
         CacheError(
             code: .io,
-            message: "The name of an entry belongs to something that is not a regular file; it is left alone.",
+            message: "An entry's name belongs to something that is not a regular file; it is left alone.",
             path: path(of: file))
     }
 
@@ -173,7 +174,7 @@ extension StoreDirectory {
     }
 
     /// Overwrites the life slot in the trailer of an entry file. Returns nil when the name is not a regular file's, and
-    /// false when the trailer is damaged; it is then left alone, as a rebuild learns nothing from it either way.
+    /// false when the trailer is damaged; it is then left alone, because a rebuild ignores such a trailer either way.
     func writeSlot(_ life: Life, _ change: UInt64, of entry: IndexEntry, isPowerSafe: Bool) throws(Errno) -> Bool? {
         guard let (file, size) = try fileSystem.openRegular(.number(entry.file), in: entries.file, for: .updating)
         else { return nil }
@@ -190,7 +191,7 @@ extension StoreDirectory {
         return true
     }
 
-    /// True while the directory still contains the open `entries`, whatever path leads to it by now.
+    /// True while the directory still contains the open `entries`, whatever path leads to it now.
     var isWhole: Bool {
         guard let inside = try? fileSystem.status(of: DirectoryLayout.entries.name, in: root.file),
             let open = try? fileSystem.status(of: entries.file)
@@ -199,7 +200,7 @@ extension StoreDirectory {
     }
 }
 
-/// Syncs one descriptor for many callers: those who wait while a sync runs share the next one.
+/// Syncs one descriptor for many callers: callers that wait while a sync runs share the next one.
 ///
 /// A failed sync is never retried for the same changes: after an error the system may count lost pages as written.
 ///

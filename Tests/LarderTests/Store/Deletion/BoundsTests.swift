@@ -5,10 +5,10 @@ import Testing
 
 @testable import Larder
 
-/// Soaks that are bounded by counts, not by time.
-@Suite("Everything that is kept for later is bounded by what is unresolved")
+/// Soak tests that are bounded by counts, not by time.
+@Suite("All deferred work is bounded by the number of unresolved files")
 struct BoundsTests {
-    /// A cache of `count` entries whose index is lost, and whose newest file the disk cannot read.
+    /// A cache of `count` entries with a lost index and an unreadable newest file.
     private func withResidue(_ count: Int, limit: Int) throws -> (World, DiskCache, unreadable: String) {
         var world = World {
             $0.countLimit = limit
@@ -26,7 +26,7 @@ struct BoundsTests {
         world.files.image.content(at: "/cache/manifest.json")?.count ?? 0
     }
 
-    @Test("tombstones, while a file cannot be read: as many as are documented, and then the file is set aside")
+    @Test("while a file is unreadable, tombstones accumulate up to the documented number; then it is set aside")
     func tombstones() throws {
         let (original, first, name) = try withResidue(50, limit: 100)
         var (world, cache) = (original, first)
@@ -41,8 +41,8 @@ struct BoundsTests {
             }
             if number == 8_000 {
                 try cache.flush()
-                #expect(cache.store.index.tombstoneCount > 7_000, "kept for the sake of the unread file")
-                // They outlive the session.
+                #expect(cache.store.index.tombstoneCount > 7_000, "kept because of the unread file")
+                // Tombstones outlive the session.
                 world.restart()
                 world.files.setUnreadable(true, at: "/cache/" + name)
                 cache = try world.open()
@@ -64,7 +64,7 @@ struct BoundsTests {
         #expect(try world.open().store.provisional.isSet == false)
     }
 
-    @Test("a file that can be read again before that is none the worse")
+    @Test("a file that becomes readable before that is examined, and leaves no tombstones")
     func readableAgain() throws {
         let (world, cache, name) = try withResidue(50, limit: 100)
         for number in 0..<3_000 { try cache.setString("v", forKey: "\(number)") }
@@ -79,7 +79,7 @@ struct BoundsTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a file that cannot be unlinked is written down as obsolete, with one line")
+    @Test("an undeletable file is recorded as obsolete in one line")
     func undeletable() throws {
         var world = World { $0.countLimit = 20 }
         var cache = try world.open()
@@ -97,7 +97,7 @@ struct BoundsTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("the trash holds one directory open, however many there are, and empties under a low limit of descriptors")
+    @Test("the trash keeps one directory open at a time, and empties under a low descriptor limit")
     func trash() throws {
         var world = World()
         do {
@@ -124,7 +124,7 @@ struct BoundsTests {
         #expect(told.withLock { $0.0 } == told.withLock { $0.1 })
     }
 
-    @Test("a cache under a low limit of descriptors goes on, and closes each one that it opens")
+    @Test("a cache works under a low descriptor limit, and closes every descriptor that it opens")
     func descriptors() throws {
         let world = World { $0.saveDelay = .zero }
         let cache = try world.open()
@@ -142,7 +142,7 @@ struct BoundsTests {
         cache.checkInvariants()
     }
 
-    @Test("reminders are made anew for what is there, not at each insert while a namespace is being cleared")
+    @Test("clearing a namespace does not make each insert rebuild the expiry reminders")
     func reminders() {
         var manifest = EntryTable()
         let space = Namespace("n")
@@ -162,7 +162,7 @@ struct BoundsTests {
         #expect(manifest.violations() == [])
     }
 
-    @Test("entries of one namespace share what they have in common, however many handles there are")
+    @Test("entries of one namespace share their attachments, however many handles there are")
     func namespaceHandles() throws {
         let cache = try World().open()
         for number in 0..<50 { try cache.namespace("n").setString("v", forKey: "\(number)") }

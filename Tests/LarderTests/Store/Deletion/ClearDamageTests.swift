@@ -5,8 +5,8 @@ import Testing
 
 @testable import Larder
 
-/// Each directory here is used first, and flushed afterwards.
-@Suite("Clears and lost indexes, in combinations that once lost or brought back something")
+/// Each directory here is used first, and then flushed.
+@Suite("Clears with lost indexes, in combinations that once lost or revived values")
 struct ClearDamageTests {
     @Test(
         "after a lost index was rebuilt, the loss of the manifest alone loses no entry", arguments: [0, 1, 2],
@@ -43,7 +43,7 @@ struct ClearDamageTests {
         )
     }
 
-    @Test("numbers of directories in the trash are not used again, even when the index is lost")
+    @Test("numbers of directories in the trash are not reused, even when the index is lost")
     func trashNumbersAfterLoss() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -75,9 +75,9 @@ struct ClearDamageTests {
         world.restart()
         cache = try world.open()
         #expect(cache.string(forKey: "1") == nil, "a removed value is back")
-        #expect(cache.string(forKey: "n") == "new", "a stored one is lost")
+        #expect(cache.string(forKey: "n") == "new", "a stored value is lost")
         try cache.flush()
-        #expect(cache.string(forKey: "n") == "new", "a stored one is lost")
+        #expect(cache.string(forKey: "n") == "new", "a stored value is lost")
     }
 
     @Test("a clear succeeds while an older one waits in the trash")
@@ -104,7 +104,7 @@ struct ClearDamageTests {
     }
 
     @Test(
-        "on a full disk, a clear that is killed while files are unread brings back nothing", arguments: [true, false])
+        "on a full disk, a clear killed while files are unread revives nothing", arguments: [true, false])
     func fullDiskKilledWhileReconciling(isRoot: Bool) throws {
         for kill in [850, 900, 950, 990] {
             var world = World { $0.sweepInterval = nil }
@@ -134,13 +134,13 @@ struct ClearDamageTests {
             let again = try world.open()
             part = isRoot ? again : again.namespace("p")
             let value = part.string(forKey: "k")
-            #expect(value != "old", "kill \(kill) root \(isRoot): what was replaced is back")
+            #expect(value != "old", "kill \(kill) root \(isRoot): the replaced value is back")
             try again.flush()
             #expect(part.string(forKey: "k") != "old", "kill \(kill) root \(isRoot): after the flush")
         }
     }
 
-    @Test("on a full disk, an old file that cannot be deleted is not forgotten by a clear", arguments: [true, false])
+    @Test("on a full disk, a clear does not forget an undeletable old file", arguments: [true, false])
     func fullDiskStuckObsolete(isRoot: Bool) throws {
         var world = World { $0.sweepInterval = nil }
         let cache = try world.open()
@@ -167,7 +167,7 @@ struct ClearDamageTests {
             isRemoved ? part.string(forKey: "k") == nil : part.string(forKey: "k") != "old", "removed: \(isRemoved)")
     }
 
-    @Test("clearing a namespace with a name that is too long is an error, and damages nothing")
+    @Test("clearing a namespace with too long a name is an error, and damages nothing")
     func longNamespaceClear() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -186,7 +186,7 @@ struct ClearDamageTests {
         #expect(error == .tooLarge)
     }
 
-    @Test("a power-safe clear and what is stored after it survive a power cut, with a new journal")
+    @Test("a power-safe clear and later sets survive a power cut, with a new journal")
     func powerCutAfterClearWithoutJournal() throws {
         var world = World {
             $0.sweepInterval = nil; $0.durability = .powerSafe

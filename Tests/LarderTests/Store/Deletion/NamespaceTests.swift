@@ -6,9 +6,9 @@ import Testing
 
 @testable import Larder
 
-@Suite("Namespaces: keys of their own in one directory")
+@Suite("Namespaces: separate keys in one directory")
 struct NamespaceTests {
-    @Test("one key in three namespaces is three entries, to every call, and after a restart")
+    @Test("one key in three namespaces is three entries in every call, and after a restart")
     func identity() throws {
         var world = World()
         var cache = try world.open()
@@ -53,7 +53,7 @@ struct NamespaceTests {
         #expect(names.map { cache.namespace($0).hasValue(forKey: "k") } == [true, false, false])
     }
 
-    @Test("the record says whose it is, and entries without metadata share it")
+    @Test("the record has the namespace, and entries without metadata share its object")
     func record() throws {
         var entry = RecordTests.entry
         let shared = Attachments(.init(namespace: Namespace("users")))
@@ -84,9 +84,8 @@ struct NamespaceTests {
         #expect(cache.namespace("users").keys().count == 100)
     }
 
-    /// What a killed process leaves in the middle of removing the namespace "a", for every system call; with its index
-    /// and without.
-    @Test("removing one leaves the others, and none of it comes back: killed anywhere, the index lost or not")
+    /// The remains of a process killed in any system call of removing the namespace "a", with its index and without.
+    @Test("removing one keeps the others, and none of it comes back after a kill anywhere, even without the index")
     func removedForGood() throws {
         let entries = 12
         var points = 0
@@ -97,7 +96,7 @@ struct NamespaceTests {
                 for name in ["a", "b"] { try cache.namespace(name).setString(name, forKey: "\(number)") }
                 try cache.setString("none", forKey: "\(number)")
             }
-            // Replaced files wait to be deleted: they must not come back either.
+            // Replaced files wait to be deleted and must not come back either.
             for number in 0..<5 { try cache.namespace("a").setString("newer", forKey: "\(number)") }
             cache.settle()
             let isReached = world.killing(in: number)
@@ -151,7 +150,7 @@ struct NamespaceTests {
         try cache.flush()
         try cache.setString("the first change opens the journal", forKey: "warm")
         let counter = CallCounter()
-        // What goes behind is held up meanwhile.
+        // Background work is held up meanwhile.
         try cache.store.maintenance.alone {
             world.files.inject(counter.count)
             try space.removeAll()
@@ -192,7 +191,7 @@ struct NamespaceTests {
         #expect(cache.keys() == ["k"])
     }
 
-    @Test("what a full disk keeps from being recorded is dead all the same, from the first read after a kill on")
+    @Test("a removal that a full disk kept from being recorded still lasts, from the first read after a kill")
     func unrecorded() async throws {
         var world = World()
         var cache = try world.open()
@@ -224,7 +223,7 @@ struct NamespaceTests {
         #expect(cache.namespace("users").keys() == [] && cache.count == 0)
     }
 
-    @Test("a tombstone says what it was written for, or nothing")
+    @Test("a tombstone with any flipped bit is invalid")
     func forged() throws {
         let bytes = EntryFile.tombstone(of: .scope(.namespace(Namespace("users"))), number: 17)
         func read(_ bytes: [UInt8], number: UInt64 = 17) -> EntryFile.Tombstone {
@@ -245,10 +244,10 @@ struct NamespaceTests {
         let unnamed = line + #","c":"\#(FileName.number(check))"}"#
         guard case .clear(.namespace(.none), 17)? = Array(unnamed.utf8).withBytes({ RecordScanner.record(on: $0) })
         else {
-            Issue.record("a clear of no namespace is not one of everything")
+            Issue.record("a clear of the part without a namespace is read as one of everything")
             return
         }
-        // Nor is a tombstone believed that has another name.
+        // A tombstone under another name is not trusted either.
         var world = World()
         let cache = try world.open()
         try cache.namespace("users").setString("v", forKey: "k")
@@ -264,7 +263,7 @@ struct NamespaceTests {
         #expect(world.entryFiles.count == 1)
     }
 
-    @Test("a tombstone that cannot be read is none of the business of what is stored later")
+    @Test("an unreadable tombstone does not affect values stored later")
     func unreadTombstone() throws {
         var world = World()
         var cache = try world.open()
@@ -282,14 +281,14 @@ struct NamespaceTests {
             guard operation == .read else { return nil }
             return reads.withLock { reads in
                 reads += 1
-                // The first finds out that the directory is a cache.
+                // The first read proves that the directory is a cache.
                 return reads == 2 ? .fail(.io) : nil
             }
         }
         cache = try world.open()
         try cache.namespace("users").setString("new", forKey: "k")
         try cache.flush()
-        #expect(world.entryFiles.count == 1, "it was read again, and is not needed any more")
+        #expect(world.entryFiles.count == 1, "it was read again, and is no longer needed")
         world.restart()
         cache = try world.open()
         try cache.flush()
@@ -297,7 +296,7 @@ struct NamespaceTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("two namespaces removed at the same time, from several threads: killed at the end, none comes back")
+    @Test("several threads remove two namespaces, and neither comes back after a kill")
     func concurrently() throws {
         for round in 0..<20 {
             var world = World()
@@ -318,7 +317,7 @@ struct NamespaceTests {
         }
     }
 
-    @Test("a tombstone whose files others have deleted goes with the next save")
+    @Test("the next save deletes a tombstone whose files another program has deleted")
     func lateTombstone() throws {
         let world = World()
         let cache = try world.open()
@@ -343,7 +342,7 @@ struct NamespaceTests {
                 .contains("closed"))
     }
 
-    @Test("files that cannot be deleted stay dead, and go later")
+    @Test("undeletable files stay dead, and are deleted later")
     func stuckFiles() throws {
         var world = World()
         var cache = try world.open()
@@ -373,7 +372,7 @@ struct NamespaceTests {
         try cache.close()
     }
 
-    @Test("a tombstone stays as long as a file that it speaks of, though it could be deleted itself")
+    @Test("a tombstone stays as long as a file that it covers, even if it could be deleted")
     func tombstoneIsLast() throws {
         var world = World()
         var cache = try world.open()
@@ -397,7 +396,7 @@ struct NamespaceTests {
         #expect(cache.namespace("users").keys() == [] && world.entryFiles == [])
     }
 
-    @Test("events tell the namespace")
+    @Test("events have the namespace")
     func events() throws {
         let log = EventLog()
         let world = World { $0.onEvent = log.note }
@@ -420,7 +419,7 @@ struct NamespaceTests {
     }
 
     @Test(
-        "a shard forgets what was cleared at once and takes it out in slices", arguments: 1...4 as ClosedRange<UInt64>)
+        "a shard forgets cleared entries at once and takes them out in slices", arguments: 1...4 as ClosedRange<UInt64>)
     func manifest(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var manifest = EntryTable()

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("A handle sees, counts, lists and removes only its own part")
 struct RootPartTests {
-    /// Three entries without a namespace, two in "a", one inside it.
+    /// Three entries without a namespace, two in "a", and one in a namespace inside "a".
     private func filled(_ world: World) throws -> DiskCache {
         let cache = try world.open()
         for number in 0..<3 { try cache.setString("root", forKey: "\(number)") }
@@ -27,7 +27,7 @@ struct RootPartTests {
         cache.checkInvariants()
     }
 
-    @Test("count, size, keys and entries agree, and removeAll leaves the other parts, after restarts too")
+    @Test("count, size, keys and entries agree, and removeAll leaves the other parts, even after restarts")
     func parts() throws {
         for removed in 0...3 {
             var world = World()
@@ -72,7 +72,7 @@ struct RootPartTests {
         let same = Cache<String>(disk: disk.namespace("a"), namespace: "")
         #expect(await same.value(forKey: "k") == "a")
         try inner.setString("newer", forKey: "k", tags: ["t"])
-        #expect(await cache.value(forKey: "k") == "newer", "its memory is that of this part")
+        #expect(await cache.value(forKey: "k") == "newer", "the memory tier belongs to this part")
         try disk.namespace("x").removeAll()
         try disk.namespace("a").removeAll(tagged: "t")
         try await same.removeAll()
@@ -86,7 +86,7 @@ struct RootPartTests {
                 == .tooLarge)
     }
 
-    @Test("its clear has bytes of its own, in a record and in a tombstone that version 1 leaves alone")
+    @Test("its clear has its own bytes, in a record and in a tombstone that version 1 leaves alone")
     func golden() {
         let scope = ClearScope.namespace(.none)
         let record = #"{"o":"clear","ns":"","n":20,"c":"f67fababff2e0806"}"#
@@ -108,7 +108,7 @@ struct RootPartTests {
         }
         let asVersion1 = Array(bytes.dropLast(2) + Array("1\n".utf8))
         #expect(read(asVersion1) == .invalid)
-        // Version 1 knows the end of such a file as that of a newer version.
+        // Version 1 recognizes the end of such a file as that of a newer version.
         let isNewer: Bool = bytes.withBytes {
             if case .newer = EntryFile.footer(of: 20, tail: $0, fileSize: bytes.count) { true } else { false }
         }
@@ -117,7 +117,7 @@ struct RootPartTests {
         #expect(RecordTests.scan(forged) == nil, "a tag of no namespace has no field")
     }
 
-    @Test("removing it leaves the namespaces, and none of it comes back: killed anywhere, the index lost or not")
+    @Test("removing it keeps the namespaces, and none of it comes back after a kill anywhere, even without the index")
     func removedForGood() throws {
         let entries = 6
         var points = 0
@@ -128,7 +128,7 @@ struct RootPartTests {
                 try cache.setString("root", forKey: "\(number)")
                 try cache.namespace("a").setString("of a", forKey: "\(number)")
             }
-            // Replaced files wait to be deleted: they must not come back either.
+            // Replaced files wait to be deleted and must not come back either.
             for number in 0..<3 { try cache.setString("newer", forKey: "\(number)") }
             cache.settle()
             let isReached = world.killing(in: number)
@@ -172,7 +172,7 @@ struct RootPartTests {
         #expect(points > 8)
     }
 
-    @Test("power-safe, it stays removed and the namespaces stay: the power cut in any call, the index lost or not")
+    @Test("power-safe, it stays removed and the namespaces stay after a power cut in any call, even without the index")
     func powerCut() throws {
         for seed in 1...2 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
@@ -200,7 +200,7 @@ struct RootPartTests {
         }
     }
 
-    @Test("either clear costs the same at ten entries as at a thousand", arguments: [10, 1000])
+    @Test("both kinds of clear cost the same at ten entries as at a thousand", arguments: [10, 1000])
     func constantCost(entries: Int) throws {
         let world = World { $0.sweepInterval = nil }
         let cache = try world.open()
@@ -226,7 +226,7 @@ struct RootPartTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("while a file is unread it may be in a namespace: removeAll leaves it", arguments: [false, true])
+    @Test("removeAll leaves unread files, which may be in a namespace", arguments: [false, true])
     func unread(isReadable: Bool) throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -276,7 +276,7 @@ struct RootPartTests {
     }
 
     @Test(
-        "memory tiers and fetches of namespaces are spared, those of the part itself are not", arguments: [false, true])
+        "removing it spares memory tiers and fetches of namespaces, but not its own", arguments: [false, true])
     func spared(hasNamespaces: Bool) async throws {
         for clearsAll in [false, true] {
             let disk = try World().open()
@@ -296,12 +296,12 @@ struct RootPartTests {
             await own.answer("fetched")
             #expect(try await (caller.value, other.value) == ("fetched", "fetched"))
             #expect(await space.value(forKey: "fetched") == (clearsAll ? nil : "fetched"))
-            #expect(await root.value(forKey: "fetched") == nil, "fetched before it was cleared")
+            #expect(await root.value(forKey: "fetched") == nil, "the fetch began before the clear")
             #expect(await space.value(forKey: "stored") == (clearsAll || !hasNamespaces ? nil : "v"))
         }
     }
 
-    @Test("events: a clear of this part is no event of a namespace, one of everything is")
+    @Test("namespaces get no event when this part is cleared, but one when everything is")
     func events() throws {
         let (root, space) = (EventLog(), EventLog())
         let world = World { $0.onEvent = root.note }
@@ -316,10 +316,10 @@ struct RootPartTests {
         stop()
     }
 
-    @Test("what is stored in a namespace while the rest is cleared is never lost, nor what was cleared found again")
+    @Test("clearing the rest loses no concurrent set in a namespace, and no cleared entry comes back")
     func concurrently() throws {
         let first = UInt64.random(in: 0..<1_000_000)
-        print("clears of the part without a namespace beside sets: seeds from \(first)")
+        print("clears of the part without a namespace during sets: seeds from \(first)")
         for seed in first..<first + 25 {
             var generator = SeededGenerator(seed: seed)
             var world = World()

@@ -5,9 +5,9 @@ import Testing
 
 @testable import Larder
 
-@Suite("Minimum free size: what is lacking goes, once")
+@Suite("Minimum free space: each shortage evicts once")
 struct FreeSpaceTests {
-    /// Ten entries of two blocks each on a disk with that much left.
+    /// Ten entries of two blocks each on a disk with this much space left.
     private func filled(free: Int, minimum: Int) throws -> (World, DiskCache) {
         let world = World { $0.minimumFreeSpace = minimum }
         let cache = try world.open()
@@ -22,7 +22,7 @@ struct FreeSpaceTests {
         cache.settle()
     }
 
-    @Test("the sweep finds that space is lacking")
+    @Test("the sweep notices a shortage")
     func sweep() throws {
         let (world, cache) = try filled(free: 30_000, minimum: 50_000)
         sweep(world, cache)
@@ -37,18 +37,18 @@ struct FreeSpaceTests {
         #expect(cache.count == 7)
         world.files.setCapacity(world.files.image.usedSpace)
         for _ in 0..<5 { sweep(world, cache) }
-        #expect(cache.count == 7, "nothing is free now, and that is not the cache's doing")
+        #expect(cache.count == 7, "nothing is free now, but not because of the cache")
         try cache.setData(Data(count: 7000), forKey: "new")
         cache.settle()
-        #expect(cache.count == 7 && cache.hasValue(forKey: "new"), "what is stored since takes another's place")
+        #expect(cache.count == 7 && cache.hasValue(forKey: "new"), "a new entry replaces an old one")
         for _ in 0..<5 { try cache.setData(Data(count: 7000), forKey: "new") }
         cache.settle()
-        #expect(cache.count == 7, "overwriting is no growth")
+        #expect(cache.count == 7, "overwriting is not growth")
         world.files.setCapacity(world.files.image.usedSpace + 80_000)
         sweep(world, cache)
         world.files.setCapacity(world.files.image.usedSpace + 45_000)
         sweep(world, cache)
-        #expect(cache.count == 6, "as much as was given up had been freed: it is a new lack")
+        #expect(cache.count == 6, "the given-up amount had been freed, so this is a new shortage")
     }
 
     @Test("a program that fills the disk again and again does not empty the cache either")
@@ -61,7 +61,7 @@ struct FreeSpaceTests {
         #expect(cache.count == 9)
     }
 
-    @Test("when all that the cache has would not do, it keeps it")
+    @Test("the cache gives up nothing if all its entries would not be enough")
     func hopeless() throws {
         let (world, cache) = try filled(free: 30_000, minimum: 5_000_000)
         for _ in 0..<3 { sweep(world, cache) }
@@ -71,7 +71,7 @@ struct FreeSpaceTests {
         #expect(cache.count == 10 && cache.hasValue(forKey: "14") && !cache.hasValue(forKey: "4"))
     }
 
-    @Test("what is lacking when a directory is opened that was not closed is found once its files have been looked at")
+    @Test("after an unclean close a shortage is noticed once the files have been checked")
     func unclean() throws {
         let (before, cache) = try filled(free: 2_000_000, minimum: 50_000)
         for number in 10..<100 { try cache.setData(Data(count: 7000), forKey: "\(number)") }
@@ -85,7 +85,7 @@ struct FreeSpaceTests {
         #expect(again.count < 98 && again.count > 90 && again.hasValue(forKey: "99"))
     }
 
-    @Test("what has expired is deleted before space is found to be lacking")
+    @Test("expired entries are deleted before the free space is measured")
     func expiredFirst() throws {
         let (world, cache) = try filled(free: 200_000, minimum: 50_000)
         for number in 10..<13 { try cache.setData(Data(count: 7000), forKey: "\(number)", ttl: .seconds(1)) }
@@ -95,7 +95,7 @@ struct FreeSpaceTests {
         #expect(cache.count == 10 && cache.statistics.evictions.total == 0)
     }
 
-    @Test("the write that crosses it has the space made up for")
+    @Test("a write that causes a shortage triggers its compensation")
     func write() throws {
         let (world, cache) = try filled(free: 60_000, minimum: 50_000)
         sweep(world, cache)
@@ -108,35 +108,35 @@ struct FreeSpaceTests {
         #expect(world.files.freeSpace >= 50_000 && cache.count < 13 && cache.hasValue(forKey: "12"))
     }
 
-    @Test("the decision: what is lacking, once; then only the cache's own growth")
+    @Test("the budget answers a shortage once, and then only the cache's own growth")
     func decision() {
         let budget = FreeSpaceBudget()
         func mayLack(_ size: Int) -> Bool { budget.mayLack(size: size) }
-        #expect(mayLack(0), "nothing is known at first")
+        #expect(mayLack(0), "nothing has been measured yet")
         budget.note(free: 1000, minimum: 400, size: 500)
         #expect(budget.owed == 0)
-        #expect(!mayLack(800) && mayLack(801), "half of what is left may be stored unseen")
+        #expect(!mayLack(800) && mayLack(801), "half of the remaining space may be used without a measurement")
         budget.note(free: 300, minimum: 400, size: 800)
         #expect(budget.owed == 100)
         budget.noteGivenUp(30)
         #expect(budget.owed == 70)
         budget.note(free: 300, minimum: 400, size: 775)
-        #expect(budget.owed == 75, "five bytes were stored before all was given")
+        #expect(budget.owed == 75, "five bytes were stored before everything was given up")
         budget.noteGivenUp(200)
         #expect(budget.owed == 0)
         budget.note(free: 0, minimum: 400, size: 575)
-        #expect(budget.owed == 0, "somebody else has filled the disk further")
+        #expect(budget.owed == 0, "another program has filled the disk further")
         #expect(mayLack(625) && !mayLack(575))
         budget.note(free: 0, minimum: 400, size: 625)
         #expect(budget.owed == 50)
         budget.noteGivenUp(50)
         budget.note(free: 400, minimum: 400, size: 575)
         budget.note(free: 390, minimum: 400, size: 575)
-        #expect(budget.owed == 0, "nobody has freed what was given up")
+        #expect(budget.owed == 0, "the given-up amount has not been freed")
         budget.note(free: 500, minimum: 400, size: 575)
         budget.note(free: 390, minimum: 400, size: 575)
         #expect(budget.owed == 10)
-        #expect(!mayLack(100) && mayLack(101), "growth begins where a removal ends")
+        #expect(!mayLack(100) && mayLack(101), "growth counts from the size after a removal")
         budget.note(free: 0, minimum: 400, size: 300)
         #expect(budget.owed == 210)
         let hopeless = FreeSpaceBudget()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Limits: the least recently used entries go, and no more than have to")
+@Suite("Limits evict the least recently used entries, and no more than necessary")
 struct LimitsTests {
     private func fill(_ cache: DiskCache, _ range: Range<Int>, bytes: Int = 10) throws {
         for number in range { try cache.setData(Data(count: bytes), forKey: "\(number)") }
@@ -20,7 +20,7 @@ struct LimitsTests {
         #expect(configuration.settings.limits.areNone)
     }
 
-    @Test("the write that crosses the limit on the count has the entry evicted that was not used for longest")
+    @Test("a write that exceeds the count limit evicts the least recently used entry")
     func count() throws {
         let log = EventLog()
         let world = World {
@@ -36,10 +36,10 @@ struct LimitsTests {
         #expect(cache.statistics.evictions.count == 1 && cache.statistics.evictions.total == 1)
         let event = try #require(log.events(of: cache).first)
         #expect(event.kind == .evicted && event.keys == ["1"] && event.limit == .count && event.count == 1)
-        #expect(world.entryFiles.count == 3, "its file is gone too")
+        #expect(world.entryFiles.count == 3, "its file is deleted too")
     }
 
-    @Test("overwriting is a use, and does not evict")
+    @Test("overwriting counts as a use, and does not evict")
     func overwriting() throws {
         let world = World { $0.countLimit = 2 }
         let cache = try world.open()
@@ -51,14 +51,14 @@ struct LimitsTests {
         #expect(Set(cache.keys()) == ["0", "2"])
     }
 
-    @Test("the limit on the size counts payload bytes")
+    @Test("the size limit counts payload bytes")
     func size() throws {
         let world = World { $0.sizeLimit = 100 }
         let cache = try world.open()
         try fill(cache, 0..<10)
         #expect(cache.size == 100 && cache.count == 10)
         try fill(cache, 10..<11)
-        #expect(cache.size == 100 && !cache.hasValue(forKey: "0"), "to the limit, and not below 95")
+        #expect(cache.size == 100 && !cache.hasValue(forKey: "0"), "down to the limit, and not below 95")
         #expect(cache.statistics.evictions.size == 1)
         try fill(cache, 11..<111, bytes: 1)
         #expect(cache.size > 90 && cache.size <= 100)
@@ -66,7 +66,7 @@ struct LimitsTests {
         #expect(cache.size >= 95 && cache.size <= 100)
     }
 
-    @Test("a value larger than the whole cache may be is refused, and the old one stays")
+    @Test("a value larger than the size limit is refused, and the old one stays")
     func tooLarge() throws {
         let log = EventLog()
         let world = World {
@@ -98,7 +98,7 @@ struct LimitsTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("what has expired goes before anything is evicted")
+    @Test("expired entries are removed before any entry is evicted")
     func expiredFirst() throws {
         let world = World {
             $0.countLimit = 3
@@ -116,13 +116,13 @@ struct LimitsTests {
         #expect(cache.statistics.evictions.total == 1 && Set(cache.keys()) == ["1", "2", "3"])
     }
 
-    @Test("the limit on the age is on the time since the last use, and the sweep enforces it")
+    @Test("the age limit applies to the time since the last use, and the sweep enforces it")
     func age() throws {
         let world = World { $0.ageLimit = .seconds(600) }
         let cache = try world.open()
         try fill(cache, 0..<3)
         world.clock.advance(by: .seconds(300))
-        cache.settle()  // the sweep that is due asks for the next one when it is done
+        cache.settle()  // the due sweep schedules the next one when it is done
         #expect(cache.data(forKey: "1") != nil)
         world.clock.advance(by: .seconds(301))
         cache.settle()
@@ -152,7 +152,7 @@ struct LimitsTests {
         #expect(Set(cache.keys()) == ["0", "2", "4", "5"])
     }
 
-    @Test("a limit that is lower than what is stored is enforced when the directory is opened")
+    @Test("an opening enforces a limit that the stored entries exceed")
     func lowered() throws {
         var world = World()
         var cache = try world.open()
@@ -165,7 +165,7 @@ struct LimitsTests {
         #expect(cache.count == 10 && (30..<40).allSatisfy { cache.hasValue(forKey: "\($0)") })
     }
 
-    @Test("after an unclean close the files are looked at before anything is evicted")
+    @Test("after an unclean close the files are checked before anything is evicted")
     func unclean() throws {
         var world = World { $0.countLimit = 5 }
         var cache = try world.open()
@@ -179,7 +179,7 @@ struct LimitsTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("when the index is lost, the newest values are still those that stay")
+    @Test("even when the index is lost, the newest values stay")
     func rebuilt() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -198,7 +198,7 @@ struct LimitsTests {
         #expect(Set(cache.keys()) == Set((80..<100).map { "\($0)" }))
     }
 
-    @Test("a use while the clock was ahead does not keep what is older")
+    @Test("a use while the clock was ahead does not keep older entries")
     func futureUse() throws {
         let world = World { $0.ageLimit = .seconds(100) }
         let cache = try world.open()
@@ -212,7 +212,7 @@ struct LimitsTests {
         #expect(cache.count == 0)
     }
 
-    @Test("a use while the clock was behind does not take with it what is newer")
+    @Test("a use while the clock was behind does not evict newer entries")
     func pastUse() throws {
         let world = World { $0.ageLimit = .seconds(100) }
         let cache = try world.open()
@@ -229,7 +229,7 @@ struct LimitsTests {
         #expect(cache.count == 0)
     }
 
-    @Test("what was evicted does not come back after a kill")
+    @Test("evicted entries do not come back after a kill")
     func evictedStaysAway() throws {
         var world = World { $0.countLimit = 3 }
         var cache = try world.open()
@@ -243,7 +243,7 @@ struct LimitsTests {
         #expect(world.entryFiles.count == 3)
     }
 
-    @Test("a writer that is faster than the chore helps, so a limit is overrun by little")
+    @Test("a writer that outruns the background work helps, so a limit is exceeded only by little")
     func helping() throws {
         let world = World { $0.countLimit = 1000 }
         let cache = try world.open()
@@ -259,7 +259,7 @@ struct LimitsTests {
         #expect(cache.count <= 1000)
     }
 
-    @Test("a full disk does not keep entries from being evicted")
+    @Test("entries are evicted on a full disk too")
     func fullDisk() throws {
         let world = World()
         let cache = try world.open()
@@ -272,7 +272,7 @@ struct LimitsTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a store-wide setting: a second handle with other limits is refused")
+    @Test("limits belong to the store: a second handle with other limits is refused")
     func handles() throws {
         var world = World { $0.countLimit = 3 }
         let cache = try world.open()
@@ -282,7 +282,7 @@ struct LimitsTests {
     }
 
     @Test(
-        "writers overrun a limit by 5 % and 256 entries at most, also while a tag is being cleared", arguments: [1, 4])
+        "writers exceed a limit by at most 5 % and 256 entries, even while a tag is cleared", arguments: [1, 4])
     func overrun(threads: Int) throws {
         let world = World { $0.countLimit = 2_000 }
         let cache = try world.open()
@@ -300,7 +300,7 @@ struct LimitsTests {
         #expect(cache.count <= 2_000)
     }
 
-    @Test("entries that come from the future go first, in the session that stored them and in later ones")
+    @Test("entries from the future are evicted first, in the session that stored them and in later ones")
     func fromTheFuture() throws {
         for isReopened in [false, true] {
             var world = World { $0.countLimit = 120 }
@@ -315,7 +315,7 @@ struct LimitsTests {
                 world.restart()
                 cache = try world.open()
             }
-            #expect(!cache.hasValue(forKey: "wrong 1") && cache.count == 110, "a miss, and not deleted for that")
+            #expect(!cache.hasValue(forKey: "wrong 1") && cache.count == 110, "a miss, but not deleted")
             try fill(cache, 1_000..<1_100)
             #expect((0..<10).allSatisfy { cache.hasValue(forKey: "\($0)") })
             #expect((1_000..<1_100).allSatisfy { cache.hasValue(forKey: "\($0)") })

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Trims: eviction by hand")
+@Suite("Trims: eviction on request")
 struct TrimTests {
     private func filled(
         _ count: Int = 10, bytes: Int = 10, countLimit: Int? = nil
@@ -24,7 +24,7 @@ struct TrimTests {
         return (world, cache)
     }
 
-    @Test("to a count, by last use, with the files gone at once")
+    @Test("evict down to a count, by last use, deleting the files at once")
     func count() throws {
         let (world, cache) = try filled()
         _ = cache.data(forKey: "0")
@@ -36,7 +36,7 @@ struct TrimTests {
         #expect(cache.count == 0 && cache.statistics.evictions.count == 10)
     }
 
-    @Test("to a size")
+    @Test("evict down to a size")
     func size() throws {
         let (world, cache) = try filled()
         cache.trim(toSize: 35)
@@ -45,7 +45,7 @@ struct TrimTests {
         #expect(cache.count == 0 && world.entryFiles.isEmpty && cache.statistics.evictions.size == 10)
     }
 
-    @Test("to an age since the last use")
+    @Test("evict entries beyond an age since the last use")
     func age() throws {
         let (_, cache) = try filled()
         cache.trim(toAge: .seconds(3))
@@ -54,7 +54,7 @@ struct TrimTests {
         #expect(cache.count == 0 && cache.statistics.evictions.age == 10)
     }
 
-    @Test("to so much free space, and no further")
+    @Test("evict until an amount of space is free, and no further")
     func freeSpace() throws {
         let (world, cache) = try filled(bytes: 8000)
         let used = world.files.image.usedSpace
@@ -69,7 +69,7 @@ struct TrimTests {
         #expect(cache.count == 0)
     }
 
-    @Test("of a thousand entries, in any order of use, exactly as a list would")
+    @Test("evict from a thousand entries, in any order of use, exactly as a list would")
     func manyEntries() throws {
         var generator = SeededGenerator(seed: 5)
         let (world, cache) = try filled(0, countLimit: 1000)
@@ -93,7 +93,7 @@ struct TrimTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("drop what has expired first")
+    @Test("remove expired entries first")
     func expired() throws {
         let (world, cache) = try filled(5)
         for number in 5..<10 { try cache.setString("v", forKey: "\(number)", ttl: .seconds(1)) }
@@ -103,7 +103,7 @@ struct TrimTests {
         #expect(cache.statistics.evictions.total == 0 && cache.statistics.expirations == 5)
     }
 
-    @Test("are not held up by readers of what has to go")
+    @Test("do not wait for readers of the evicted entries")
     func busyReaders() throws {
         let home = try TemporaryDirectory()
         let cache = try DiskCache(directory: home.appending("cache"))
@@ -118,7 +118,7 @@ struct TrimTests {
         isDone.withLock { $0 = true }
     }
 
-    @Test("numbers beyond all reason are taken as they are meant")
+    @Test("accept extreme numbers")
     func extremes() throws {
         let (_, cache) = try filled()
         cache.trim(toCount: .max)
@@ -147,7 +147,7 @@ struct TrimTests {
         #expect(small.count == 0 && code { try small.setString("v", forKey: "k") } == .tooLarge)
     }
 
-    @Test("a closed cache is left alone")
+    @Test("leave a closed cache alone")
     func closed() throws {
         var (world, cache) = try filled()
         try cache.close()

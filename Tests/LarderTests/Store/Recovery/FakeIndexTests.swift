@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("An index that claims more than there is counts as lost")
+@Suite("An index that claims more entries than there are files counts as lost")
 struct FakeIndexTests {
     private func filled() throws -> World {
         let world = World { $0.sweepInterval = nil }
@@ -33,7 +33,7 @@ struct FakeIndexTests {
         return printer.bytes
     }
 
-    @Test("entries, removals, clears or obsolete files without number", arguments: 0..<4)
+    @Test("forged entries, removals, clears and obsolete files do not exhaust the memory", arguments: 0..<4)
     func lines(kind: Int) throws {
         let world = try filled()
         let lines = fakes(4_000) { number in
@@ -73,7 +73,7 @@ struct FakeIndexTests {
         try expectAll(world, "")
     }
 
-    @Test("a property list of references alone takes no memory, and a file with holes is not read to its end")
+    @Test("a property list of references alone takes no memory, and a sparse file is not read to its end")
     func hollow() throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
@@ -82,14 +82,14 @@ struct FakeIndexTests {
             for number in 0..<20 { try cache.setString("v\(number)", forKey: "\(number)") }
             try cache.close()
         }
-        // An array of a million mentions of one object.
+        // An array of a million references to one object.
         let count = 1_000_000
         var list = Array("bplist00".utf8) + [0x5F, 0x11, 0, 0] + [0xAF, 0x12]
         list += [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: count >> $0) } + [UInt8](repeating: 0, count: count)
         let table = list.count
         list += [0, 0, 0, 8, 0, 0, 0, 12] + [UInt8](repeating: 0, count: 6) + [4, 1]
         for number in [2, 1, table] { list += (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) } }
-        #expect(PropertyList(Data(list)) != nil, "a list all the same")
+        #expect(PropertyList(Data(list)) != nil, "still a valid list")
         #expect(PropertyList(Data(list), mostObjects: list.count / 8) == nil)
         let plist = directory.appendingPathComponent("manifest.plist")
         for content in [list, []] {
@@ -112,7 +112,7 @@ struct FakeIndexTests {
         for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v\(number)") }
     }
 
-    @Test("a manifest that is too long for a property list is saved as JSON")
+    @Test("a manifest too long for a property list is saved as JSON")
     func tooLongForPropertyList() throws {
         let home = try TemporaryDirectory()
         var configuration = DiskCache.Configuration()

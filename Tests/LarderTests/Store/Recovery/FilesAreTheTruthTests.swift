@@ -31,7 +31,7 @@ struct FilesAreTheTruthTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("manifest and journals deleted, in every combination", arguments: 0..<4)
+    @Test("entries survive the deletion of manifest and journals, in every combination", arguments: 0..<4)
     func deleted(combination: Int) throws {
         var world = try Self.filled(close: combination == 3)
         if combination != 1 { world.remove("manifest.json") }
@@ -39,27 +39,27 @@ struct FilesAreTheTruthTests {
         try expectAll(world, "combination \(combination)")
     }
 
-    @Test("the manifest cut at every byte", arguments: [false, true])
+    @Test("entries survive a manifest truncated at any byte", arguments: [false, true])
     func manifestTruncated(closed: Bool) throws {
         try forEachDamage(of: "manifest.json", closed: closed, truncations: true)
     }
 
-    @Test("the manifest with every bit flipped", arguments: [false, true])
+    @Test("entries survive a manifest with any bit flipped", arguments: [false, true])
     func manifestFlipped(closed: Bool) throws {
         try forEachDamage(of: "manifest.json", closed: closed, truncations: false)
     }
 
-    @Test("the journal cut at every byte", arguments: [false, true])
+    @Test("entries survive a journal truncated at any byte", arguments: [false, true])
     func journalTruncated(closed: Bool) throws {
         try forEachDamage(of: nil, closed: closed, truncations: true)
     }
 
-    @Test("the journal with every bit flipped", arguments: [false, true])
+    @Test("entries survive a journal with any bit flipped", arguments: [false, true])
     func journalFlipped(closed: Bool) throws {
         try forEachDamage(of: nil, closed: closed, truncations: false)
     }
 
-    /// Whatever happens to an index, the cache opens, and everything that a footer tells is there, with its last life.
+    /// Whatever the damage to the index, the cache opens and has every entry with a valid footer, with its last life.
     private func forEachDamage(of name: String?, closed: Bool, truncations: Bool) throws {
         let original = try Self.filled(close: closed)
         let name = if let name { name } else { try original.journal }
@@ -78,8 +78,9 @@ struct FilesAreTheTruthTests {
         }
     }
 
-    /// A lost remove record cannot bring the value back: its file is gone. A lost life is told by the slot in the file when
-    /// the entry is lost too; while the manifest still has the entry, the life before the renewal may be in force again.
+    /// A lost remove record cannot bring the value back, because its file has been deleted. A lost renewal is read from
+    /// the slot in the file if the entry is lost too; while the manifest still has the entry, the life before the
+    /// renewal may apply again.
     private func expectSurvivors(_ world: World, _ context: Comment) throws {
         let cache = try world.open()
         try cache.flush()
@@ -89,7 +90,7 @@ struct FilesAreTheTruthTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a footer cut or flipped costs at most its own entry, and only when the index is lost")
+    @Test("a damaged footer costs at most its own entry, and only when the index is lost")
     func footerDamage() throws {
         let original = try Self.filled()
         let name = "entries/0000000000000001"
@@ -101,7 +102,7 @@ struct FilesAreTheTruthTests {
                     if bit == 8 { bytes = Array(bytes.prefix(position)) } else { bytes[position] ^= 1 << bit }
                 }
                 let cache = try world.open()
-                #expect(cache.string(forKey: "k0") == "v0", "the index knows enough")
+                #expect(cache.string(forKey: "k0") == "v0", "the index has enough information")
                 world.remove("manifest.json")
                 world.remove(try world.journal)
                 let rebuilt = try world.open()
@@ -113,7 +114,7 @@ struct FilesAreTheTruthTests {
         }
     }
 
-    @Test("entry files deleted behind its back are forgotten, one read or one reconcile later")
+    @Test("entries whose files another program deleted are forgotten at the next read or reconciliation")
     func filesDeleted() throws {
         var world = try Self.filled(close: true)
         world.remove("entries/0000000000000001")
@@ -122,12 +123,12 @@ struct FilesAreTheTruthTests {
         #expect(cache.statistics.losses == 1)
         world.remove("entries/0000000000000004")
         let again = try world.open()
-        #expect(!again.hasValue(forKey: "k3"), "until it is reconciled, hasValue looks")
+        #expect(!again.hasValue(forKey: "k3"), "until reconciliation, hasValue checks the file")
         try again.flush()
         #expect(again.keys() == ["k1"])
     }
 
-    @Test("a whole payload is not deleted for its footer, and the longest record is found again")
+    @Test("an intact payload is not deleted for its damaged footer, and the longest record is found again")
     func mentionedFooter() throws {
         var world = World()
         var cache = try world.open()
@@ -146,7 +147,7 @@ struct FilesAreTheTruthTests {
         #expect(cache.string(forKey: "l") == "long" && cache.entry(forKey: "l")?.metadata == longest)
     }
 
-    @Test("a newer format without entries is not given any")
+    @Test("a directory in a newer format without entries is not filled")
     func newerWithoutEntries() throws {
         var world = try Self.filled()
         try world.damage("manifest.json") { $0 = Array(("[" + RecordTests.checked(#"{"larder":2"#) + "\n").utf8) }
@@ -155,7 +156,7 @@ struct FilesAreTheTruthTests {
         #expect(!world.names.contains("entries"))
     }
 
-    @Test("a file of a newer format among the entries is left alone")
+    @Test("an entry file in a newer format is left alone")
     func newerEntry() throws {
         var world = try Self.filled()
         try world.damage("entries/0000000000000001") { $0[$0.count - 2] = UInt8(ascii: "9") }
@@ -167,7 +168,7 @@ struct FilesAreTheTruthTests {
     }
 
     @Test(
-        "a newer manifest or journal is refused, untouched",
+        "a newer manifest or journal is refused and left untouched",
         arguments: ["manifest.json", "journal-0000000000000002.jsonl"])
     func newerFormat(name: String) throws {
         var world = try Self.filled()

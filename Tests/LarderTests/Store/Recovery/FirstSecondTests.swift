@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-/// Every test here acts first, while files and index have not been reconciled, and flushes afterwards.
+/// Every test here acts before files and index are reconciled, and flushes afterward.
 @Suite("All promises hold from the first call after opening")
 struct FirstSecondTests {
     /// More entries than are read before the first answer.
@@ -34,7 +34,7 @@ struct FirstSecondTests {
         }
     }
 
-    /// A saved cache in which every other key was overwritten since, and which was killed then.
+    /// A saved cache in which every other key was then overwritten, and which was then killed.
     private func overwritten(_ count: Int) throws -> World {
         let world = World { $0.sweepInterval = nil }
         let cache = try world.open()
@@ -51,7 +51,7 @@ struct FirstSecondTests {
         }
     }
 
-    @Test("reads at once after damage lose nothing and answer nothing old", arguments: Loss.allCases, [300, many])
+    @Test("reads right after damage lose nothing and return no old value", arguments: Loss.allCases, [300, many])
     func readAtOnce(loss: Loss, count: Int) throws {
         var world = try overwritten(count)
         try loss.apply(to: &world)
@@ -73,7 +73,7 @@ struct FirstSecondTests {
         expectNewest(try world.open(), count, "\(loss), a session later")
     }
 
-    @Test("what is stored, removed and renewed at once after damage counts", arguments: Loss.allCases)
+    @Test("sets, removals and renewals right after damage last", arguments: Loss.allCases)
     func writeAtOnce(loss: Loss) throws {
         let count = Self.many
         var world = try overwritten(count)
@@ -86,7 +86,7 @@ struct FirstSecondTests {
             for number in 0..<40 { #expect(cache.string(forKey: "\(number)") == "newest") }
             for number in 40..<80 { #expect(!cache.hasValue(forKey: "\(number)")) }
         }
-        // Killed at once, and the index lost again: the removals hold.
+        // Killed at once, and the index lost again: the removals last.
         world.restart()
         world.remove(try world.journal)
         world.remove("manifest.json")
@@ -107,7 +107,7 @@ struct FirstSecondTests {
         }
     }
 
-    @Test("clears, sweeps and trims at once after damage wait or look", arguments: Loss.allCases)
+    @Test("clears, sweeps and trims right after damage wait for the scan or check the files", arguments: Loss.allCases)
     func manyAtOnce(loss: Loss) throws {
         let count = Self.many
         let original = World {
@@ -120,7 +120,7 @@ struct FirstSecondTests {
                 "old", forKey: "\(number)", ttl: .seconds(100), tags: number % 3 == 1 ? ["tag"] : [])
         }
         try filler.flush()
-        // Every second of the kept ones lives longer than the manifest says.
+        // Every second kept entry lives longer than the manifest says.
         for number in 0..<count where number % 3 == 2 && number % 2 == 0 {
             try filler.namespace("kept").setTimeToLive(.forever, forKey: "\(number)")
         }
@@ -143,7 +143,7 @@ struct FirstSecondTests {
     }
 
     @Test(
-        "a renewed entry is not deleted because a line that was not renewed says it has expired",
+        "a renewed entry is not deleted because an outdated line says that it has expired",
         arguments: Loss.allCases)
     func renewed(loss: Loss) throws {
         var world = World { $0.sweepInterval = .seconds(60) }
@@ -156,7 +156,7 @@ struct FirstSecondTests {
         cache = try world.open()
         world.files.holdingOtherReaders {
             for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v") }
-            // A sweep that fires before anything is reconciled.
+            // A sweep that runs before anything is reconciled.
             world.clock.advance(by: .seconds(61))
         }
         try cache.flush()
@@ -164,7 +164,7 @@ struct FirstSecondTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a life that was made shorter is over at its end, though its line is damaged", arguments: Loss.allCases)
+    @Test("a shortened life ends in time although its line is damaged", arguments: Loss.allCases)
     func shortened(loss: Loss) throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -198,7 +198,7 @@ struct FirstSecondTests {
         #expect(await cache.value(forKey: "k") == nil)
     }
 
-    @Test("a set that fits only where there is none does not replace what has not been found yet, if it was read")
+    @Test("a set-if-absent does not replace a value that the opening found in its file")
     func ifNotFresh() throws {
         var world = try overwritten(200)
         world.remove(try world.journal)
@@ -217,7 +217,7 @@ struct FirstSecondTests {
         expectNewest(cache, 200, "")
     }
 
-    @Test("a removal waits for no chore, and its tombstone goes when every file has been found")
+    @Test("a removal does not wait for background work, and its tombstone is deleted once every file is known")
     func removedAtOnce() throws {
         var world = try overwritten(Self.many)
         world.remove(try world.journal)
@@ -226,7 +226,7 @@ struct FirstSecondTests {
         try world.files.holdingOtherReaders {
             let calls = world.files.calls
             try cache.removeValue(forKey: "7")
-            #expect(world.files.calls - calls < 12, "whatever the number of files")
+            #expect(world.files.calls - calls < 12, "independent of the number of files")
         }
         #expect(world.entryFiles.contains { $0.hasPrefix("40") })
         try cache.flush()
@@ -235,7 +235,7 @@ struct FirstSecondTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("on a full disk a removal that has no room for a tombstone waits until none is needed")
+    @Test("on a full disk a removal without room for a tombstone waits until none is needed")
     func removedOnFullDisk() throws {
         var world = try overwritten(Self.many)
         world.remove("manifest.json")
@@ -248,7 +248,7 @@ struct FirstSecondTests {
         #expect(!cache.hasValue(forKey: "7") && cache.count == Self.many - 1)
     }
 
-    @Test("an entry below a file that cannot be read is a miss until the file can be read")
+    @Test("an entry with a number below an unreadable file's is a miss until that file is readable")
     func unreadable() throws {
         var world = try overwritten(20)
         world.remove(try world.journal)
@@ -274,7 +274,7 @@ struct FirstSecondTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("the number of a renewal that only the file tells of is not given again")
+    @Test("the number of a renewal recorded only in the file is not reused")
     func changeNumbers() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -292,7 +292,7 @@ struct FirstSecondTests {
         #expect(cache.string(forKey: "k") == nil && cache.count == 0)
     }
 
-    @Test("a recovery that is killed while it deletes leaves no older file without the newer one")
+    @Test("a recovery killed while deleting leaves no older file without the newer one")
     func killedWhileDeleting() throws {
         for kill in 1...4 {
             var world = World { $0.sweepInterval = nil }
@@ -321,7 +321,7 @@ struct FirstSecondTests {
         }
     }
 
-    @Test("a fetch asks no file on Swift's executor while the index is provisional")
+    @Test("a fetch reads no file on Swift's executor while the index is provisional")
     func fetchAsksNoFile() throws {
         var world = World { $0.sweepInterval = nil }
         let disk = try world.open().namespace("n")
@@ -340,7 +340,7 @@ struct FirstSecondTests {
         world.files.inject(nil)
     }
 
-    @Test("a file that cannot be read does not make the directory foreign")
+    @Test("an unreadable file does not make the directory foreign")
     func unreadableProof() throws {
         var world = World()
         let cache = try world.open()
@@ -355,7 +355,7 @@ struct FirstSecondTests {
         #expect(again.string(forKey: "new") == "w")
     }
 
-    @Test("an opening for which there are no descriptors fails clearly, and the next has everything")
+    @Test("an opening without descriptors fails clearly, and the next one has everything")
     func noDescriptors() throws {
         var world = try overwritten(20)
         world.remove(try world.journal)
@@ -366,7 +366,7 @@ struct FirstSecondTests {
     }
 
     @Test(
-        "a stray file with a large number does not use the numbers up",
+        "a stray file with a large number does not use up the numbers",
         arguments: ["0020000000000000", "001fffffffffffff"])
     func strayNumber(name: String) throws {
         var world = try overwritten(4)
@@ -379,7 +379,7 @@ struct FirstSecondTests {
         try cache.removeAll()
         try cache.setString("w", forKey: "k")
         #expect(cache.store.info.lastTaken < 1 << 30)
-        // Beside one that can be neither read nor be proven: nothing is a miss for it.
+        // With another that can be neither read nor proven: it makes no entry a miss.
         image = world.files.image
         image.add([1], at: "/cache/entries/" + name)
         image.remove(at: "/cache/" + (try world.journal))
@@ -392,7 +392,7 @@ struct FirstSecondTests {
     }
 
     @Test(
-        "a value that a failed power-safe set has given back stays, through every kill and save after it",
+        "a value restored after a failed power-safe set stays, through every later kill and save",
         arguments: 1...3)
     func takenBack(number: Int) throws {
         var original = World { $0.durability = .powerSafe }
@@ -410,7 +410,7 @@ struct FirstSecondTests {
         }
         #expect(code { try first.setString("new", forKey: "k") } == .io)
         original.files.inject(nil)
-        // A torn line: the next session has every file to look at, and saves meanwhile.
+        // A torn line: the next session must check every file, and saves meanwhile.
         try original.damage(try original.journal) { $0 += Array("\n{\"k\":\"torn".utf8) }
         for kill in 1... {
             var world = original

@@ -6,8 +6,8 @@ import Testing
 
 @testable import Larder
 
-/// What has expired is not even put in when a directory is opened; unless the journal still has something to say of it.
-@Suite("Opening: what has expired, and what the journal says of it")
+/// An opening does not even insert expired entries, unless the journal has later records about them.
+@Suite("Opening with expired entries, and journal records about them")
 struct OpeningTests {
     private func filled(_ world: World) throws {
         let cache = try world.open()
@@ -18,7 +18,7 @@ struct OpeningTests {
         try cache.close()
     }
 
-    @Test("half of the entries have expired while the cache was closed: they are gone, with their files, and counted")
+    @Test("entries that expired while the cache was closed are removed and counted, and their files deleted")
     func halfExpired() throws {
         let world = World { $0.sweepInterval = nil }
         try filled(world)
@@ -31,8 +31,8 @@ struct OpeningTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    /// Written by hand: a session that was killed right after a renewal, with a manifest of before.
-    @Test("a life that the journal renews holds, though the manifest says that it has ended", arguments: [false, true])
+    /// A hand-written directory: a session killed right after a renewal, with an earlier manifest.
+    @Test("a life renewed in the journal applies though the manifest says that it has ended", arguments: [false, true])
     func renewedInJournal(isSliding: Bool) throws {
         var world = World {
             $0.sweepInterval = nil
@@ -60,7 +60,7 @@ struct OpeningTests {
         #expect(again.statistics.corruptions == 0 && again.statistics.losses == 0)
     }
 
-    @Test("a file that is no regular file is no value, whether it can be opened or not, and is left alone")
+    @Test("a name that is not a regular file's is a miss, whether or not it can be opened, and is left alone")
     func foreignFiles() throws {
         let home = try TemporaryDirectory()
         let log = EventLog()
@@ -87,7 +87,7 @@ struct OpeningTests {
         }
     }
 
-    @Test("a entry that claims a tebibyte is damaged, and takes no memory")
+    @Test("an entry that claims a tebibyte is damaged, and takes no memory")
     func hugeRow() throws {
         let world = World()
         let cache = try world.open()
@@ -102,8 +102,8 @@ struct OpeningTests {
         #expect(cache.statistics.corruptions == 1 && cache.statistics.failures == 0 && cache.count == 0)
     }
 
-    /// Expirations are not journaled: a save that is being made must have either the entry or its tombstone.
-    @Test("what expires amid a save does not bring back what it had replaced, though a file could not be read")
+    /// Expirations are not journaled: a concurrent save must have either the entry or its tombstone.
+    @Test("an entry that expires during a save does not revive its predecessor, even with an unreadable file")
     func expiredAmidSave() throws {
         var world = World {
             $0.sweepInterval = nil
@@ -119,7 +119,7 @@ struct OpeningTests {
         try cache.setString("new", forKey: last, ttl: .seconds(100))
         world.remove(try world.journal)
 
-        // The older file cannot be read: it stays, and its tombstone matters.
+        // The older file is unreadable: it stays, so its tombstone matters.
         world.failRead(2)
         let second = try world.open()
         second.settle()
@@ -150,8 +150,8 @@ struct OpeningTests {
         #expect(third.string(forKey: keys[0]) == "v")
     }
 
-    /// Keys of one shard, more than are copied at a time, so that a save meets them in several slices.
-    @Test("a save that is made in slices beside writers loses nothing, and brings nothing back", arguments: 1...3)
+    /// Keys of one shard, more than are copied at a time, so that a save copies them in several slices.
+    @Test("a save in slices during writes loses nothing and revives nothing", arguments: 1...3)
     func savedInSlices(seed: UInt64) throws {
         var world = World {
             $0.sweepInterval = nil
@@ -173,7 +173,7 @@ struct OpeningTests {
                 var step = 0
                 while !isDone.isSet {
                     step += 1
-                    // Each thread has keys of its own: the model is then known.
+                    // Each thread has its own keys, so the model is known.
                     let key = keys[Int.random(in: 0..<450, using: &generator) * 2 + thread - 1]
                     if generator.chance(50) {
                         try cache.removeValue(forKey: key)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Lives that slid outlive the process, and the index")
+@Suite("Extended sliding lives outlive the process and the index")
 struct SlidingLivesTests {
     private func world(sweepInterval: Duration? = .seconds(60)) -> World {
         World {
@@ -19,7 +19,7 @@ struct SlidingLivesTests {
         for (ttl, read) in [(50, 40), (5, 1), (86_400, 30), (86_400, 40_000)] {
             var world = world(sweepInterval: nil)
             var cache = try world.open()
-            // So many that a close does not rewrite the manifest for a use.
+            // So many that a close does not rewrite the manifest for one use.
             for number in 0..<1_100 { try cache.setString("v", forKey: "\(number)", ttl: .forever) }
             try cache.setString("v", forKey: "k", ttl: .seconds(Double(ttl)))
             try cache.flush()
@@ -54,7 +54,7 @@ struct SlidingLivesTests {
     }
 
     @Test(
-        "the loss of the index takes a tenth of the TTL at most, after a close and after a kill behind a sweep",
+        "the loss of the index costs at most a tenth of the TTL, after a close and after a kill that follows a sweep",
         arguments: [true, false])
     func lostIndex(close: Bool) throws {
         var world = try kept(close: close)
@@ -67,7 +67,7 @@ struct SlidingLivesTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a damaged line of the manifest takes no more")
+    @Test("a damaged line of the manifest costs no more")
     func damagedLines() throws {
         var world = try kept(close: true)
         try world.damage("manifest.json") { bytes in
@@ -82,7 +82,7 @@ struct SlidingLivesTests {
         #expect(cache.count == 100)
     }
 
-    @Test("the slot is written when a life has slid a tenth, not at each sweep")
+    @Test("the slot is written once a life was extended by a tenth, not at each sweep")
     func seldomWritten() throws {
         let world = world()
         let cache = try world.open()
@@ -113,7 +113,7 @@ struct SlidingLivesTests {
         #expect(opens.withLock { $0 } == 1)
     }
 
-    @Test("a value that was replaced or renewed meanwhile keeps its own life")
+    @Test("a value replaced or renewed meanwhile keeps its own life")
     func replaced() throws {
         let world = world(sweepInterval: nil)
         let cache = try world.open()
@@ -131,7 +131,7 @@ struct SlidingLivesTests {
         #expect(found.life.ttl == 10_000)
     }
 
-    @Test("uses are noted once for an entry, however often it is read and replaced, with a sweep and without")
+    @Test("uses are noted once per entry, however often it is read and replaced, with or without a sweep")
     func notes() throws {
         for sliding in [true, false] {
             let world = World {

@@ -5,8 +5,8 @@ import Testing
 
 @testable import Larder
 
-/// Promise 6 while files and index are being reconciled: an error of the disk removes nothing, and answers nothing old.
-@Suite("Files that cannot be read while the index is rebuilt")
+/// Promise 6 during reconciliation: a disk error removes nothing, and no call returns an old value.
+@Suite("Unreadable files while the index is rebuilt")
 struct UnreadableTests {
     private func renewed(_ count: Int) throws -> World {
         let world = World { $0.sweepInterval = nil }
@@ -18,7 +18,7 @@ struct UnreadableTests {
         return world
     }
 
-    @Test("an entry whose life cannot be read is not expired on the word of the index", arguments: [false, true])
+    @Test("an entry with an unreadable life does not expire because of the index alone", arguments: [false, true])
     func unverifiable(isMomentary: Bool) throws {
         var world = try renewed(20)
         try world.damage(try world.journal) { $0[$0.count - 8] ^= 4 }
@@ -43,7 +43,7 @@ struct UnreadableTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a file that is set aside is neither deleted nor adopted, and what it replaced is not answered")
+    @Test("a file that is set aside is neither deleted nor adopted, and values that it may have replaced are misses")
     func setAside() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -61,7 +61,7 @@ struct UnreadableTests {
         #expect(cache.store.index.tombstoneCount == 0)
         for context in ["this session", "the next", "the index lost again"] as [Comment] {
             #expect(world.entryFiles.contains(aside), context)
-            #expect(world.entryFiles.allSatisfy { !$0.hasPrefix("40") }, "no tombstone is needed any more, \(context)")
+            #expect(world.entryFiles.allSatisfy { !$0.hasPrefix("40") }, "tombstones are no longer needed, \(context)")
             #expect(cache.string(forKey: "18") == nil, context)
             try cache.setString("fresh", forKey: "fresh")
             #expect(cache.string(forKey: "fresh") == "fresh", context)
@@ -75,7 +75,7 @@ struct UnreadableTests {
             cache = try world.open()
             try cache.flush()
         }
-        // Readable again it says whose it is: of that key nothing older counts, of the others everything.
+        // Once readable, it reveals its key: older values of that key are dead, and those of all others count.
         world.files.setUnreadable(false, at: "/cache/entries/" + aside)
         try cache.flush()
         #expect(cache.string(forKey: "18") == nil && cache.string(forKey: "17") == "old")
@@ -84,7 +84,7 @@ struct UnreadableTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("removals and clears of what is not there leave one tombstone each, however often", arguments: 0..<3)
+    @Test("repeated removals and clears of missing entries leave one tombstone each", arguments: 0..<3)
     func tombstoneFiles(kind: Int) throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -106,7 +106,7 @@ struct UnreadableTests {
         #expect(world.entryFiles.count < 10 && cache.store.reaper.tombstoneCount < 3)
     }
 
-    @Test("a tombstone that could not be read is read again, and is not needed where the journal tells of it")
+    @Test("an unreadable tombstone is retried, and is not needed if the journal records the removal")
     func tombstone() throws {
         for isJournalLost in [false, true] {
             var world = World { $0.sweepInterval = .seconds(60) }
@@ -131,7 +131,7 @@ struct UnreadableTests {
         }
     }
 
-    @Test("a journal that cannot be read does not keep the directory from being opened")
+    @Test("an unreadable journal does not prevent the opening of the directory")
     func journal() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -142,7 +142,7 @@ struct UnreadableTests {
         for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v") }
     }
 
-    @Test("the newest file, of a key that was overwritten two million times, is waited for")
+    @Test("an unreadable newest file hides older values even if its number is two million higher")
     func hotKey() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -163,7 +163,7 @@ struct UnreadableTests {
         #expect(cache.string(forKey: "3") == "newest")
     }
 
-    @Test("a removal that fails leaves no tombstone that the next opening would obey")
+    @Test("a failed removal leaves no tombstone that the next opening would obey")
     func failedRemoval() throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("verify() reads every entry and says what it found")
+@Suite("verify() reads every entry and reports its findings")
 struct VerifyTests {
     private func filled() throws -> (World, DiskCache) {
         let world = World()
@@ -17,7 +17,7 @@ struct VerifyTests {
         return (world, cache)
     }
 
-    @Test("a sound cache is clean, and progress is told to the end")
+    @Test("an intact cache is clean, and progress is reported to the end")
     func clean() throws {
         let (_, cache) = try filled()
         let told = Lock<[[Int]]>([])
@@ -30,7 +30,7 @@ struct VerifyTests {
             report.description == "checked 199 entries, 19701 bytes; damaged 0, missing 0, unreadable 0, orphans 0")
     }
 
-    @Test("what is damaged or missing is removed and named, what is an orphan counted")
+    @Test("damaged and missing entries are removed and named, and orphans are counted")
     func faults() throws {
         var (world, cache) = try filled()
         try cache.close()
@@ -52,7 +52,7 @@ struct VerifyTests {
         #expect(again.checked == 196 && again.damaged.isEmpty && again.missing.isEmpty)
     }
 
-    @Test("what cannot be read is named and kept")
+    @Test("unreadable entries are named and kept")
     func unreadable() throws {
         let (world, cache) = try filled()
         let reads = Lock(0)
@@ -70,7 +70,7 @@ struct VerifyTests {
         #expect(try cache.verify().isClean)
     }
 
-    @Test("writers at the same time are no fault, and leave no orphans")
+    @Test("concurrent writers cause no false findings and no orphans")
     func concurrent() async throws {
         let home = try TemporaryDirectory()
         let cache = try DiskCache(directory: home.appending("cache"))
@@ -88,7 +88,7 @@ struct VerifyTests {
         }
     }
 
-    @Test("a closed cache says so")
+    @Test("a closed cache throws")
     func closed() throws {
         let (_, cache) = try filled()
         try cache.close()

@@ -1,0 +1,47 @@
+import LarderFiles
+
+/// Expiring entries before their time, as opposed to removing them: an entry that a fetch keeps beyond its expiry can
+/// still be revalidated, and be the answer when the source fails.
+extension DiskCache {
+    /// Expires an entry now. O(1).
+    ///
+    /// Plain reads miss from here on. An entry that a fetch keeps beyond its expiry is kept as long from now on; any
+    /// other is removed. An entry that has expired already keeps its end. A fetch that is under way for the key answers
+    /// its callers, but stores nothing.
+    ///
+    /// While a lost index is being rebuilt, the call waits for it if the entry has not been found yet.
+    ///
+    /// - Parameter key: Any string.
+    /// - Returns: Whether there was a fresh value.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. The entry then remains as it was. With `.powerSafe` also when an entry
+    ///   that is not kept was removed but the removal could not be synced: a power cut may bring it back.
+    @discardableResult
+    public func expireValue(forKey key: String) throws(CacheError) -> Bool {
+        try openStore.expire(self.key(key), at: now)
+    }
+
+    /// Expires every entry of this namespace (or without one) now; see ``expireValue(forKey:)``. O(1), plus O(fetches
+    /// in progress).
+    ///
+    /// In the background, entries that a fetch does not keep beyond their expiry are removed, and the end of the others
+    /// is written to their files; counts include all of them until then. Memory tiers of the namespace are emptied.
+    /// Other namespaces keep theirs, also those inside this one.
+    ///
+    /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace`, `.io`, `.closed`. Everything
+    ///   then remains as it was. With `.powerSafe` also when everything was expired but that could not be synced: a
+    ///   power cut may undo it.
+    public func expireAll() throws(CacheError) {
+        // The name of the namespace has the same limit as a key.
+        _ = try checked("")
+        try openStore.expireAll(of: .namespace(keyNamespace), at: now)
+    }
+
+    /// Expires every entry of this namespace (or without one) that was stored with a tag; see ``expireAll()``. O(1),
+    /// plus O(fetches in progress).
+    ///
+    /// - Parameter tag: Compared by its UTF-8 bytes.
+    /// - Throws: `.tooLarge` for a tag of more than 64 KiB; and the errors of ``expireAll()``.
+    public func expireAll(tagged tag: String) throws(CacheError) {
+        try openStore.expireAll(of: .tag(checked(tag)), at: now)
+    }
+}

@@ -1,0 +1,35 @@
+public import Foundation
+
+// Names that other caches have for the same: the compiler names the right one.
+
+extension DiskCache {
+    @available(*, unavailable, renamed: "init(name:)")
+    public convenience init(_ name: String) throws(CacheError) { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "value(_:forKey:)")
+    public func object(forKey key: String) -> Any? { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "data(forKey:)")
+    public func get(_ key: String) -> Data? { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "setValue(_:forKey:)")
+    public func setObject(_ value: some Encodable, forKey key: String) throws { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "setData(_:forKey:)")
+    public func set(_ data: Data, forKey key: String) throws { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "removeValue(forKey:)")
+    public func removeObject(forKey key: String) throws { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "removeAll()")
+    public func removeAllObjects() throws { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "removeAll()")
+    public func clear() throws { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "keys()")
+    public var allKeys: [String] { fatalError("unavailable") }
+
+    @available(*, unavailable, renamed: "hasValue(forKey:)")
+    public func contains(_ key: String) -> Bool { fatalError("unavailable") }
+}

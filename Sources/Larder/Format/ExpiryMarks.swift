@@ -1,0 +1,98 @@
+import LarderFiles
+
+/// The scopes that a caller expired, each with a number and a time: every entry in the scope with an older last change
+/// expires at that time, unless it expires earlier.
+struct ExpiryMarks: Sendable {
+    struct Mark: Hashable, Sendable {
+        let number: UInt64
+        let time: Timestamp
+    }
+
+    /// By scope; both numbers and times ascend.
+    private(set) var scopes: [ClearScope: [Mark]] = [:]
+
+    var isEmpty: Bool { scopes.isEmpty }
+    var count: Int { scopes.values.reduce(0) { $0 + $1.count } }
+    var numbers: [UInt64] { scopes.values.flatMap { $0.map(\.number) } }
+
+    /// The maximum number of marks per scope. Beyond it the two oldest are merged, and entries stored between them
+    /// expire with the first. The bound limits the work that a forged index can cause.
+    private static let most = 4096
+
+    /// Adds a mark. Idempotent. O(log marks) for the newest, amortized.
+    mutating func add(_ mark: Mark, to scope: ClearScope) {
+        var marks = scopes.removeValue(forKey: scope) ?? []
+        defer { scopes[scope] = marks }
+        var position = Self.position(of: mark.number, in: marks)
+        let rest = marks[position...]
+        if let next = rest.first, next.number == mark.number || next.time < mark.time { return }
+        marks.insert(mark, at: position)
+        // The clock was set back: this mark ends every life that the older ones end, and ends it earlier.
+        while position > 0, marks[position - 1].time > mark.time {
+            position -= 1
+            marks.remove(at: position)
+        }
+        if marks.count > Self.most {
+            marks[1] = Mark(number: marks[1].number, time: marks[0].time)
+            marks.remove(at: 0)
+        }
+    }
+
+    mutating func add(_ others: ExpiryMarks) {
+        for (scope, marks) in others.scopes {
+            for mark in marks { add(mark, to: scope) }
+        }
+    }
+
+    mutating func removeAll() {
+        scopes = [:]
+    }
+
+    /// Returns the entry with its life shortened by the marks; nil when no mark shortens it. O(its tags), times O(log
+    /// marks).
+    func ending(_ entry: IndexEntry) -> IndexEntry? {
+        var first: Mark?
+        forEachScope(of: entry) { marks in
+            let position = Self.position(of: entry.change + 1, in: marks)
+            guard position < marks.count, case let mark = marks[position], mark.time < entry.life.expires else {
+                return
+            }
+            if let found = first, (found.time, found.number) < (mark.time, mark.number) { return }
+            first = mark
+        }
+        guard let first else { return nil }
+        var ended = entry
+        ended.life = .ended(at: first.time)
+        ended.change = first.number
+        return ended
+    }
+
+    /// True when a mark ended the entry's life.
+    func haveEnded(_ entry: IndexEntry) -> Bool {
+        guard entry.life.isEnded else { return false }
+        var isFound = false
+        forEachScope(of: entry) { marks in
+            let position = Self.position(of: entry.change, in: marks)
+            if position < marks.count, marks[position].number == entry.change { isFound = true }
+        }
+        return isFound
+    }
+
+    private func forEachScope(of entry: IndexEntry, _ body: ([Mark]) -> Void) {
+        if let marks = scopes[.everything] { body(marks) }
+        if let marks = scopes[.namespace(entry.namespace)] { body(marks) }
+        for tag in entry.tags {
+            if let marks = scopes[.tag(tag)] { body(marks) }
+        }
+    }
+
+    /// The position of the first mark that has the number or a higher one. O(log marks).
+    private static func position(of number: UInt64, in marks: [Mark]) -> Int {
+        if let last = marks.last, last.number < number { return marks.count }
+        var (low, high) = (0, marks.count)
+        while low < high, case let middle = (low + high) / 2 {
+            if marks[middle].number < number { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

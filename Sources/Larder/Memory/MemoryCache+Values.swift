@@ -1,0 +1,54 @@
+import LarderFiles
+
+/// Looking at the values without using them: nothing is counted, moved, renewed or removed.
+extension MemoryCache {
+    /// Returns the value of a key as `value(forKey:)` does, but without recording a use: no hit or miss is counted, the
+    /// order of use stays, and no life is renewed. O(1).
+    public func peekValue(forKey key: Key) -> Value? {
+        let fingerprint = MemoryKey.fingerprint(key)
+        let now = time.now
+        return table.withLock { table in
+            guard let slot = table.slot(key, fingerprint), table.isUsable(slot, at: now) else { return nil }
+            return table.slots[slot].value
+        }
+    }
+
+    /// Returns the keys of all fresh values, in no particular order. O(n).
+    public func keys() -> [Key] {
+        let now = time.now
+        var keys: [Key] = []
+        table.withLock { table in
+            for slot in 0..<table.slots.count where table.slots.isUsed(slot) && table.hasValue(slot, at: now) {
+                keys.append(table.slots[slot].key)
+            }
+        }
+        return keys
+    }
+
+    /// Returns the keys of all fresh values, the most recently used first. O(n).
+    public func keysByRecency() -> [Key] {
+        let now = time.now
+        var keys: [Key] = []
+        table.withLock { table in
+            var next = table.order.oldest
+            while let slot = next {
+                if table.hasValue(slot, at: now) { keys.append(table.slots[slot].key) }
+                next = table.order.newer(than: slot)
+            }
+        }
+        keys.reverse()
+        return keys
+    }
+
+    /// Returns all fresh values, in no particular order. O(n).
+    public func values() -> [Value] {
+        let now = time.now
+        var values: [Value] = []
+        table.withLock { table in
+            for slot in 0..<table.slots.count where table.slots.isUsed(slot) && table.isUsable(slot, at: now) {
+                if let value = table.slots[slot].value { values.append(value) }
+            }
+        }
+        return values
+    }
+}

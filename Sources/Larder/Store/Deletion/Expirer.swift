@@ -1,0 +1,150 @@
+import LarderFiles
+
+/// Expires many entries before their time: those of a namespace or of none, or those with a tag.
+///
+/// A mark, in the journal and in a tombstone, ends their lives at once. In the background, the entries that are not
+/// kept beyond their expiry are removed, and the end of the others is written to their life slots; then the mark is no
+/// longer needed.
+final class Expirer: StoreOwner {
+    private static let slice = 256
+
+    let context: StoreContext
+    private let info: CommitQueue
+    private let reaper: FileReaper
+    private let observer: ChangeObserverSlot
+    /// Held while a mark is applied to a slice of the entries and the result written, so no other thread forgets the
+    /// mark in between. Taken before the disk queue.
+    private let applying = Lock(())
+
+    init(_ context: StoreContext, info: CommitQueue, reaper: FileReaper, observer: ChangeObserverSlot) {
+        self.context = context
+        self.info = info
+        self.reaper = reaper
+        self.observer = observer
+    }
+
+    /// Ends the lives of all entries in a scope other than everything. O(1). Returns an error if this succeeded but a
+    /// power cut may undo it.
+    ///
+    /// In a barrier: every earlier change has a lower number and is published, every later one has a higher number.
+    func expire(_ scope: ClearScope, at now: Timestamp) throws(CacheError) -> CacheError? {
+        try disk.runAlone { () throws(CacheError) in
+            guard let directory = disk.directory else { throw CacheError.closed(path) }
+            // Afterwards: a fetch that begins earlier may still receive a fresh value.
+            defer { observer.didClear(scope, in: index) }
+            if provisional.isConsistent, index.totals(of: scope.namespace ?? .none).count == 0 {
+                index.expireAll(in: scope)
+                return nil
+            }
+            try info.removeShutdownMarker()
+            let number = try reaper.placeTombstone(of: .expiry(scope, at: now), in: directory)
+            let mark = ExpiryMarks.Mark(number: number, time: now)
+            provisional.update { if !$0.isConsistent { $0.expire(scope, mark) } }
+            let ticket = info.commitBestEffort(.expire(scope, number: number, at: now)) { index.expire(scope, mark) }
+            do throws(CacheError) {
+                try info.wait(for: ticket)
+            } catch {
+                return error
+            }
+            return nil
+        }
+    }
+}
+
+/// Recording the ended lives.
+extension Expirer {
+    /// Applies the marks to the entries, and then deletes the tombstones.
+    func applyInBackground() {
+        if !index.hasMarks { return }
+        let position = Lock(0)
+        maintenance.begin(.expire) { [weak self] in
+            guard let self, !provisional.isReconciling else { return false }
+            let shard = position.withLock { $0 }
+            if shard == Index.shardCount {
+                reaper.deleteNeedlessTombstones()
+                return false
+            }
+            if !applySome(of: shard).hasMore { position.withLock { $0 += 1 } }
+            return true
+        }
+    }
+
+    /// Applies the marks to all entries. Returns how many were removed.
+    func applyAll() -> Int {
+        var removed = 0
+        for shard in 0..<Index.shardCount {
+            while case let part = applySome(of: shard), case _ = removed += part.removed, part.hasMore {}
+        }
+        return removed
+    }
+
+    /// Applies the marks to a slice of the entries of a shard. Does nothing during reconciliation: a file may have a
+    /// later life.
+    private func applySome(of shard: Int) -> (hasMore: Bool, removed: Int) {
+        guard index.withShard(at: shard, { $0.table.hasMarks }), !provisional.isReconciling else { return (false, 0) }
+        let removed = Lock<[IndexEntry]>([])
+        let hasMore = applying.withLock { _ in
+            reporter.attempt { () throws(CacheError) in
+                try disk.run { directory throws(CacheError) in
+                    try info.removeShutdownMarker()
+                    let spared = provisional.unverifiable
+                    let slice = disk.withStripe(shard) {
+                        let slice = index.withShard(at: shard) { $0.table.applyMarks(limit: Self.slice) }
+                        let over = slice.over.filter { !spared.contains($0.file) }
+                        remove(over, of: shard)
+                        removed.withLock { $0 = over }
+                        return slice
+                    }
+                    var isComplete = slice.over.allSatisfy { !spared.contains($0.file) }
+                    for entry in slice.kept {
+                        let isWritten = !spared.contains(entry.file) && writeSlot(of: entry, in: directory)
+                        isComplete = isComplete && isWritten
+                    }
+                    return index.withShard(at: shard) { [isComplete] in
+                        $0.table.noteWritten(slice, isComplete: isComplete)
+                    }
+                }
+            }
+        }
+        let over = removed.withLock { $0 }
+        if !over.isEmpty {
+            reporter.count { $0.expirations += over.count }
+            reporter.post(.expired, over)
+            reaper.deleteObsolete(shard: shard)
+        }
+        return (hasMore ?? false, over.count)
+    }
+
+    /// Removes entries. Unlike entries that expired on their own, they would seem fresh to an index that has lost the
+    /// mark.
+    private func remove(_ over: [IndexEntry], of shard: Int) {
+        if over.isEmpty { return }
+        var printer = RecordPrinter(reserving: over.count * 96)
+        for entry in over { JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer) }
+        _ = info.commitBestEffort(printer, count: over.count) {
+            _ = index.change(at: shard, .expired) { shard in
+                for entry in over { shard.removeWithFile(entry) }
+                return over
+            }
+        }
+    }
+
+    /// Writes the life of an entry to its file, unless the value was replaced or its life renewed meanwhile. Returns
+    /// false when it could not be written.
+    private func writeSlot(of entry: IndexEntry, in directory: StoreDirectory) -> Bool {
+        let key = entry.key
+        return disk.withStripe(key.shard) {
+            guard let current = index.entry(key), current.isSameValue(as: entry), current.change == entry.change
+            else { return true }
+            do throws(Errno) {
+                _ = try directory.writeSlot(entry.life, entry.change, of: entry, isPowerSafe: settings.isPowerSafe)
+                return true
+            } catch {
+                if error == .noEntry { return true }
+                let path = directory.path(of: entry.file)
+                reporter.report(CacheError(error, doing: "expire an entry", path: path), of: key)
+                return false
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import Dispatch
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import LarderTesting
+import Testing
+
+@testable import Larder
+
+final class Probe: Sendable {
+    private let atEnd: @Sendable () -> Void
+
+    init(_ atEnd: @escaping @Sendable () -> Void) {
+        self.atEnd = atEnd
+    }
+
+    deinit { atEnd() }
+}
+
+extension World {
+    func open(_ clock: HookClock) throws -> DiskCache {
+        try DiskCache(directory: Self.directory, configuration: configuration, fileSystem: files, clock: clock)
+    }
+}
+
+/// Does something when it is read for the n-th time: what another thread might do at that moment.
+final class HookClock: LarderFiles.Clock {
+    let base = ManualClock()
+    private let state = Lock<(rest: Int, hook: (@Sendable () -> Void)?)>((0, nil))
+
+    func arm(_ number: Int, _ hook: @escaping @Sendable () -> Void) {
+        state.withLock { $0 = (number, hook) }
+    }
+
+    func disarm() {
+        state.withLock { $0 = (0, nil) }
+    }
+
+    var now: Timestamp {
+        let hook = state.withLock { state -> (@Sendable () -> Void)? in
+            state.rest -= 1
+            guard state.rest == 0 else { return nil }
+            defer { state.hook = nil }
+            return state.hook
+        }
+        hook?()
+        return base.now
+    }
+
+    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork {
+        base.schedule(after: delay, work)
+    }
+}
+
+/// Blocks a thread of the cache's own until something async is done.
+func runAndWait(_ body: @escaping @Sendable () async -> Void) {
+    let done = DispatchSemaphore(value: 0)
+    Task {
+        await body()
+        done.signal()
+    }
+    _ = done.wait(timeout: .now() + 5)
+}
+
+/// Stops the main thread in the middle of a call; the tests run on others.
+final class Stop: Sendable {
+    private let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+    private let free = DispatchSemaphore(value: 0)
+    private let hasStopped = Flag()
+
+    /// The first time only.
+    func stop() {
+        if hasStopped.isSet { return }
+        hasStopped.set()
+        continuation.yield()
+        free.wait()
+    }
+
+    func reached() async {
+        for await _ in stream { return }
+    }
+
+    func open() {
+        free.signal()
+    }
+}
+
+/// Lets every write of a file fail.
+func failWrites(_ world: World) {
+    world.files.inject { _, operation in operation == .create || operation == .write ? .fail(.noSpace) : nil }
+}

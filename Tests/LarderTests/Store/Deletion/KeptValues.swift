@@ -1,0 +1,58 @@
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import Testing
+
+@testable import Larder
+
+/// Values that are kept beyond their expiry, as fetches store them.
+extension DiskCache {
+    func setKept(
+        _ text: String, forKey key: String, ttl: TimeToLive = .hours(1), keptStale: Int64 = 60_000,
+        tags: [String] = [], mustRevalidate: Bool = false, isAbsent: Bool = false, by permit: (any WritePermit)? = nil
+    ) throws {
+        let traits = Attachments.Traits(
+            namespace: keyNamespace, tags: tags.map { self.key($0) }, keptStale: keptStale, isAbsent: isAbsent,
+            mustRevalidate: mustRevalidate)
+        let life = try #require(ttl.life(from: now, default: .default))
+        var request = SetRequest(key: self.key(key), life: life, attachments: Attachments(traits), now: now)
+        if let permit { request.condition = .ifPermitted(permit) }
+        try Array(text.utf8).withBytes { bytes throws(CacheError) in _ = try store.set(bytes, request) }
+    }
+
+    /// The value that a fetch may use: a fresh one, or an expired one that is kept.
+    func usable(_ key: String) -> String? {
+        store.read(self.key(key), at: now, orStale: true) { directory, entry in directory.payload(of: entry) }
+            .map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Restarts the life of a known entry, as "not modified" does.
+    func renew(_ key: String, ttl: TimeToLive = .hours(1)) throws -> Bool {
+        let key = self.key(key)
+        let known = try #require(store.index.entry(key))
+        let life = try #require(ttl.life(from: now, default: .default))
+        return try store.renew(known, key, Store.Renewal(life: life), with: EverybodysPermit())
+    }
+
+    func keptUntil(_ key: String) -> Int64? { store.index.entry(self.key(key))?.keptUntil.milliseconds }
+}
+
+struct EverybodysPermit: WritePermit {
+    func isValid(for key: Key) -> Bool { true }
+}
+
+/// The ways in which a caller expires the entry "k".
+enum Invalidation: CaseIterable {
+    case key, tag, namespace, root
+
+    var namespace: String { self == .namespace ? "space" : "" }
+
+    func apply(to cache: DiskCache) throws {
+        let cache = cache.namespace(namespace)
+        switch self {
+        case .key: #expect(try cache.expireValue(forKey: "k"))
+        case .tag: try cache.expireAll(tagged: "t")
+        case .namespace, .root: try cache.expireAll()
+        }
+    }
+}
