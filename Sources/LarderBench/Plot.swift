@@ -26,7 +26,7 @@ struct Plot {
     private var growth: Chart {
         let points = outcomes.filter { $0.scenario.floor == Scenario.growthFloor }
         return Chart(
-            title: "set of 1 KiB against the number of entries, us",
+            title: "set of 1 KiB against the number of entries, us", axis: .linear,
             labels: points.compactMap { $0.scenario.entries.map(Figure.short) },
             series: [
                 .init("Larder", points.map(\.value)),
@@ -39,7 +39,7 @@ struct Plot {
         let (sets, gets) = (of("set"), of("get"))
         let labelled = sets.count >= gets.count ? sets : gets
         return Chart(
-            title: "us for each size, and the system calls alone",
+            title: "us for each size, and the system calls alone", axis: .logarithmic,
             labels: labelled.compactMap { $0.scenario.size.map(Figure.bytes) },
             series: [
                 .init("set", sets.map(\.value)), .init("its system calls", sets.map { $0.floor ?? 0 }, isFloor: true),
@@ -48,8 +48,15 @@ struct Plot {
     }
 }
 
-/// Lines over equal steps, the heights logarithmic.
+/// Lines over equal steps.
 private struct Chart {
+    enum Axis {
+        /// From 0 on.
+        case linear
+        /// Whole decades.
+        case logarithmic
+    }
+
     struct Series {
         let name: String
         let values: [Double]
@@ -66,32 +73,49 @@ private struct Chart {
     private static let (width, height, top) = (340.0, 220.0, 50.0)
 
     let title: String
+    let axis: Axis
     let labels: [String]
     let series: [Series]
 
-    init(title: String, labels: [String], series: [Series]) {
+    init(title: String, axis: Axis, labels: [String], series: [Series]) {
         self.title = title
+        self.axis = axis
         self.labels = labels
         self.series = series.filter { !$0.values.isEmpty && $0.values.count == labels.count }
     }
 
-    /// Powers of ten around all values.
-    private var decades: ClosedRange<Int> {
+    /// The values at the grid lines, around all values: powers of ten, or up to six equal steps from 0.
+    private var grid: [Double] {
         let all = series.flatMap(\.values).filter { $0 > 0 }
-        let low = Int(log10(all.min() ?? 1).rounded(.down))
-        return low...max(low + 1, Int(log10(all.max() ?? 10).rounded(.up)))
+        switch axis {
+        case .logarithmic:
+            let low = Int(log10(all.min() ?? 1).rounded(.down))
+            return (low...max(low + 1, Int(log10(all.max() ?? 10).rounded(.up)))).map { pow(10, Double($0)) }
+        case .linear:
+            let most = all.max() ?? 1
+            let decade = pow(10, log10(most / 5).rounded(.down))
+            let step = [1, 2, 5, 10].map { $0 * decade }.first { $0 * 5 >= most } ?? most
+            return (0...Int((most / step).rounded(.up))).map { Double($0) * step }
+        }
+    }
+
+    /// The position of a value between the first grid line and the last, from 0 to 1.
+    private func part(_ value: Double, of grid: [Double]) -> Double {
+        guard let first = grid.first, let last = grid.last else { return 0 }
+        switch axis {
+        case .linear: return value / last
+        case .logarithmic: return log10(max(value, 1e-9) / first) / log10(last / first)
+        }
     }
 
     func svg(left: Double) -> String {
-        let decades = decades
+        let grid = grid
         func x(_ step: Int) -> Double { left + Self.width * (Double(step) + 0.5) / Double(labels.count) }
         func y(_ value: Double) -> Double {
-            let part = (log10(max(value, 1e-9)) - Double(decades.lowerBound)) / Double(decades.count - 1)
-            return Self.top + Self.height * (1 - part)
+            Self.top + Self.height * (1 - part(value, of: grid))
         }
         var lines = [text(title, left, 24, anchor: "start", more: #" font-size="14""#)]
-        for decade in decades {
-            let value = pow(10, Double(decade))
+        for value in grid {
             let height = Self.format(y(value))
             lines.append(
                 #"<path d="M\#(left) \#(height)H\#(left + Self.width)" stroke="lightgray"/>"#

@@ -29,8 +29,8 @@ extension TestWorld {
     /// last step means that its n-th call was never made.
     public var failedCallCount: Int { faults.failures }
 
-    /// Whether the disk has no room. Setting it to true leaves no block of 4 KiB free: a write that needs one fails with
-    /// `.noSpace`, until files are removed. Setting it to false makes the disk unlimited. Default: false.
+    /// Whether the disk has no room. Setting it to true leaves no block of 4 KiB free: a write that needs one fails
+    /// with `.noSpace`, until files are removed. Setting it to false makes the disk unlimited. Default: false.
     public var isDiskFull: Bool {
         get { files.freeSpace < 4096 }
         set { files.limitFreeSpace(to: newValue ? 0 : nil) }

@@ -188,7 +188,8 @@ struct DocumentationTests {
         func ending() async throws {
             let policy = FetchPolicy.staleWhileRevalidate(for: .days(1))
             let stale = try await users.value(forKey: id, policy: policy) { try await api.user(id) }
-            try await users.close()  // the new one is on disk
+            await users.waitForFetches()  // the new one is on disk
+            try await users.close()
             #expect(stale.id == id)
         }
         try await ending()

@@ -43,7 +43,8 @@ extension Cache {
                         if case .fresh = fetcher.backend.freshness(of: key, at: fetcher.backend.clock.now) {
                             continue
                         }
-                        let request = FetchRequest(key, options) { _ in FetchResult.value(try await fetch(key.text))
+                        let request = FetchRequest<Value>(key, options) { _ in
+                            .value(try await fetch(key.text))
                         }
                         _ = try? await fetcher.existing(request)
                     }

@@ -14,12 +14,12 @@ package import LarderFiles
 /// The type is `nonisolated` because the cache decodes in the background; otherwise it belongs to the main actor where
 /// that is the default, as in a new Xcode app.
 ///
-/// Values are stored by ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, or fetched through the cache: once, however many
-/// calls wait. A hit in memory decodes nothing, reads no file and does not suspend; a hit on disk is promoted to
-/// memory. Both tiers change together: after a call has returned, no cache of the directory in this process has an
-/// older value, whoever made the change. Either tier may be left out. The promises of ``DiskCache`` hold here too:
-/// reads return `nil` for a miss and never throw, a write that has returned survives the process, and one that throws
-/// has left the old value in place, in both tiers.
+/// Values are stored by ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, or fetched through the cache: once,
+/// however many calls wait. A hit in memory decodes nothing, reads no file and does not suspend; a hit on disk is
+/// promoted to memory. Both tiers change together: after a call has returned, no cache of the directory in this process
+/// has an older value, whoever made the change. Either tier may be left out. The promises of ``DiskCache`` hold here
+/// too: reads return `nil` for a miss and never throw, a write that has returned survives the process, and one that
+/// throws has left the old value in place, in both tiers.
 public final class Cache<Value: Sendable>: Sendable {
     @usableFromInline let memoryTier: MemoryCache<String, Value>?
     /// The disk tier, with this cache's namespace; nil without one. Changes made there are changes here.

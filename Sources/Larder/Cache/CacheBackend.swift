@@ -40,8 +40,8 @@ protocol CacheBackend<Value>: Sendable {
     func expireAll(tagged tag: String) async throws(CacheError)
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool
 
-    /// Returns the fresh value of a key, with the attributes that survive a replacement. Throws where it cannot be read:
-    /// that is not absence.
+    /// Returns the fresh value of a key, with the attributes that survive a replacement. Throws where it cannot be
+    /// read: that is not absence.
     func current(_ key: Key) async throws(CacheError) -> CurrentValue<Value>
 
     /// Replaces `current` by a new value, or by none, if the key has not changed since the watch began. Returns whether

@@ -98,8 +98,8 @@ struct FlightState: Sendable {
         joinedTags[index]?.removeAll { $0.callers == 0 }
     }
 
-    /// Takes a caller back, and the tags that it added; with its outcome, to be released outside of the lock. The flight
-    /// is not wanted when it has not begun, and nobody waits for it.
+    /// Takes a caller back, and the tags that it added; with its outcome, to be released outside of the lock. The
+    /// flight is not wanted when it has not begun, and nobody waits for it.
     mutating func withdraw(_ number: Int, _ tags: [Key]) -> (isWanted: Bool, outcome: FetchOutcome?) {
         let caller = callers.removeValue(forKey: number)
         if let caller {

@@ -45,6 +45,12 @@ extension TieredBackend {
         if let found = findInMemory(key.text) {
             return .found(Found(value: found.value, life: found.life, metadata: found.metadata, time: now, entry: nil))
         }
+        // Another read may have brought a stale one.
+        if name.orStale, let stored = storedInMemory(key) {
+            let found = Found(
+                value: stored.value, life: stored.life, metadata: stored.metadata, time: now, entry: nil)
+            return .found(found)
+        }
         let known = knownEntry(name)
         guard let (entry, value) = decode(key, at: now, orStale: name.orStale) else { return .missed(known) }
         if let promotion = promotion(of: value, key.text, size: entry.size) {

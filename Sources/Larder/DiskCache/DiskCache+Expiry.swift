@@ -6,8 +6,8 @@ extension DiskCache {
     /// Expires an entry now. O(1).
     ///
     /// Plain reads miss from here on. An entry that a fetch keeps beyond its expiry is kept as long from now on; any
-    /// other is removed. An entry that has expired already keeps its end. A fetch that is under way for the key answers
-    /// its callers, but stores nothing.
+    /// other is removed. An entry that has expired already keeps its end, and setting the clock back does not make it
+    /// fresh again. A fetch that is under way for the key answers its callers, but stores nothing.
     ///
     /// While a lost index is being rebuilt, the call waits for it if the entry has not been found yet.
     ///
@@ -27,9 +27,14 @@ extension DiskCache {
     /// is written to their files; counts include all of them until then. Memory tiers of the namespace are emptied.
     /// Other namespaces keep theirs, also those inside this one.
     ///
-    /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace`, `.io`, `.closed`. Everything
-    ///   then remains as it was. With `.powerSafe` also when everything was expired but that could not be synced: a
-    ///   power cut may undo it.
+    /// On a full disk there is no room to record the expiry at once. The call then does the background's work until
+    /// there is, O(entries) at most: it removes the entries that are not kept, and writes the end of the others to
+    /// their files, which needs no room. While files are unread after a crash, it waits for them first.
+    ///
+    /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace` when files that cannot be read
+    ///   or deleted leave no other way on a full disk; `.io`, `.closed`. Everything then remains as it was, except that
+    ///   on a full disk some entries may have been removed, or expire once the index is rebuilt. With `.powerSafe` also
+    ///   when everything was expired but that could not be synced: a power cut may undo it.
     public func expireAll() throws(CacheError) {
         // The name of the namespace has the same limit as a key.
         _ = try checked("")

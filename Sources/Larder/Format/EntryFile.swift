@@ -111,7 +111,7 @@ enum EntryFile {
     static func tombstone(_ number: UInt64, _ bytes: UnsafeRawBufferPointer) -> Tombstone {
         let length = bytes.count - trailerLength
         guard length > 0, case let trailer = bytes.part(length..<bytes.count) else { return .invalid }
-        let known = [magic, laterMagic, expiryMagic].first { trailer.suffix(magic.count).elementsEqual($0) }
+        let known = magic(inTrailer: trailer)
         if known == nil, isNewer(trailer) { return .newer }
         guard let known, word(trailer, at: 40) == UInt64(length),
             XXH64.hash(bytes.part(0..<length), seed: UInt64(length)) == word(trailer, at: 32)
@@ -125,6 +125,15 @@ enum EntryFile {
         }
         if known == magic(of: removal) { return .valid(removal) }
         return known == magic ? .invalid : .newer
+    }
+
+    /// True for the trailer of an entry or a tombstone.
+    static func isKnown(trailer: UnsafeRawBufferPointer) -> Bool {
+        trailer.count == trailerLength && magic(inTrailer: trailer) != nil
+    }
+
+    private static func magic(inTrailer trailer: UnsafeRawBufferPointer) -> [UInt8]? {
+        [magic, laterMagic, expiryMagic].first { trailer.suffix(magic.count).elementsEqual($0) }
     }
 
     /// Returns a life slot, to overwrite one in place.

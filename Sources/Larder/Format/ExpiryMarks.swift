@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// The scopes that a caller expired, each with a number and a time: every entry in the scope with an older last change
-/// expires at that time, unless it expires earlier.
+/// ends at that time, or when it expires earlier.
 struct ExpiryMarks: Sendable {
     struct Mark: Hashable, Sendable {
         let number: UInt64
@@ -14,6 +14,8 @@ struct ExpiryMarks: Sendable {
     var isEmpty: Bool { scopes.isEmpty }
     var count: Int { scopes.values.reduce(0) { $0 + $1.count } }
     var numbers: [UInt64] { scopes.values.flatMap { $0.map(\.number) } }
+    /// The lowest number; nil without marks.
+    var lowestNumber: UInt64? { scopes.values.lazy.compactMap(\.first?.number).min() }
 
     /// The maximum number of marks per scope. Beyond it the two oldest are merged, and entries stored between them
     /// expire with the first. The bound limits the work that a forged index can cause.
@@ -48,34 +50,37 @@ struct ExpiryMarks: Sendable {
         scopes = [:]
     }
 
-    /// Returns the entry with its life shortened by the marks; nil when no mark shortens it. O(its tags), times O(log
-    /// marks).
+    /// Returns the entry with its life ended by the marks; nil when no mark ends it. O(its tags), times O(log marks).
+    ///
+    /// A life that expired by itself keeps its end, but is ended too: setting the clock back does not revive it.
     func ending(_ entry: IndexEntry) -> IndexEntry? {
-        var first: Mark?
-        forEachScope(of: entry) { marks in
-            let position = Self.position(of: entry.change + 1, in: marks)
-            guard position < marks.count, case let mark = marks[position], mark.time < entry.life.expires else {
-                return
-            }
-            if let found = first, (found.time, found.number) < (mark.time, mark.number) { return }
-            first = mark
-        }
-        guard let first else { return nil }
+        guard let first = first(of: entry, above: entry.change) else { return nil }
+        if entry.life.isEnded, first.time >= entry.life.expires { return nil }
         var ended = entry
-        ended.life = .ended(at: first.time)
+        ended.life = .ended(at: min(first.time, entry.life.expires))
         ended.change = first.number
         return ended
     }
 
-    /// True when a mark ended the entry's life.
-    func haveEnded(_ entry: IndexEntry) -> Bool {
-        guard entry.life.isEnded else { return false }
-        var isFound = false
+    /// Returns the life of an entry that is older than all the marks, whatever the number of its last change; nil when
+    /// none concerns it.
+    func endedLife(ofOlder entry: IndexEntry) -> Life? {
+        first(of: entry, above: 0).map { .ended(at: min($0.time, entry.life.expires)) }
+    }
+
+    /// True when an entry is in a scope with a mark.
+    func concern(_ entry: IndexEntry) -> Bool { first(of: entry, above: 0) != nil }
+
+    /// Returns the mark with the earliest time among those of the entry's scopes with a higher number.
+    private func first(of entry: IndexEntry, above number: UInt64) -> Mark? {
+        var first: Mark?
         forEachScope(of: entry) { marks in
-            let position = Self.position(of: entry.change, in: marks)
-            if position < marks.count, marks[position].number == entry.change { isFound = true }
+            let position = Self.position(of: number + 1, in: marks)
+            guard position < marks.count, case let mark = marks[position] else { return }
+            if let found = first, (found.time, found.number) < (mark.time, mark.number) { return }
+            first = mark
         }
-        return isFound
+        return first
     }
 
     private func forEachScope(of entry: IndexEntry, _ body: ([Mark]) -> Void) {

@@ -81,7 +81,7 @@ struct IndexEntry: Sendable {
 
     /// True when there is a value, fresh or stale, that a fetch may use.
     func isUsable(at now: Timestamp) -> Bool {
-        !isAbsent && !isOver(at: now) && !life.isFromFuture(stored: stored, at: now)
+        !isAbsent && !isOver(at: now) && !life.isFromFuture(stored: stored, at: now, toleratingEnd: true)
     }
 
     /// True when the entry is no longer needed.

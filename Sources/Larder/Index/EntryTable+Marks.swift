@@ -1,16 +1,26 @@
 import LarderFiles
 
 /// Scopes that a caller expired. Look-ups respect a mark at once. In the background the mark is applied to the entries
-/// slice by slice, their life slots are written, and the mark is then forgotten.
+/// slice by slice, their life slots are written, and the mark is then forgotten; entries whose slots could not be
+/// written are noted one by one.
 extension EntryTable {
     struct Ending: Sendable {
         fileprivate(set) var marks = ExpiryMarks()
+        /// The lowest number of a mark since there were none. An ended life with a lower number is on disk or noted as
+        /// unwritten. Unlike the numbers of the marks, it survives their merging.
+        fileprivate var floor = UInt64.max
         /// Slots to which the marks have been applied.
         fileprivate var searched = 0
-        /// Some entry could not be written: the marks stay and are applied again.
-        fileprivate var isIncomplete = false
+        /// The files of ended entries that could not be written or removed.
+        fileprivate(set) var unwritten: [UInt64: Key] = [:]
 
+        /// True when no mark is left to apply. Look-ups need nothing else.
         var isEmpty: Bool { marks.isEmpty }
+
+        fileprivate mutating func note(_ lowest: UInt64?) {
+            floor = min(floor, lowest ?? .max)
+            searched = 0
+        }
     }
 
     /// A slice of the entries whose lives the marks have ended.
@@ -21,21 +31,32 @@ extension EntryTable {
         var kept: [IndexEntry] = []
         /// The slots that the slice reached.
         fileprivate var searched = 0
+
+        fileprivate mutating func add(_ entry: IndexEntry) {
+            if entry.isAbsent || entry.keptUntil <= entry.life.expires {
+                over.append(entry)
+            } else {
+                kept.append(entry)
+            }
+        }
     }
 
     var hasMarks: Bool { !ending.isEmpty }
+
+    /// True while the ends of some lives may not be on disk.
+    var hasUnwritten: Bool { !ending.isEmpty || !ending.unwritten.isEmpty }
 
     /// Ends the lives of the entries in `scope` that have not changed since. O(1).
     mutating func expire(_ scope: ClearScope, _ mark: ExpiryMarks.Mark) {
         if let namespace = scope.namespace, totals(of: namespace).count == 0 { return }
         ending.marks.add(mark, to: scope)
-        ending.searched = 0
+        ending.note(mark.number)
     }
 
     /// The same with marks from the files or journal lines of an earlier session.
     mutating func expire(_ marks: ExpiryMarks) {
         ending.marks.add(marks)
-        ending.searched = 0
+        ending.note(marks.lowestNumber)
     }
 
     /// The entry with its life shortened by the marks.
@@ -50,31 +71,44 @@ extension EntryTable {
         for slot in slots where entries[slot].file != 0 && !isCleared(entries[slot]) {
             applyMarks(slot)
             let entry = entries[slot]
-            guard ending.marks.haveEnded(entry) else { continue }
-            if entry.isAbsent || entry.keptUntil <= entry.life.expires {
-                ended.over.append(entry)
-            } else {
-                ended.kept.append(entry)
-            }
+            // Not only those with the number of a mark: a renewal that failed has another, and marks are merged.
+            guard entry.life.isEnded, entry.change >= ending.floor, ending.marks.concern(entry) else { continue }
+            ended.add(entry)
         }
         ended.searched = slots.upperBound
         ending.searched = slots.upperBound
         return ended
     }
 
-    /// Notes that a slice of ended entries is on disk. Returns false when there are no more; the marks are then
-    /// forgotten, unless something could not be written.
-    mutating func noteWritten(_ slice: Ended, isComplete: Bool) -> Bool {
-        if !isComplete { ending.isIncomplete = true }
+    /// Notes that a slice of ended entries is on disk, except for some of them. Returns false when there are no more;
+    /// the marks are then forgotten.
+    mutating func noteWritten(_ slice: Ended, but unwritten: [IndexEntry]) -> Bool {
+        for entry in slice.over + slice.kept { ending.unwritten[entry.file] = nil }
+        for entry in unwritten { ending.unwritten[entry.file] = entry.key }
         // Marks or slots were added meanwhile.
         if ending.searched != slice.searched || slice.searched < entries.count { return true }
-        if ending.isIncomplete {
-            ending.searched = 0
-            ending.isIncomplete = false
-        } else {
-            ending = Ending()
-        }
+        ending = Ending(unwritten: ending.unwritten)
         return false
+    }
+
+    /// Returns the ended entries among these that are still to be written, and forgets the others: those that were
+    /// renewed, replaced or removed meanwhile.
+    mutating func unwritten(among files: [(file: UInt64, key: Key)]) -> Ended {
+        var ended = Ended()
+        for (file, key) in files where ending.unwritten[file] != nil {
+            if let entry = entry(key), entry.file == file, entry.life.isEnded {
+                ended.add(entry)
+            } else {
+                ending.unwritten[file] = nil
+            }
+        }
+        return ended
+    }
+
+    /// Notes the outcome of another attempt.
+    mutating func noteRetried(_ ended: Ended, but unwritten: [IndexEntry]) {
+        for entry in ended.over + ended.kept { ending.unwritten[entry.file] = nil }
+        for entry in unwritten { ending.unwritten[entry.file] = entry.key }
     }
 }
 

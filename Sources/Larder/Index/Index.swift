@@ -189,7 +189,7 @@ final class Index: Sendable {
     }
 
     /// True while the end of some lives is not on disk yet.
-    var hasMarks: Bool { cells.indices.contains { withShard(at: $0) { $0.table.hasMarks } } }
+    var hasMarks: Bool { cells.indices.contains { withShard(at: $0) { $0.table.hasUnwritten } } }
 
     /// True while some cleared entries have not been taken out.
     var hasCleared: Bool { cells.indices.contains { withShard(at: $0) { $0.table.hasCleared } } }

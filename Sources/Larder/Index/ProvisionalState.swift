@@ -43,6 +43,17 @@ final class ProvisionalState: Sendable {
     /// The same for scopes that were expired.
     var marks: ExpiryMarks { isSet ? reconciliation.withLock { $0.marks } : ExpiryMarks() }
 
+    /// Returns the life of an entry that its file tells and the index does not know, if its number hides it from a mark
+    /// of this session.
+    func hiddenEnd(of found: IndexEntry) -> Life? {
+        if !isSet { return nil }
+        return reconciliation.withLock { reconciliation in
+            if reconciliation.marks.ending(found) != nil { return nil }
+            guard let life = reconciliation.ownMarks.endedLife(ofOlder: found), life != found.life else { return nil }
+            return life
+        }
+    }
+
     /// Files that must not be deleted for an expiry that could not be verified.
     var unverifiable: Set<UInt64> { isSet ? reconciliation.withLock { Set($0.unverifiable.keys) } : [] }
 
@@ -80,6 +91,13 @@ struct Reconciliation: Sendable {
     typealias Entry = (key: Key, file: UInt64)
     typealias Tombstone = (number: UInt64, removal: EntryFile.Removal)
 
+    /// Threads take numbers and write lines in no particular order, but a suspect this far below the last line does not
+    /// come from the killed session, and no number this far above it was taken.
+    static let concurrency: UInt64 = 1 << 10
+    /// The most changes that an index which is lost or damaged may have known, but no footer that was read. Far below
+    /// what an opening takes for a plausible number.
+    private static let mostUnknown: UInt64 = 1 << 32
+
     /// Unread suspects, the newest last.
     private var suspects: [UInt64] = []
     /// The suspect that is being read.
@@ -101,6 +119,11 @@ struct Reconciliation: Sendable {
     private(set) var cleared = ClearMarks()
     /// Expired scopes: entries that only their files know may have ended with them.
     private(set) var marks = ExpiryMarks()
+    /// The scopes among them that were expired in this session. Whatever only files know is older, and ended with them
+    /// even if its last change has a higher number.
+    private(set) var ownMarks = ExpiryMarks()
+    /// The numbers that unread life slots may hold have been skipped.
+    private var hasSkipped = false
     /// Tombstones that the journal may not record.
     private var unrecorded: [Tombstone] = []
     /// The manifest or a journal was damaged: any line may be missing.
@@ -263,6 +286,27 @@ struct Reconciliation: Sendable {
         marks.add(mark, to: scope)
     }
 
+    /// The same in this session.
+    mutating func expireNow(_ scope: ClearScope, _ mark: ExpiryMarks.Mark) {
+        marks.add(mark, to: scope)
+        ownMarks.add(mark, to: scope)
+    }
+
+    /// Returns how many numbers the first mark of the session has to skip; 0 later, and when every file has been read.
+    ///
+    /// A mark ends what has a lower number. Numbers of changes that only unread life slots hold may be above the last
+    /// known one; they would outlive the mark, if the process were killed before the slots are read. With a complete
+    /// journal these are the numbers of calls that were running when the last session was killed. With a damaged or
+    /// lost index they are all changes since the newest file was stored.
+    ///
+    /// Once per opening, and only if a scope is expired before every file has been read. 2^20 openings with a damaged
+    /// index, or 2^42 others, would use up the half of the numbers that may be skipped.
+    mutating func takeSkip() -> UInt64 {
+        if isConsistent || hasSkipped { return 0 }
+        hasSkipped = true
+        return isDamaged ? Self.mostUnknown : Self.concurrency
+    }
+
     /// Retries everything that could not be read; false when there is nothing to retry, or the first pass has not
     /// finished.
     mutating func retry() -> Bool {
@@ -299,5 +343,6 @@ struct Reconciliation: Sendable {
         if hasResidue { return }
         cleared.keepOnly(.everything)
         marks.removeAll()
+        ownMarks.removeAll()
     }
 }

@@ -45,7 +45,7 @@ final class Housekeeper: StoreOwner {
     private func sweep() {
         reconciler.retry()
         reconciler.boundTombstones()
-        _ = expirer.applyAll()
+        _ = expirer.applyAll(retrying: true)
         _ = sweeper.removeExpired(at: clock.now)
         sweeper.saveUses(isClosing: false)
         reaper.deleteAllInBackground()
@@ -80,7 +80,7 @@ final class Housekeeper: StoreOwner {
     func flush() throws(CacheError) {
         maintenance.wait()
         reconciler.retry()
-        expirer.applyInBackground()
+        expirer.applyInBackground(retrying: true)
         reaper.deleteAllInBackground()
         maintenance.wait()
         try save(always: true)

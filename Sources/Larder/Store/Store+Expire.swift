@@ -45,25 +45,57 @@ extension Store {
             {
                 return .unknown
             }
-            guard let entry = index.entry(key), !entry.life.isExpired(at: now) else {
+            guard let entry = index.entry(key) else {
+                try buryObsoleteFiles(of: key, in: directory)
+                index.invalidate(key, .invalidated)
+                return .nothing
+            }
+            let hasExpired = entry.life.isExpired(at: now)
+            if hasExpired, entry.life.isEnded {
                 index.invalidate(key, .invalidated)
                 return .nothing
             }
             let wasFresh = entry.isFresh(at: now)
+            // One that expired by itself keeps its end, but setting the clock back no longer revives it.
+            let end = min(now, entry.life.expires)
             if !entry.isAbsent, entry.update.keptStale > 0,
-                try renew(entry, key, Renewal(life: .ended(at: now)), in: directory)
+                try renew(entry, key, Renewal(life: .ended(at: end)), in: directory)
             {
-                return .expired(wasFresh: wasFresh, isRemoved: false)
+                return hasExpired ? .nothing : .expired(wasFresh: wasFresh, isRemoved: false)
             }
             _ = try removeFiles(of: key, in: directory)
             return .expired(wasFresh: wasFresh, isRemoved: true)
         }
     }
 
-    /// Expires every entry in a scope before its time. O(1); in the background, entries that are not kept beyond their
-    /// expiry are removed.
+    /// Makes sure that the files of a key without an entry do not come back fresh if the index is lost: deletes them,
+    /// or places a tombstone if that fails.
+    private func buryObsoleteFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) {
+        if index.withShard(of: key, { $0.obsoleteFiles(of: key).isEmpty }) || reaper.hasTombstone(of: key) { return }
+        do throws(CacheError) {
+            _ = try removeFiles(of: key, in: directory)
+        } catch {
+            // It stays until the files are deleted.
+            let number = try reaper.placeTombstone(of: .key(key), in: directory)
+            _ = info.commitBestEffort(.remove(key: key, number: number)) {
+                index.change(key, .invalidated) { _ = $0.remove(key, below: number) }
+            }
+        }
+    }
+
+    /// Expires every entry in a scope before its time. O(1), except on a full disk; in the background, entries that are
+    /// not kept beyond their expiry are removed.
     func expireAll(of scope: ClearScope, at now: Timestamp) throws(CacheError) {
-        let failure = try retryingReopened(nil) { () throws(CacheError) in try expirer.expire(scope, at: now) }
+        let failure = try retryingReopened(nil) { () throws(CacheError) in
+            do throws(CacheError) {
+                return try expirer.expire(scope, at: now)
+            } catch {
+                // There is no room for the tombstone. Once every file is known, none is needed.
+                guard error.code == .noSpace, provisional.isReconciling else { throw error }
+                recovery.awaitScan()
+                return try expirer.expire(scope, at: now)
+            }
+        }
         reporter.report(CacheEvent(.invalidated, of: scope, count: 0)) { _ in }
         expirer.applyInBackground()
         guard let failure else { return }

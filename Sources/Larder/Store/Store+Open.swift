@@ -144,7 +144,7 @@ extension Store {
     /// Removes expired entries. Returns their number.
     func removeExpired(at now: Timestamp) -> Int {
         recovery.awaitScan()
-        return expirer.applyAll() + sweeper.removeExpired(at: now)
+        return expirer.applyAll(retrying: true) + sweeper.removeExpired(at: now)
     }
 
     func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {

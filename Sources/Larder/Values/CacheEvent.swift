@@ -71,7 +71,8 @@ public struct CacheEvent: Sendable {
         public static let adopted = Kind("adopted")
         /// The directory was deleted or replaced while open, and opened again.
         public static let reopened = Kind("reopened")
-        /// A read returned a value, or the knowledge that there is none. Only with `Cache.Configuration.reportsReads`, as are the next three kinds.
+        /// A read returned a value, or the knowledge that there is none. Only with `Cache.Configuration.reportsReads`,
+        /// as are the next three kinds.
         public static let hit = Kind("hit")
         /// A read found no value.
         public static let missed = Kind("missed")

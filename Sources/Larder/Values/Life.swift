@@ -31,12 +31,15 @@ struct Life: Hashable, Sendable {
     }
 
     /// True for a life that began more than a minute from now: the clock was set back, and may be set forward again.
-    func isFromFuture(stored: Timestamp, at now: Timestamp) -> Bool {
+    ///
+    /// A life that a caller has ended is then neither fresh nor stale. `toleratingEnd`: it is still stale when the
+    /// clock was corrected by up to a minute.
+    func isFromFuture(stored: Timestamp, at now: Timestamp, toleratingEnd: Bool = false) -> Bool {
         let latest = now.advanced(byMilliseconds: Self.clockTolerance)
         if stored > latest { return true }
         guard ttl != Self.unlimited, !isForever else { return false }
         // Without the tolerance: setting the clock back does not revive an ended life.
-        if isEnded { return expires > now }
+        if isEnded { return expires > (toleratingEnd ? latest : now) }
         return expires > latest.advanced(byMilliseconds: ttl)
     }
 

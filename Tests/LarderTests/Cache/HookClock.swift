@@ -52,14 +52,17 @@ final class HookClock: LarderFiles.Clock {
     }
 }
 
-/// Blocks a thread of the cache's own until something async is done.
-func runAndWait(_ body: @escaping @Sendable () async -> Void) {
+/// Blocks a thread of the cache's own until something async is done, or for a moment, if that waits for the thread.
+/// Returns the task, which a test awaits at its end.
+@discardableResult
+func runAndWait(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never> {
     let done = DispatchSemaphore(value: 0)
-    Task {
+    let task = Task {
         await body()
         done.signal()
     }
-    _ = done.wait(timeout: .now() + 5)
+    _ = done.wait(timeout: .now() + 0.3)
+    return task
 }
 
 /// Stops the main thread in the middle of a call; the tests run on others.

@@ -6,7 +6,8 @@ import Testing
 @testable import Larder
 
 /// The n-th system call of an operation fails, for every n and every error.
-@Suite("Promise 6: failing storage never fails the caller's work")
+// One case after the other: each keeps a thread busy, and tests that wait need one, too.
+@Suite("Promise 6: failing storage never fails the caller's work", .serialized)
 struct FaultTests {
     static let errors: [Errno] = [.noSpace, .io, .tooManyOpenFiles, .notPermitted]
 

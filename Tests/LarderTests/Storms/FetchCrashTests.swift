@@ -6,7 +6,8 @@ import Testing
 @testable import Larder
 
 /// A process killed inside its n-th system call while it fetches through a cache, for every n.
-@Suite("Every crash point of fetches, tags and negative entries")
+// One case after the other: each keeps a thread busy, and tests that wait need one, too.
+@Suite("Every crash point of fetches, tags and negative entries", .serialized)
 struct FetchCrashTests {
     /// The known values by key.
     typealias Known = [String: String]

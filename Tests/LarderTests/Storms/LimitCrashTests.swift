@@ -6,7 +6,8 @@ import Testing
 @testable import Larder
 
 /// The same storm over limits, files and imports.
-@Suite("Every crash point of copies, imports, evictions and exports")
+// One case after the other: each keeps a thread busy, and tests that wait need one, too.
+@Suite("Every crash point of copies, imports, evictions and exports", .serialized)
 struct LimitCrashTests {
     private static let large = String(repeating: "large ", count: 50_000)
     private static let list = """

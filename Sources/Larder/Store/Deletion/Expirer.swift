@@ -23,8 +23,8 @@ final class Expirer: StoreOwner {
         self.observer = observer
     }
 
-    /// Ends the lives of all entries in a scope other than everything. O(1). Returns an error if this succeeded but a
-    /// power cut may undo it.
+    /// Ends the lives of all entries in a scope other than everything. O(1), except on a full disk. Returns an error if
+    /// this succeeded but a power cut may undo it.
     ///
     /// In a barrier: every earlier change has a lower number and is published, every later one has a higher number.
     func expire(_ scope: ClearScope, at now: Timestamp) throws(CacheError) -> CacheError? {
@@ -32,14 +32,16 @@ final class Expirer: StoreOwner {
             guard let directory = disk.directory else { throw CacheError.closed(path) }
             // Afterwards: a fetch that begins earlier may still receive a fresh value.
             defer { observer.didClear(scope, in: index) }
-            if provisional.isConsistent, index.totals(of: scope.namespace ?? .none).count == 0 {
+            let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
+            if isEmpty, provisional.isConsistent {
                 index.expireAll(in: scope)
                 return nil
             }
             try info.removeShutdownMarker()
+            info.skipNumbers(provisional.update { $0.takeSkip() })
             let number = try reaper.placeTombstone(of: .expiry(scope, at: now), in: directory)
             let mark = ExpiryMarks.Mark(number: number, time: now)
-            provisional.update { if !$0.isConsistent { $0.expire(scope, mark) } }
+            provisional.update { if !$0.isConsistent { $0.expireNow(scope, mark) } }
             let ticket = info.commitBestEffort(.expire(scope, number: number, at: now)) { index.expire(scope, mark) }
             do throws(CacheError) {
                 try info.wait(for: ticket)
@@ -53,26 +55,30 @@ final class Expirer: StoreOwner {
 
 /// Recording the ended lives.
 extension Expirer {
-    /// Applies the marks to the entries, and then deletes the tombstones.
-    func applyInBackground() {
-        if !index.hasMarks { return }
+    /// Applies the marks to the entries, and then deletes the tombstones. `retrying`: first tries again to write what
+    /// could not be written; only when asked to, because it probably fails again.
+    func applyInBackground(retrying: Bool = false) {
+        if !index.hasMarks, !reaper.hasTombstones { return }
         let position = Lock(0)
-        maintenance.begin(.expire) { [weak self] in
+        // Never merged with a run that does not retry.
+        maintenance.begin(retrying ? nil : .expire) { [weak self] in
             guard let self, !provisional.isReconciling else { return false }
             let shard = position.withLock { $0 }
             if shard == Index.shardCount {
                 reaper.deleteNeedlessTombstones()
                 return false
             }
+            if retrying { _ = retryUnwritten(of: shard) }
             if !applySome(of: shard).hasMore { position.withLock { $0 += 1 } }
             return true
         }
     }
 
-    /// Applies the marks to all entries. Returns how many were removed.
-    func applyAll() -> Int {
+    /// Applies the marks to all entries. Returns how many were removed. `retrying` as above.
+    func applyAll(retrying: Bool = false) -> Int {
         var removed = 0
         for shard in 0..<Index.shardCount {
+            if retrying { removed += retryUnwritten(of: shard) }
             while case let part = applySome(of: shard), case _ = removed += part.removed, part.hasMore {}
         }
         return removed
@@ -81,38 +87,64 @@ extension Expirer {
     /// Applies the marks to a slice of the entries of a shard. Does nothing during reconciliation: a file may have a
     /// later life.
     private func applySome(of shard: Int) -> (hasMore: Bool, removed: Int) {
-        guard index.withShard(at: shard, { $0.table.hasMarks }), !provisional.isReconciling else { return (false, 0) }
-        let removed = Lock<[IndexEntry]>([])
+        guard index.withShard(at: shard, { $0.table.hasMarks }) else { return (false, 0) }
+        return record(of: shard) { table in
+            table.applyMarks(limit: Self.slice)
+        } noting: { table, slice, unwritten in
+            table.noteWritten(slice, but: unwritten)
+        }
+    }
+
+    /// Tries again to record the ends that could not be recorded. Returns how many entries were removed.
+    private func retryUnwritten(of shard: Int) -> Int {
+        let files = index.withShard(at: shard) { $0.table.ending.unwritten.map { (file: $0.key, key: $0.value) } }
+        var removed = 0
+        for start in stride(from: 0, to: files.count, by: Self.slice) {
+            let part = Array(files[start...].prefix(Self.slice))
+            removed +=
+                record(of: shard) { table in
+                    table.unwritten(among: part)
+                } noting: { table, ended, unwritten in
+                    table.noteRetried(ended, but: unwritten)
+                    return false
+                }.removed
+        }
+        return removed
+    }
+
+    /// Removes the ended entries that `choose` returns, or writes their slots.
+    private func record(
+        of shard: Int, _ choose: (inout EntryTable) -> EntryTable.Ended,
+        noting note: (inout EntryTable, EntryTable.Ended, _ unwritten: [IndexEntry]) -> Bool
+    ) -> (hasMore: Bool, removed: Int) {
+        var removed: [IndexEntry] = []
         let hasMore = applying.withLock { _ in
             reporter.attempt { () throws(CacheError) in
                 try disk.run { directory throws(CacheError) in
+                    // In the block: another directory may have been opened meanwhile.
+                    if provisional.isReconciling { return false }
                     try info.removeShutdownMarker()
                     let spared = provisional.unverifiable
                     let slice = disk.withStripe(shard) {
-                        let slice = index.withShard(at: shard) { $0.table.applyMarks(limit: Self.slice) }
-                        let over = slice.over.filter { !spared.contains($0.file) }
-                        remove(over, of: shard)
-                        removed.withLock { $0 = over }
+                        let slice = index.withShard(at: shard) { choose(&$0.table) }
+                        removed = slice.over.filter { !spared.contains($0.file) }
+                        remove(removed, of: shard)
                         return slice
                     }
-                    var isComplete = slice.over.allSatisfy { !spared.contains($0.file) }
-                    for entry in slice.kept {
-                        let isWritten = !spared.contains(entry.file) && writeSlot(of: entry, in: directory)
-                        isComplete = isComplete && isWritten
+                    var unwritten = slice.over.filter { spared.contains($0.file) }
+                    for entry in slice.kept where spared.contains(entry.file) || !writeSlot(of: entry, in: directory) {
+                        unwritten.append(entry)
                     }
-                    return index.withShard(at: shard) { [isComplete] in
-                        $0.table.noteWritten(slice, isComplete: isComplete)
-                    }
+                    return index.withShard(at: shard) { note(&$0.table, slice, unwritten) }
                 }
             }
         }
-        let over = removed.withLock { $0 }
-        if !over.isEmpty {
-            reporter.count { $0.expirations += over.count }
-            reporter.post(.expired, over)
+        if !removed.isEmpty {
+            reporter.count { [removed] in $0.expirations += removed.count }
+            reporter.post(.expired, removed)
             reaper.deleteObsolete(shard: shard)
         }
-        return (hasMore ?? false, over.count)
+        return (hasMore ?? false, removed.count)
     }
 
     /// Removes entries. Unlike entries that expired on their own, they would seem fresh to an index that has lost the
@@ -129,15 +161,17 @@ extension Expirer {
         }
     }
 
-    /// Writes the life of an entry to its file, unless the value was replaced or its life renewed meanwhile. Returns
-    /// false when it could not be written.
+    /// Writes the ended life of an entry to its file, unless the value was replaced or its life renewed meanwhile.
+    /// Returns false when it could not be written.
     private func writeSlot(of entry: IndexEntry, in directory: StoreDirectory) -> Bool {
         let key = entry.key
         return disk.withStripe(key.shard) {
-            guard let current = index.entry(key), current.isSameValue(as: entry), current.change == entry.change
+            // A renewal that failed has restored the ended life with another number.
+            guard let current = index.entry(key), current.isSameValue(as: entry), current.life.isEnded
             else { return true }
             do throws(Errno) {
-                _ = try directory.writeSlot(entry.life, entry.change, of: entry, isPowerSafe: settings.isPowerSafe)
+                _ = try directory.writeSlot(
+                    current.life, current.change, of: current, isPowerSafe: settings.isPowerSafe)
                 return true
             } catch {
                 if error == .noEntry { return true }

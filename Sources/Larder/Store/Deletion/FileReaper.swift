@@ -155,9 +155,10 @@ extension FileReaper {
 
     /// Writes a tombstone with a new number, and returns the number. On a full disk, a tombstone for a namespace or a
     /// tag makes room by deleting the files that it would cover; if no such file is left, not even an unread one, it is
-    /// not needed.
+    /// not needed. That of an expiry deletes the files that are not kept beyond it, and writes the end of the others to
+    /// their files, in place: that needs no room.
     func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
-        var files: [UInt64]?
+        var files: [IndexEntry]?
         while true {
             let number = try info.takeNumber()
             do throws(Errno) {
@@ -171,13 +172,12 @@ extension FileReaper {
                 if error.code != .noSpace { throw error }
                 if case .key = removal { throw error }
                 if deleteObsolete(in: directory) > 0 { continue }
-                guard case .scope = removal else { throw error }
                 // The next loss of the index would bring back an older file that is left.
                 if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
-                let waiting = files ?? self.files(coveredBy: removal)
-                for file in waiting.prefix(Self.slice) {
-                    try translating("remove an entry", at: directory.path(of: file)) { () throws(Errno) in
-                        try directory.delete(file)
+                let waiting = files ?? self.entries(coveredBy: removal)
+                for entry in waiting.prefix(Self.slice) {
+                    try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
+                        try carryOut(removal, number: number, on: entry, in: directory)
                     }
                 }
                 files = Array(waiting.dropFirst(Self.slice))
@@ -189,8 +189,29 @@ extension FileReaper {
         }
     }
 
-    private func files(coveredBy removal: EntryFile.Removal) -> [UInt64] {
-        (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter { removal.covers($0) }.map(\.file).sorted()
+    /// The entries whose files are deleted first, each group from the oldest file on.
+    private func entries(coveredBy removal: EntryFile.Removal) -> [IndexEntry] {
+        let covered = (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter { removal.covers($0) }
+        return covered.sorted { left, right in
+            let isKept = (left.isKept(after: removal), right.isKept(after: removal))
+            return isKept.0 == isKept.1 ? left.file < right.file : isKept.1
+        }
+    }
+
+    /// Does to the file of one entry what a tombstone would do.
+    private func carryOut(
+        _ removal: EntryFile.Removal, number: UInt64, on entry: IndexEntry, in directory: StoreDirectory
+    ) throws(Errno) {
+        guard case .expiry(_, let time) = removal, entry.isKept(after: removal) else {
+            return try directory.delete(entry.file)
+        }
+        let life = Life.ended(at: min(time, entry.life.expires))
+        if entry.life == life { return }
+        do throws(Errno) {
+            _ = try directory.writeSlot(life, number, of: entry, isPowerSafe: isPowerSafe)
+        } catch {
+            if error != .noEntry { throw error }
+        }
     }
 
     private func writeTombstone(
@@ -236,7 +257,7 @@ extension FileReaper {
         }
     }
 
-    /// Deletes the tombstones whose files have all been deleted.
+    /// Deletes the tombstones whose files have all been deleted, and those of expiries whose ends are all on disk.
     ///
     /// In one block of the disk queue, so that no clear or change of directory intervenes. The journal or manifest must
     /// record the removals first: otherwise entries without files would be reported as lost.
@@ -245,14 +266,10 @@ extension FileReaper {
         _ = reporter.attempt { () throws(CacheError) in
             try disk.run { directory throws(CacheError) in
                 guard !provisional.mayNeedTombstones, !info.mustSave else { return }
-                var oldest = UInt64.max
-                index.forEachShard { shard in
-                    if shard.table.hasCleared || shard.table.hasMarks { oldest = 0 }
-                    oldest = shard.obsolete.reduce(oldest) { min($0, $1.file) }
-                }
+                let needless = needlessTombstones()
                 var deleted: Set<UInt64> = []
                 defer { tombstones.withLock { [deleted] in $0.remove(deleted) } }
-                for number in tombstones.withLock({ $0.numbers.filter { $0 < oldest } }) {
+                for number in needless {
                     let name = DirectoryLayout.tombstoneNumber(number)
                     try translating("delete a tombstone", at: directory.path(of: name)) { () throws(Errno) in
                         if isPowerSafe, deleted.isEmpty { try fileSystem.sync(directory.entries.file) }
@@ -262,5 +279,29 @@ extension FileReaper {
                 }
             }
         }
+    }
+
+    private func needlessTombstones() -> [UInt64] {
+        var oldest = UInt64.max
+        var unwritten: [IndexEntry] = []
+        index.forEachShard { shard in
+            if shard.table.hasCleared || shard.table.hasMarks { oldest = 0 }
+            oldest = shard.obsolete.reduce(oldest) { min($0, $1.file) }
+            unwritten += shard.table.ending.unwritten.values.compactMap { shard.table.entry($0) }
+        }
+        let needed = oldest == 0 ? [] : tombstones.withLock { $0.expiries(neededBy: unwritten) }
+        return tombstones.withLock { tombstones in
+            // Of the expiries of a scope, a dead file needs only the last.
+            let outdated = oldest == 0 ? [] : tombstones.outdatedExpiries
+            return tombstones.numbers.filter { !needed.contains($0) && ($0 < oldest || outdated.contains($0)) }
+        }
+    }
+}
+
+extension IndexEntry {
+    /// True when an expiry keeps the file.
+    fileprivate func isKept(after removal: EntryFile.Removal) -> Bool {
+        guard case .expiry = removal else { return false }
+        return !isAbsent && update.keptStale > 0
     }
 }

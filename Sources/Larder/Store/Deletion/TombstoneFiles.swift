@@ -1,3 +1,5 @@
+import LarderFiles
+
 /// The tombstones among the entry files: one for each key, namespace or tag.
 struct TombstoneFiles {
     /// Their numbers.
@@ -23,6 +25,34 @@ struct TombstoneFiles {
     /// Adds an unread tombstone that need not be read.
     mutating func insert(unread number: UInt64) {
         numbers.insert(number)
+    }
+
+    /// The expiries that entries need whose ended lives are not on disk: of each scope the one with the time of the
+    /// end, or the next. O(tombstones) for each entry.
+    func expiries(neededBy entries: [IndexEntry]) -> Set<UInt64> {
+        var needed: Set<UInt64> = []
+        for entry in entries {
+            var first: [ClearScope: (time: Timestamp, number: UInt64)] = [:]
+            for (removal, number) in newest where removal.covers(entry) {
+                guard case .expiry(let scope, let time) = removal, time >= entry.life.expires else { continue }
+                if let found = first[scope], found.time <= time { continue }
+                first[scope] = (time, number)
+            }
+            needed.formUnion(first.values.map(\.number))
+        }
+        return needed
+    }
+
+    /// The expiries that are followed by another of the same scope.
+    var outdatedExpiries: Set<UInt64> {
+        var last: [ClearScope: UInt64] = [:]
+        var outdated: Set<UInt64> = []
+        for (removal, number) in newest {
+            guard case .expiry(let scope, _) = removal else { continue }
+            if let known = last[scope] { outdated.insert(min(known, number)) }
+            last[scope] = max(number, last[scope] ?? 0)
+        }
+        return outdated
     }
 
     /// Removes a tombstone that a newer one has replaced.

@@ -81,38 +81,53 @@ extension Evictor {
         if index.hasCleared { return }
         _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
-        _ = evictToLowWaterMarks(limits.crossed(by: index.totals))
+        _ = evictToLowWaterMarks(findExcess())
     }
 
     func enforceInBackground() {
         if inForce.areNone { return }
-        let crossed = Lock<StoreSettings.Limits.Crossed?>(nil)
+        let excess = Lock<Excess?>(nil)
         maintenance.begin(.evict) { [weak self] in
             // Entries whose files have not been checked may be wrong; the reconciler requests this work again when it
             // is done.
             guard let self, !provisional.isReconciling else { return false }
             willEvict()
             if clearer.removeSomeCleared() { return true }
-            let known = crossed.withLock { $0 } ?? findCrossed()
-            crossed.withLock { $0 = known }
-            return evictSome(known)
+            let known = excess.withLock { $0 } ?? prepare()
+            // The limits may have been raised since the last slice.
+            let current = isCurrent(known) ? known : findExcess()
+            excess.withLock { $0 = current }
+            return evictSome(current)
         }
     }
 
+    /// The limits that are exceeded, and that apply until a low-water mark is reached.
+    private struct Excess {
+        let limits: StoreSettings.Limits
+        let crossed: StoreSettings.Limits.Crossed
+    }
+
+    private func findExcess() -> Excess {
+        let limits = limits
+        return Excess(limits: limits, crossed: limits.crossed(by: index.totals))
+    }
+
+    private func isCurrent(_ excess: Excess) -> Bool { excess.limits == limits }
+
     /// Removes expired entries, and returns the limits that are still exceeded.
-    private func findCrossed() -> StoreSettings.Limits.Crossed {
+    private func prepare() -> Excess {
         index.orderAnewIfSetBack(at: clock.now)
         _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
         if let minimum = limits.minimumFreeSpace, let free = measureFreeSpace() {
             budget.note(free: free, minimum: minimum, size: index.totals.allocatedSize)
         }
-        return limits.crossed(by: index.totals)
+        return findExcess()
     }
 
     /// Evicts a slice for each limit; false when nothing more has to be evicted.
-    private func evictSome(_ crossed: StoreSettings.Limits.Crossed) -> Bool {
-        var evicted = evictToLowWaterMarks(crossed)
+    private func evictSome(_ excess: Excess) -> Bool {
+        var evicted = evictToLowWaterMarks(excess)
         if let age = limits.age {
             let now = clock.now
             evicted += evict(.age) { .unusedSince(now.advanced(byMilliseconds: -age), now: now) }
@@ -123,14 +138,17 @@ extension Evictor {
     }
 
     /// Evicts a slice on the way to the low-water mark of each exceeded limit.
-    private func evictToLowWaterMarks(_ crossed: StoreSettings.Limits.Crossed) -> [IndexEntry] {
+    private func evictToLowWaterMarks(_ excess: Excess) -> [IndexEntry] {
         var evicted: [IndexEntry] = []
-        if crossed.count, let limit = limits.count {
-            evicted += evict(.count) { .entries(index.totals.count - StoreSettings.Limits.lowWaterMark(limit)) }
-        }
-        if crossed.size, let limit = limits.size {
+        if excess.crossed.count, let limit = excess.limits.count {
             let mark = StoreSettings.Limits.lowWaterMark(limit)
-            evicted += evict(.size) { .overSize(limit, lowWaterMark: mark, of: index.totals) }
+            evicted += evict(.count) { .entries(isCurrent(excess) ? index.totals.count - mark : 0) }
+        }
+        if excess.crossed.size, let limit = excess.limits.size {
+            let mark = StoreSettings.Limits.lowWaterMark(limit)
+            evicted += evict(.size) {
+                isCurrent(excess) ? .overSize(limit, lowWaterMark: mark, of: index.totals) : .entries(0)
+            }
         }
         return evicted
     }

@@ -10,9 +10,6 @@ struct OpeningScan {
     /// An unproven number counts if it is at most this much above the proven ones. A cache may have changed that often
     /// since its second newest entry, but a stray file with a name like `0020000000000000` must not use up all numbers.
     static let plausible: UInt64 = 1 << 36
-    /// Threads take numbers and write lines in no particular order, but a suspect this far below the last line does not
-    /// come from the killed session.
-    static let concurrency: UInt64 = 1 << 10
 
     private(set) var shards: [Shard]
     /// The highest number that a line or a footer proves, or that is plausible above those.
@@ -39,7 +36,9 @@ struct OpeningScan {
         tombstones = TombstoneFiles(found.valid)
         files = names.filter { $0 > 0 && $0 <= Record.lastNumber }.sorted()
         findings.isDamaged = replay.journals.isDamaged
-        if !findings.isDamaged, lastNumber > Self.concurrency { findings.floor = lastNumber - Self.concurrency }
+        // Twice: the last session may have skipped as many numbers.
+        let distance = 2 * Reconciliation.concurrency
+        if !findings.isDamaged, lastNumber > distance { findings.floor = lastNumber - distance }
         findings.unrecorded = found.valid.compactMap { number, removal in
             if case .key = removal { nil } else { (number, removal) }
         }

@@ -89,7 +89,7 @@ final class Reconciler: StoreOwner {
 
     /// Begins the work that had to wait.
     private func beginDeferredWork() {
-        expirer.applyInBackground()
+        expirer.applyInBackground(retrying: true)
         _ = sweeper.removeExpired(at: clock.now)
         reaper.deleteAllInBackground()
         reaper.deleteNeedlessTombstones()
@@ -122,11 +122,12 @@ extension Reconciler {
         let key = found.key
         let (cleared, marks) = provisional.update { ($0.cleared.number(for: found), $0.marks) }
         let now = clock.now
-        let ended = marks.ending(found)
         info.raiseNumbers(to: max(found.file, found.change))
+        let entry = recovery.endingHidden(found)
+        let ended = marks.ending(entry)
         let isWanted = disk.withStripe(key.shard) {
             let verdict = index.withShard(of: key) { shard in
-                shard.verdict(on: ended ?? found, key, clearedBelow: cleared, at: now)
+                shard.verdict(on: ended ?? entry, key, clearedBelow: cleared, at: now)
             }
             switch verdict {
             case .known:
@@ -146,12 +147,12 @@ extension Reconciler {
                 }
                 return false
             case .adopt:
-                var entry = found
+                var entry = entry
                 entry.attachments = context.pool.shared(found.attachments)
                 _ = info.commitBestEffort(.set(entry)) {
                     index.change(key, .replaced) { shard in
                         if let old = shard.table.publish(entry, for: key) { shard.markObsolete(old.file, of: key) }
-                        if ended != nil { shard.table.expire(marks) }
+                        if ended != nil || entry.life.isEnded { shard.table.expire(marks) }
                     }
                 }
                 reporter.report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
@@ -262,6 +263,7 @@ extension Reconciler {
         case .expiry(let scope, let time):
             let mark = ExpiryMarks.Mark(number: number, time: time)
             provisional.update { $0.expire(scope, mark) }
+            // A mark of an earlier session: it covers only what has a lower number.
             _ = info.commitBestEffort(removal.record(number: number)) { index.expire(scope, mark) }
             return
         }

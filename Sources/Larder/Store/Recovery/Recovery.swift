@@ -89,14 +89,25 @@ extension Recovery {
         guard let known = index.entry(key), known.isSameValue(as: found), found.knowsMore(than: known) else { return }
         // No line may record the change: its number must not be taken again.
         info.raiseNumbers(to: found.change)
-        let record = Record.life(key: key, file: found.file, change: found.change, found.life)
+        let taken = endingHidden(found)
+        let record = Record.life(key: key, file: taken.file, change: taken.change, taken.life)
         let marks = provisional.marks
         _ = info.commitBestEffort(record) {
             index.change(key, .replaced) { shard in
-                shard.table.setLife(found.life, change: found.change, for: key)
-                if marks.ending(found) != nil { shard.table.expire(marks) }
+                shard.table.setLife(taken.life, change: taken.change, for: key)
+                if taken.life.isEnded || marks.ending(taken) != nil { shard.table.expire(marks) }
             }
         }
+    }
+
+    /// Returns an entry that only its file knows; with a new number and its life ended if a mark of this session has a
+    /// lower number than the life. Call it once its numbers cannot be taken again.
+    func endingHidden(_ found: IndexEntry) -> IndexEntry {
+        guard let life = provisional.hiddenEnd(of: found), let number = try? info.takeNumber() else { return found }
+        var ended = found
+        ended.life = life
+        ended.change = number
+        return ended
     }
 
     /// Removes an entry whose file is missing or proven damaged, unless a newer value has replaced it. Returns whether

@@ -40,7 +40,8 @@ struct RootListing {
         }
     }
 
-    /// True when the directory is ours. A record in a journal or manifest, or the footer of an entry file, is proof.
+    /// True when the directory is ours. A record in a journal or manifest, or the footer of an entry file or a
+    /// tombstone, is proof.
     ///
     /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is also ours when it
     /// holds only our own names and its index files are blank. Its entries must be blank too, unless a file has the
@@ -78,7 +79,7 @@ struct RootListing {
         }
     }
 
-    /// True when a directory has a valid entry; otherwise notes whether it holds any data that could be lost.
+    /// True when a directory has an entry or a tombstone; otherwise notes whether it holds any data that could be lost.
     private func isProof(
         _ directory: SharedDescriptor, _ isBare: inout Bool, _ fileSystem: any FileSystem
     ) throws(Errno) -> Bool {
@@ -158,7 +159,7 @@ struct RootListing {
             else { return false }
             var trailer = [UInt8](repeating: 0, count: EntryFile.trailerLength)
             _ = try fileSystem.read(file.file, at: size - trailer.count, into: &trailer)
-            return trailer.withBytes { EntryFile.recordCheck(inTrailer: $0) } != nil
+            return trailer.withBytes { EntryFile.isKnown(trailer: $0) }
         } catch {
             // An unreadable file proves nothing; another may.
             if [.io, .accessDenied, .notPermitted, .noEntry].contains(error) { return false }

@@ -34,6 +34,11 @@ extension DiskCache {
         return try store.renew(known, key, Store.Renewal(life: life), with: EverybodysPermit())
     }
 
+    /// The path of an entry's file.
+    func entryPath(forKey key: String) throws -> String {
+        "/cache/entries/" + (try #require(entryFileName(forKey: key)))
+    }
+
     func keptUntil(_ key: String) -> Int64? { store.index.entry(self.key(key))?.keptUntil.milliseconds }
 }
 
@@ -54,5 +59,23 @@ enum Invalidation: CaseIterable {
         case .tag: try cache.expireAll(tagged: "t")
         case .namespace, .root: try cache.expireAll()
         }
+    }
+
+    static let scopes: [Invalidation] = [.tag, .namespace, .root]
+
+    /// The same, whether there is a fresh value or not.
+    func end(in cache: DiskCache) throws {
+        if self == .key {
+            _ = try cache.namespace(namespace).expireValue(forKey: "k")
+        } else {
+            try apply(to: cache)
+        }
+    }
+}
+
+extension World {
+    /// Deletes parts of the index.
+    mutating func lose(_ loss: [String] = ["manifest.json", "journal"]) {
+        for name in names where loss.contains(where: { name.hasPrefix($0) }) { remove(name) }
     }
 }

@@ -88,4 +88,52 @@ struct ChangedLimitsTests {
         #expect(cache.limits == .init(minimumFreeSpace: 0), "negative limits count as zero")
         #expect("\(DiskCache.Limits(countLimit: 3, ageLimit: .seconds(60)))" == "countLimit: 3, ageLimit: 1 min")
     }
+
+    @Test("limits that are raised while entries are evicted spare the entries that they allow")
+    func raisedMeanwhile() throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        for number in 0..<2_000 { try cache.setString("v", forKey: "\(number)") }
+        try cache.flush()
+        let isDone = Lock(false)
+        let limited = cache.limits
+        #expect(limited == DiskCache.Limits())
+        world.files.inject { _, operation in
+            guard operation == .remove else { return nil }
+            let isFirst = isDone.withLock { done in
+                defer { done = true }
+                return !done
+            }
+            if isFirst { cache.setLimits(DiskCache.Limits(countLimit: 1_760)) }
+            return nil
+        }
+        cache.setLimits(DiskCache.Limits(countLimit: 100))
+        cache.settle()
+        world.files.inject(nil)
+        // A slice is 256 entries, which leaves 1,744.
+        #expect(cache.count >= 1_744)
+        cache.checkInvariants()
+    }
+
+    @Test("limits set through a closed handle change nothing, and the next session has its own")
+    func limitsAndReopening() throws {
+        let world = World { $0.sweepInterval = nil }
+        let (first, second) = (try world.open(), try world.open())
+        first.setLimits(DiskCache.Limits(countLimit: 5))
+        #expect(code { _ = try world.open() } == .differentConfiguration)
+        try first.close()
+        first.setLimits(DiskCache.Limits(countLimit: 1))
+        #expect(second.limits == DiskCache.Limits(countLimit: 5))
+        for number in 0..<50 { try second.setKept("v", forKey: "\(number)", tags: ["t"]) }
+        try second.expireAll(tagged: "t")
+        second.setLimits(DiskCache.Limits(countLimit: 2))
+        try second.flush()
+        #expect(second.count <= 2 && second.keys() == [])
+        second.checkInvariants(world, settled: true)
+        try second.close()
+        second.setLimits(DiskCache.Limits(countLimit: 1))
+        let third = try world.open()
+        #expect(third.limits == DiskCache.Limits() && third.count <= 2)
+        third.checkInvariants()
+    }
 }
