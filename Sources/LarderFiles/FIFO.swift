@@ -1,17 +1,20 @@
 /// A queue: elements leave in the order in which they came. O(1) amortized.
 package struct FIFO<Element: Sendable>: Sendable {
     /// The elements before `next` have been taken.
-    private var elements: [Element?] = []
-    private var next = 0
+    @usableFromInline var elements: [Element?] = []
+    @usableFromInline var next = 0
 
+    @inlinable
     package init() {}
 
-    package var count: Int { elements.count - next }
+    @inlinable package var count: Int { elements.count - next }
 
+    @inlinable
     package mutating func append(_ element: Element) {
         elements.append(element)
     }
 
+    @inlinable
     package mutating func take() -> Element? {
         guard next < elements.count else { return nil }
         let element = elements[next]
@@ -24,6 +27,7 @@ package struct FIFO<Element: Sendable>: Sendable {
         return element
     }
 
+    @inlinable
     package mutating func removeAll(where isGone: (Element) -> Bool) {
         elements = elements.filter { $0.map { !isGone($0) } ?? false }
         next = 0

@@ -38,24 +38,32 @@ extension Cache {
         policy: FetchPolicy = .default,
         fetch: @escaping @Sendable (_ keys: [String]) async throws -> [String: FetchResult<Value>]
     ) async throws -> [String: Value] {
-        let request = FetchRequest(distinct(keys), options(ttl, tags, policy, acceptsNothing: true), fetch)
+        let (keys, options) = (Array(keys), options(ttl, tags, policy, acceptsNothing: true))
         // Few keys may all be in memory, where nothing suspends; many would hold up the caller's actor.
-        return request.keys.count > Self.few ? try await manyValues(request) : try await values(request)
+        return keys.count > Self.few
+            ? try await manyValues(of: keys, options, fetch) : try await values(of: keys, options, fetch)
     }
 
     private static var few: Int { 64 }
 
-    private func distinct(_ keys: some Sequence<String>) -> [Key] {
+    private func distinct(_ keys: [String]) -> [Key] {
         var known: Set<String> = []
         return keys.filter { known.insert($0).inserted }.map { backend.key($0) }
     }
 
     @concurrent
-    private func manyValues(_ request: FetchRequest<Value>) async throws -> [String: Value] {
-        try await values(request)
+    private func manyValues(
+        of keys: [String], _ options: FetchOptions,
+        _ fetch: @escaping @Sendable ([String]) async throws -> [String: FetchResult<Value>]
+    ) async throws -> [String: Value] {
+        try await values(of: keys, options, fetch)
     }
 
-    private func values(_ request: FetchRequest<Value>) async throws -> [String: Value] {
+    private func values(
+        of keys: [String], _ options: FetchOptions,
+        _ fetch: @escaping @Sendable ([String]) async throws -> [String: FetchResult<Value>]
+    ) async throws -> [String: Value] {
+        let request = FetchRequest(distinct(keys), options, fetch)
         var values: [String: Value] = [:]
         for (key, answer) in zip(request.keys, try await fetcher.answers(to: request)) {
             if case .found(let lookup) = answer { values[key.text] = lookup.value }
@@ -71,19 +79,19 @@ extension Cache {
     /// - Parameter keys: Any strings. Of several that Swift's `==` calls equal, the first counts.
     /// - Returns: The values by key.
     public func values(forKeys keys: some Sequence<String>) async -> [String: Value] {
-        let keys = distinct(keys)
+        let keys = Array(keys)
         return keys.count > Self.few ? await manyValues(of: keys) : await values(of: keys)
     }
 
     @concurrent
-    private func manyValues(of keys: [Key]) async -> [String: Value] {
+    private func manyValues(of keys: [String]) async -> [String: Value] {
         await values(of: keys)
     }
 
-    private func values(of keys: [Key]) async -> [String: Value] {
+    private func values(of keys: [String]) async -> [String: Value] {
         var values: [String: Value] = [:]
         var onDisk: [Key] = []
-        for key in keys {
+        for key in distinct(keys) {
             if let found = backend.lookupInMemory(key.text) {
                 report(found, key)
                 values[key.text] = found.value

@@ -21,18 +21,20 @@ extension Cache {
         /// How long values are kept beyond their expiry, to be revalidated or returned stale by a call that allows it.
         /// The windows of `fetchPolicy` count too. Default: nil, only as long as a policy says.
         public var keepStale: TimeToLive?
-        /// The maximum number of fetches that run at a time; others wait for a slot, those of higher priority first.
-        /// A fetch that another fetch waits for takes no slot, as that would be a deadlock. Default: nil, no limit.
+        /// The maximum number of fetches that run at a time, at least 1: a smaller number counts as 1. Others wait for
+        /// a slot, those of higher priority first. A fetch that another fetch waits for takes no slot, as that would be
+        /// a deadlock. Default: nil, no limit.
         public var maximumConcurrentFetches: Int?
         /// Whether a directory that cannot be opened gives a cache in memory instead of an error: it is in use, the
         /// disk is full, the system refuses. An event of the kind `failed` gives the reason. A directory that is not a
         /// cache, or was written by a newer version, is an error all the same, as is a wrong name. Default: false.
         public var fallsBackToMemory = false
-        /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. A hit in memory
-        /// then takes about four times as long. Default: false.
+        /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. Each read then
+        /// allocates an event, even a hit in memory. Default: false.
         public var reportsReads = false
         /// Returns the cost of a value in memory, given its bytes on disk, in the unit of `memory.costLimit`. Called
-        /// with no lock held. Default: `memory.cost`, or else the bytes on disk.
+        /// with no lock held. A cache that falls back to memory encodes each value to know its bytes; one that is
+        /// created in memory only gives 0. Default: `memory.cost`, or else the bytes on disk.
         public var cost: (@Sendable (_ value: Value, _ size: Int) -> Int)?
         /// Receives every failure and every removal with its cause, in this cache's namespace, or without one in the
         /// whole directory. Default: nil.
@@ -60,20 +62,20 @@ extension Cache {
         }
 
         /// The settings of a memory tier that does the work of a disk tier: with the limits of both. `size` returns the
-        /// bytes of a value.
+        /// bytes of a value; it encodes, so it is only called where a cost depends on them.
         func withoutDisk(_ size: @escaping @Sendable (Value) throws -> Int) -> Configuration {
             var configuration = self
             var memory = memory ?? .init()
             memory.slidingExpiry = disk.slidingExpiry
             memory.countLimit = [memory.countLimit, disk.countLimit].compactMap(\.self).min()
             memory.ageLimit = [memory.ageLimit, disk.ageLimit].compactMap(\.self).min()
-            let cost = costInMemory
-            if memory.costLimit != nil || disk.sizeLimit != nil || cost != nil {
-                memory.costLimit = memory.costLimit ?? disk.sizeLimit
-                memory.cost = { value in
-                    let size = (try? size(value)) ?? 0
-                    return cost?(value, size) ?? size
-                }
+            let bytes: @Sendable (Value) -> Int = { (try? size($0)) ?? 0 }
+            if let cost {
+                memory.cost = { cost($0, bytes($0)) }
+            } else if memory.cost == nil {
+                // Only here costs are bytes, as the limit of the disk is.
+                memory.costLimit = [memory.costLimit, disk.sizeLimit].compactMap(\.self).min()
+                if memory.costLimit != nil || memory.entryCostLimit != nil { memory.cost = bytes }
             }
             configuration.cost = nil
             configuration.memory = memory
@@ -84,6 +86,10 @@ extension Cache {
         var costInMemory: (@Sendable (_ value: Value, _ size: Int) -> Int)? {
             if let cost { return cost }
             return memory?.cost.map { cost in { value, _ in cost(value) } }
+        }
+
+        func defaults(ttl: TimeToLive) -> CacheDefaults {
+            CacheDefaults(ttl: ttl, keepStale: keepStale, policy: fetchPolicy.resolved(.cacheFirst))
         }
 
         var fetchLimiter: FetchLimiter? { maximumConcurrentFetches.map { FetchLimiter(limit: $0) } }

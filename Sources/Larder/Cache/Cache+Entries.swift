@@ -20,14 +20,14 @@ extension Cache {
         return await disk.store.io.run { disk.entry(forKey: key) }
     }
 
-    /// The number of values on disk, or in memory without a disk tier, including expired ones that have not been
-    /// removed yet. O(1).
+    /// The number of entries on disk, or in memory without a disk tier: values, including expired ones that have not
+    /// been removed yet, and keys that a fetch found to be absent. O(1).
     public var count: Int { disk?.count ?? memoryTier?.count ?? 0 }
 
     /// The payload bytes of all values on disk; without a disk tier, the sum of their costs. O(1).
     public var size: Int { disk?.size ?? memoryTier?.cost ?? 0 }
 
-    /// Returns the keys of all fresh values, in no order. O(n).
+    /// Returns the keys of all fresh values on disk, or in memory without a disk tier, in no order. O(n).
     public func keys() async -> [String] {
         guard let disk else { return memoryTier?.keys() ?? [] }
         return await disk.store.io.run { disk.keys() }
@@ -64,9 +64,9 @@ extension Cache {
         await fetcher.waitForFetches()
     }
 
-    /// Closes the directory, if this cache opened it: for this cache and all that share its ``DiskCache``. A cache that
-    /// was created over a ``DiskCache`` only waits for fetches; the opener of the directory closes it. So does a cache
-    /// without a disk tier.
+    /// Waits for fetches, delivers the events that are queued, and closes the directory, if this cache opened it: for
+    /// this cache and all that share its ``DiskCache``. A cache that was created over a ``DiskCache`` leaves closing to
+    /// the opener of the directory; a cache without a disk tier has nothing to close.
     ///
     /// Afterwards reads of the disk miss and writes throw `.closed`. Values that are fetched are kept in memory, once
     /// no handle in this process has the directory open; the cache does not notice changes that others make there

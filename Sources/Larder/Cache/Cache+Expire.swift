@@ -16,15 +16,15 @@ extension Cache {
     }
 
     /// Ends the lives of all values of this cache now: those of its namespace, or without one. O(1); without a disk
-    /// tier O(n). See ``expireValue(forKey:)``.
+    /// tier, or with values that the disk could not store, O(values in memory). See ``expireValue(forKey:)``.
     ///
     /// - Throws: The errors of ``DiskCache/expireAll()``. All values are then still fresh.
     public func expireAll() async throws(CacheError) {
         try await backend.expireAll()
     }
 
-    /// Ends the lives of all values with a tag now. O(1); without a disk tier O(values with attributes). See
-    /// ``expireValue(forKey:)``.
+    /// Ends the lives of all values with a tag now. O(1); without a disk tier O(values with attributes); with values
+    /// that the disk could not store O(values in memory). See ``expireValue(forKey:)``.
     ///
     /// - Throws: The errors of ``DiskCache/expireAll(tagged:)``. All values are then still fresh.
     public func expireAll(tagged tag: String) async throws(CacheError) {

@@ -84,9 +84,9 @@ extension Cache {
     ///         return response.status == 304 ? .notModified : .value(response.body, metadata: ["etag": response.etag])
     ///     }
     ///
-    /// An expired value is kept for revalidation for a day, or for as long as the policy says. A value that is not
-    /// modified is not written again, unless its metadata or tags change. See `value(forKey:ttl:tags:policy:fetch:)`
-    /// for the rest.
+    /// An expired value is kept for revalidation for a day, or for as long as the policy or `Configuration.keepStale`
+    /// says. A value that is not modified is not written again, unless its metadata or tags change. See
+    /// `value(forKey:ttl:tags:policy:fetch:)` for the rest.
     ///
     /// - Parameters:
     ///   - key: Any string. A key of more than 64 KiB is kept in memory alone.

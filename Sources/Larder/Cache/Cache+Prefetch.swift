@@ -7,7 +7,8 @@ extension Cache {
     ///     prefetching.cancel()            // the user has scrolled on
     ///
     /// Keys with a fresh value are skipped. A call that needs a key now joins its fetch, which then runs at the
-    /// priority of that call; for a key whose turn has not come it begins a fetch at once. Failures are events.
+    /// priority of that call (on Apple platforms from macOS 26 and iOS 26 on). For a key whose turn has not come the
+    /// call begins a fetch at once. Failures are events.
     ///
     /// - Parameters:
     ///   - keys: Any strings, the most urgent ones first.

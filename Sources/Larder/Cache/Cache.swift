@@ -111,34 +111,42 @@ public final class Cache<Value: Sendable>: Sendable {
         }
     }
 
-    private init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {
-        self.ownsDisk = ownsDisk
+    private init(
+        memory: MemoryCache<String, Value>?, disk: DiskCache?, backend: some CacheBackend<Value>,
+        ownEvents: EventCenter?, reader: ReadReporting?, configuration: Configuration, ownsDisk: Bool = false,
+        endings: [@Sendable () -> Void] = []
+    ) {
+        memoryTier = memory
         self.disk = disk
+        self.backend = backend
+        self.ownEvents = ownEvents
+        self.reader = reader
+        self.ownsDisk = ownsDisk
+        self.endings = endings
+        fetcher = Fetcher(backend: backend, limiter: configuration.fetchLimiter)
+        staleGate = StaleGate(backend)
+        reportsHits = disk?.store.settings.slidingExpiry == true || reader != nil
+        defaultPolicy = backend.defaults.policy
+        defaultMemoryUse = backend.defaults.policy.memoryUse
+        maximumConcurrentFetches = configuration.maximumConcurrentFetches
+    }
+
+    private convenience init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {
         let memory = configuration.memory.map {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
         }
-        memoryTier = memory
         let tier = memory.map { MemoryTierAdapter($0, of: disk.keyNamespace) }
         let reader = configuration.reportsReads ? ReadReporting() : nil
-        self.reader = reader
-        defaultPolicy = configuration.fetchPolicy.resolved(.cacheFirst)
-        defaultMemoryUse = defaultPolicy.memoryUse
-        maximumConcurrentFetches = configuration.maximumConcurrentFetches
         let backend = TieredBackend(
             disk: disk, coder: coder, tier: tier, cost: configuration.costInMemory,
-            defaults: CacheDefaults(
-                ttl: configuration.defaultTTL.or(disk.configuration.defaultTTL), keepStale: configuration.keepStale,
-                policy: defaultPolicy),
+            defaults: configuration.defaults(ttl: configuration.defaultTTL.or(disk.configuration.defaultTTL)),
             memoryTTL: configuration.memoryTTL.map { max(0, $0.milliseconds) }, reader: reader)
-        self.backend = backend
-        fetcher = Fetcher(backend: backend, limiter: configuration.fetchLimiter)
-        staleGate = StaleGate(backend)
-        reportsHits = disk.store.settings.slidingExpiry || reader != nil
-        ownEvents = nil
         var endings: [@Sendable () -> Void] = []
         if let tier { endings.append(disk.attach(tier)) }
         if let onEvent = configuration.onEvent { endings.append(disk.observe(onEvent, reader: reader)) }
-        self.endings = endings
+        self.init(
+            memory: memory, disk: disk, backend: backend, ownEvents: nil, reader: reader, configuration: configuration,
+            ownsDisk: ownsDisk, endings: endings)
     }
 
     /// Creates a cache without a disk tier.
@@ -165,7 +173,7 @@ public final class Cache<Value: Sendable>: Sendable {
         self.init(withoutDisk: configuration, clock: clock)
     }
 
-    private init(withoutDisk configuration: Configuration, clock: any LarderFiles.Clock) {
+    private convenience init(withoutDisk configuration: Configuration, clock: any LarderFiles.Clock) {
         let events = EventCenter()
         if let onEvent = configuration.onEvent { _ = events.add(onEvent) }
         var settings = configuration.memory ?? .init()
@@ -179,25 +187,12 @@ public final class Cache<Value: Sendable>: Sendable {
             case .left(let key, let cause): events.post(CacheEvent(cause.kind, keys: [key], limit: cause.limit))
             }
         }
-        memoryTier = memory
-        disk = nil
         let reader = configuration.reportsReads ? ReadReporting() : nil
-        self.reader = reader
-        defaultPolicy = configuration.fetchPolicy.resolved(.cacheFirst)
-        defaultMemoryUse = defaultPolicy.memoryUse
-        maximumConcurrentFetches = configuration.maximumConcurrentFetches
         let backend = MemoryBackend(
-            memory, events: events,
-            defaults: CacheDefaults(
-                ttl: settings.defaultTTL, keepStale: configuration.keepStale, policy: defaultPolicy),
-            reader: reader)
-        self.backend = backend
-        fetcher = Fetcher(backend: backend, limiter: configuration.fetchLimiter)
-        staleGate = StaleGate(backend)
-        ownEvents = events
-        ownsDisk = false
-        reportsHits = reader != nil
-        endings = []
+            memory, events: events, defaults: configuration.defaults(ttl: settings.defaultTTL), reader: reader)
+        self.init(
+            memory: memory, disk: nil, backend: backend, ownEvents: events, reader: reader,
+            configuration: configuration)
     }
 
     deinit {

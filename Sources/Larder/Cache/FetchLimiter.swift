@@ -1,5 +1,15 @@
 import LarderFiles
 
+/// A fetch, as its limiter sees it.
+protocol LimitedFetch: AnyObject, Sendable {
+    /// Whether another fetch waits for this one.
+    var isNeededByFetch: Bool { get }
+    /// True once nobody wants the result any more.
+    var isOver: Bool { get }
+    /// The highest priority among the waiting callers.
+    var priority: TaskPriority? { get }
+}
+
 /// Limits how many fetches of a cache run at a time. The others wait; those of higher priority run first.
 ///
 /// A fetch that another fetch waits for takes no slot: the other one may hold the last.
@@ -15,7 +25,7 @@ final class FetchLimiter: Sendable {
         /// By priority, oldest first. A flight whose priority was raised is in two of them.
         var queues: [UInt8: FIFO<ObjectIdentifier>] = [:]
 
-        mutating func enqueue(_ flight: Flight, _ priority: TaskPriority) {
+        mutating func enqueue(_ flight: some LimitedFetch, _ priority: TaskPriority) {
             waiting[ObjectIdentifier(flight)]?.priority = priority
             queues[priority.rawValue, default: FIFO()].append(ObjectIdentifier(flight))
             // Flights that have gone on without a slot.
@@ -47,7 +57,7 @@ final class FetchLimiter: Sendable {
 
     /// Waits for a slot. Returns whether the flight has got one, which it must give back with `release`: not when the
     /// task is cancelled, or another fetch waits for this one.
-    func acquire(for flight: Flight) async -> Bool {
+    func acquire(for flight: some LimitedFetch) async -> Bool {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let answer = state.withLock { state -> Bool? in
@@ -74,13 +84,13 @@ final class FetchLimiter: Sendable {
     }
 
     /// Lets a waiting flight go on without a slot.
-    func admit(_ flight: Flight) {
+    func admit(_ flight: some LimitedFetch) {
         state.withLock { $0.waiting.removeValue(forKey: ObjectIdentifier(flight)) }?.continuation
             .resume(returning: false)
     }
 
     /// Moves a waiting flight forward: a caller of higher priority has joined it.
-    func raise(_ flight: Flight, to priority: TaskPriority) {
+    func raise(_ flight: some LimitedFetch, to priority: TaskPriority) {
         state.withLock { state in
             guard let waiting = state.waiting[ObjectIdentifier(flight)], waiting.priority < priority else { return }
             state.enqueue(flight, priority)

@@ -12,7 +12,7 @@ import LarderFiles
 /// one that allows stale values, ever returns it.
 public struct FetchPolicy: Sendable {
     enum Source: Hashable {
-        /// That of the configured policy.
+        /// The configured policy says which.
         case configured
         case cacheFirst, reload, cacheOnly
     }

@@ -42,9 +42,8 @@ extension Fetcher {
     private static func fetch(
         _ missing: [MissingKey<Value>], _ flight: Flight, _ request: FetchRequest<Value>
     ) async throws -> [FetchResult<Value>?] {
-        let limiter = flight.owner(Self.self)?.limiter
-        let hasSlot = await limiter?.acquire(for: flight) ?? false
-        defer { if hasSlot { limiter?.release() } }
+        let hasSlot = await flight.limiter?.acquire(for: flight) ?? false
+        defer { if hasSlot { flight.limiter?.release() } }
         if flight.isOver { throw CancellationError() }
         guard let (clock, counts) = flight.owner(Self.self).map({ ($0.backend.clock, $0.backend.counts) }) else {
             throw CancellationError()

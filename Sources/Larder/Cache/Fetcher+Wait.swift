@@ -73,7 +73,7 @@ extension Fetcher {
         let (waiters, new) = backend.flights.join(keys, of: type, adding: options.tags) {
             Flight(
                 of: type, to: $0, at: backend.clock.now, tags: options.tags,
-                outlivesCallers: options.policy.outlives ?? false)
+                outlivesCallers: options.policy.outlives ?? false, limiter: limiter)
         }
         // A fetch that waits for itself, maybe through others, would wait forever.
         let current = Flight.current.flatMap { $0.mayWait ? $0 : nil }
@@ -111,8 +111,7 @@ extension Fetcher {
         let priority = Task.currentPriority
         flight.raise(to: priority)
         if isNeededByFetch { flight.noteNeeded() }
-        // It may be another cache's.
-        guard let limiter = flight.owner(Fetcher<Value>.self)?.limiter else { return }
+        guard let limiter = flight.limiter else { return }
         if isNeededByFetch { limiter.admit(flight) } else { limiter.raise(flight, to: priority) }
     }
 
@@ -179,7 +178,7 @@ extension Fetcher {
         let isThrottled = options.policy.retryThrottle != nil
         let due = isThrottled ? keys.filter { backend.flights.failure(of: $0, type, at: now) == nil } : keys
         let new = backend.flights.start(due, of: type) {
-            Flight(of: type, to: $0, at: now, tags: options.tags, outlivesCallers: true)
+            Flight(of: type, to: $0, at: now, tags: options.tags, outlivesCallers: true, limiter: limiter)
         }
         if let new { begin(new, request) }
     }

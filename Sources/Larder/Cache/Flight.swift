@@ -18,21 +18,27 @@ struct Waiter: Sendable {
 ///
 /// It knows the type of the values by identity alone: code that is compiled once for all types is faster than generic
 /// code, which looks up the size of every value it moves.
-final class Flight: Sendable {
+final class Flight: LimitedFetch {
     /// The type of the values. Flights of different types never join, even for the same key.
     let type: ObjectIdentifier
     let keys: [Key]
     let begun: Timestamp
+    /// That of the cache that began it; nil: no limit.
+    let limiter: FetchLimiter?
     private let state: Lock<FlightState>
 
     /// The flight whose fetch the current task runs for, and the tasks that inherit its task-local values.
     @TaskLocal static var current: Flight?
 
     /// A flight that `outlivesCallers` is not cancelled when its last caller leaves.
-    init(of type: ObjectIdentifier, to keys: [Key], at now: Timestamp, tags: [Key], outlivesCallers: Bool) {
+    init(
+        of type: ObjectIdentifier, to keys: [Key], at now: Timestamp, tags: [Key], outlivesCallers: Bool,
+        limiter: FetchLimiter? = nil
+    ) {
         self.type = type
         self.keys = keys
         begun = now
+        self.limiter = limiter
         state = Lock(FlightState(tags: tags, outlivesCallers: outlivesCallers))
     }
 

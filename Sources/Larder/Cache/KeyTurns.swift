@@ -12,6 +12,17 @@ final class KeyTurns: Sendable {
         var lines: [Key: Line] = [:]
         var last = 0
 
+        mutating func leave(_ key: Key, _ number: Int) -> CheckedContinuation<Void, any Error>? {
+            guard var line = lines.removeValue(forKey: key) else { return nil }
+            defer { lines[key] = line }
+            let continuation = line.waiting.removeValue(forKey: number)
+            // Those that have left.
+            if line.numbers.count > 2 * line.waiting.count + 64 {
+                line.numbers.removeAll { line.waiting[$0] == nil }
+            }
+            return continuation
+        }
+
         mutating func next(_ key: Key) -> CheckedContinuation<Void, any Error>? {
             while let number = lines[key]?.numbers.take() {
                 if let next = lines[key]?.waiting.removeValue(forKey: number) { return next }
@@ -55,10 +66,12 @@ final class KeyTurns: Sendable {
     }
 
     private func leave(_ key: Key, _ number: Int) {
-        let continuation = state.withLock { $0.lines[key]?.waiting.removeValue(forKey: number) }
-        (continuation ?? nil)?.resume(throwing: CancellationError())
+        state.withLock { $0.leave(key, number) }?.resume(throwing: CancellationError())
     }
 
     /// The callers that wait for a key. For tests.
     func waitingCount(_ key: Key) -> Int { state.withLock { $0.lines[key]?.waiting.count ?? 0 } }
+
+    /// The numbers that are kept for a key. For tests.
+    func numberCount(_ key: Key) -> Int { state.withLock { $0.lines[key]?.numbers.count ?? 0 } }
 }

@@ -20,6 +20,6 @@ extension CacheEvent {
     fileprivate init(_ kind: Kind, _ key: Key, in namespace: Namespace, source: ValueSource?, reader: ReadReporting) {
         self.init(kind, keys: [key.text], namespace: namespace == .none ? nil : namespace.name)
         self.source = source
-        self.reader = ObjectIdentifier(reader)
+        self.reader = reader
     }
 }

@@ -10,7 +10,7 @@ extension TieredBackend {
             try await disk.store.io.run { () throws(CacheError) in
                 for (index, pair) in zip(slice.indices, slice) {
                     do throws(CacheError) {
-                        _ = try set(pair.value, pair.key, options, .none)
+                        _ = try set(pair.value, pair.key, options)
                     } catch {
                         throw values.count == 1 ? error : error.leaving(values[index...].map(\.key))
                     }
@@ -56,42 +56,49 @@ extension TieredBackend {
             if let entry = disk.store.index.entry(key), entry.change == current.entry?.change {
                 current.stored?.entry = entry
             }
-            let permit = ModificationPermit(
-                flights: flights, watch: watch, index: disk.store.index, entry: current.entry, now: disk.now)
+            let permit = ModificationPermit(backend: self, watch: watch, seen: current, now: disk.now)
             if let value, life(options.ttl, replacing: current.stored, at: disk.now) != nil {
-                return try set(value, key.text, options, .ifPermitted(permit), replacing: current.stored)
+                return try set(value, key.text, options, replacing: current.stored, permit)
             }
-            _ = try disk.openStore.remove(key, at: disk.now, permit: permit)
-            if permit.isGranted.isSet { tier?.invalidate(key.text, .removed) }
-            return permit.isGranted.isSet
+            return try remove(key, permit, in: disk.openStore)
         }
     }
 
     /// Stores a value on disk, and in memory at the moment when every reader sees it there. Returns whether the
-    /// condition held.
+    /// permit was valid.
     private func set(
-        _ value: Value, _ text: String, _ options: SetOptions, _ condition: SetRequest.Condition,
-        replacing current: StoredValue<Value>? = nil
+        _ value: Value, _ text: String, _ options: SetOptions, replacing current: StoredValue<Value>? = nil,
+        _ permit: ModificationPermit<Value>? = nil
     ) throws(CacheError) -> Bool {
         let data = try encode(value)
         let store = try disk.openStore
         let key = try disk.checked(text)
         let now = disk.now
         guard let life = life(options.ttl, replacing: current, at: now) else {
-            try remove(key, condition, in: store)
-            return true
+            return try remove(key, permit, in: store)
         }
         let request = SetRequest(
             key: key, life: life, attachments: try attachments(options, expires: life.expires, replacing: current),
-            now: now, condition: condition, promotion: promotion(of: value, text, size: data.count))
+            now: now, condition: permit.map { .ifPermitted($0) } ?? .none,
+            promotion: promotion(of: value, text, size: data.count))
         return try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
     }
 
-    private func remove(_ key: Key, _ condition: SetRequest.Condition, in store: Store) throws(CacheError) {
-        var permit: (any WritePermit)?
-        if case .ifPermitted(let wanted) = condition { permit = wanted }
+    /// Removes a value from both tiers. Returns whether the permit was valid.
+    private func remove(
+        _ key: Key, _ permit: ModificationPermit<Value>?, in store: Store
+    ) throws(CacheError) -> Bool {
         _ = try store.remove(key, at: disk.now, permit: permit)
+        if let permit, !permit.isGranted.isSet { return false }
         tier?.invalidate(key.text, .removed)
+        return true
+    }
+
+    /// True while a value in memory alone is there as it was seen: clearing a tag notifies no watch, and leaves no
+    /// trace on disk where there was nothing.
+    fileprivate func isUnchanged(unstored seen: StoredValue<Value>, _ key: Key, at now: Timestamp) -> Bool {
+        guard let known = tier?.memory.unstored(key.text, at: now) else { return false }
+        return known.stored == seen.stored && known.expires >= seen.life.expires
     }
 
     /// Nil for "do not keep".
@@ -121,24 +128,31 @@ extension TieredBackend {
 }
 
 /// The right to replace the value that a caller has seen.
-private struct ModificationPermit: WritePermit {
-    let flights: Flights
-    let watch: Watch
-    let index: Index
-    /// The fresh entry that the caller has seen; nil: none.
-    let entry: IndexEntry?
-    let now: Timestamp
+private final class ModificationPermit<Value: Sendable>: WritePermit {
+    private let backend: TieredBackend<Value>
+    private let watch: Watch
+    private let seen: CurrentValue<Value>
+    private let now: Timestamp
     let isGranted = Flag()
 
+    init(backend: TieredBackend<Value>, watch: Watch, seen: CurrentValue<Value>, now: Timestamp) {
+        self.backend = backend
+        self.watch = watch
+        self.seen = seen
+        self.now = now
+    }
+
     func isValid(for key: Key) -> Bool {
-        let isValid = flights.isUnchanged(watch) && isUnchanged(index.entry(key))
+        let isValid = backend.flights.isUnchanged(watch) && isUnchanged(key)
         isGranted.set(isValid)
         return isValid
     }
 
     /// A renewal is no change for fetches, but it must not be undone either.
-    private func isUnchanged(_ current: IndexEntry?) -> Bool {
-        guard let entry else { return current?.isFresh(at: now) != true }
-        return current?.change == entry.change && current?.isSameValue(as: entry) == true
+    private func isUnchanged(_ key: Key) -> Bool {
+        let entry = backend.disk.store.index.entry(key)
+        if let seen = seen.entry { return entry?.change == seen.change && entry?.isSameValue(as: seen) == true }
+        if entry?.isFresh(at: now) == true { return false }
+        return seen.stored.map { backend.isUnchanged(unstored: $0, key, at: now) } ?? true
     }
 }

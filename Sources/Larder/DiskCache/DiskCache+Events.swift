@@ -25,9 +25,8 @@ extension DiskCache {
         finally: @escaping @Sendable () -> Void = {}
     ) -> @Sendable () -> Void {
         let (events, name) = (store.events, keyNamespace == .none ? nil : keyNamespace.name)
-        let reader = reader.map { ObjectIdentifier($0) }
         let listener = events.add { event in
-            if event.reader != nil, event.reader != reader { return }
+            if let own = event.reader, own !== reader { return }
             // A failure or a reopening that concerns no key concerns all.
             let isAboutAll =
                 event.isOfAllNamespaces

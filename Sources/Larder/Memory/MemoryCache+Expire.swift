@@ -56,8 +56,8 @@ extension MemoryCache {
         }
     }
 
-    /// Ends the lives of such values, of those with a tag or of all, and drops all others. O(1) without such values,
-    /// and else O(entries).
+    /// Ends the lives of such values, of those with a tag or of all, and drops all others. O(values with
+    /// attributes) without such values, and else O(entries).
     func expireUnstored(tagged tag: Larder.Key?) {
         let now = time.now
         change(inBackground: true) { table in

@@ -39,8 +39,7 @@ extension MemoryCache {
     }
 
     /// The longest time that a value may go unused, in whole milliseconds, rounded up; nil: no limit. A negative limit
-    /// is
-    /// 0. Setting it evicts the values that have been unused for longer, O(1) per value. Default: that of the
+    /// is 0. Setting it evicts the values that have been unused for longer, O(1) per value. Default: that of the
     /// configuration.
     public var ageLimit: Duration? {
         get {

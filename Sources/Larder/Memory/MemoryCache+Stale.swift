@@ -38,6 +38,16 @@ extension MemoryCache {
         table.withLock { $0.extra(key, fingerprint: MemoryKey.fingerprint(key))?.isUnstored ?? false }
     }
 
+    /// Returns when such a value was stored, and when it expires; nil when there is none. Does not return the value, so
+    /// that the caller may hold locks.
+    func unstored(_ key: Key, at now: Timestamp) -> (stored: Timestamp, expires: Timestamp)? {
+        table.withLock { table in
+            let stored = table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now)
+            guard let (entry, extra) = stored, extra.isUnstored, entry.value != nil else { return nil }
+            return (extra.stored ?? entry.life.begun, entry.life.expires)
+        }
+    }
+
     /// Removes a value because the one on disk expires or is evicted, but not a newer one that is not on disk.
     func invalidateStored(_ key: Key, _ cause: RemovalCause) {
         change(inBackground: true) { table in

@@ -1,7 +1,7 @@
 /// The memory tier of a cache: for reading it, trimming it and changing its limits.
 ///
 /// Values are stored and removed through the cache, which keeps both tiers in step. Here they can only leave the
-/// memory; the disk still has them.
+/// memory. With a disk tier they are still on disk, except those that it could not store; without one they are gone.
 public struct MemoryView<Value: Sendable>: Sendable {
     @usableFromInline let memory: MemoryCache<String, Value>
 

@@ -19,7 +19,7 @@ final class IOLimiter: Sendable {
         /// Queues without a job, by rank.
         var idle: [[DispatchQueue]] = Array(repeating: [], count: TaskPriority.ranks)
         /// By rank.
-        var waiting = Array(repeating: FIFO(), count: TaskPriority.ranks)
+        var waiting = Array(repeating: FIFO<Job>(), count: TaskPriority.ranks)
 
         /// Returns the oldest waiting job of the highest priority.
         mutating func take() -> Job? {
@@ -31,28 +31,6 @@ final class IOLimiter: Sendable {
 
         mutating func queue(_ rank: Int) -> DispatchQueue {
             idle[rank].popLast() ?? DispatchQueue(label: "larder.io", qos: IOLimiter.qualities[rank])
-        }
-    }
-
-    private struct FIFO {
-        /// The jobs before `next` have been taken.
-        private var jobs: [Job?] = []
-        private var next = 0
-
-        mutating func append(_ job: Job) {
-            jobs.append(job)
-        }
-
-        mutating func take() -> Job? {
-            guard next < jobs.count else { return nil }
-            let job = jobs[next]
-            jobs[next] = nil
-            next += 1
-            if next == jobs.count || next >= 64 && next * 2 >= jobs.count {
-                jobs.removeFirst(next)
-                next = 0
-            }
-            return job
         }
     }
 

@@ -24,7 +24,7 @@ public struct CacheEvent: Sendable {
     /// For a hit or a stale answer: the tier that had the value.
     public internal(set) var source: ValueSource?
     /// The cache whose reads are reported: only its listeners get the event. Nil: all listeners do.
-    var reader: ObjectIdentifier?
+    var reader: ReadReporting?
     /// For a failure: the error.
     public let error: CacheError?
 

@@ -95,19 +95,42 @@ struct ChangeRaceTests {
         failWrites(world)
         _ = try await cache.value(forKey: "k", ttl: .seconds(100)) { "v" }
         world.files.inject(nil)
-        let gate = Stop()
-        let call = Task { @MainActor in
-            try await cache.modifyValue(forKey: "k") { value in
-                gate.stop()
-                value = (value ?? "") + "+"
-            }
+        _ = try await modify(cache) {
+            let isSet = try await cache.setTimeToLive(.hours(9), forKey: "k")
+            #expect(isSet)
         }
-        await gate.reached()
-        #expect(try await cache.setTimeToLive(.hours(9), forKey: "k"))
-        gate.open()
-        try await call.value
         let expiry = try #require(await cache.lookup(forKey: "k")?.expiresAt)
         #expect(expiry == world.clock.date.addingTimeInterval(9 * 3600))
+    }
+
+    @Test(
+        "a value in memory alone that is cleared or expired by its tag while it is being modified does not come back",
+        arguments: [false, true], [false, true])
+    func clearUnstoredWhileModified(_ isExpired: Bool, isKept: Bool) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        try await cache.setValue("w", forKey: "other", tags: ["t"])
+        failWrites(world)
+        let policy = isKept ? FetchPolicy.staleIfError(for: .hours(1)) : .default
+        _ = try await cache.value(forKey: "k", tags: ["t"], policy: policy) { "v" }
+        world.files.inject(nil)
+        let seen = try await modify(cache) {
+            if isExpired { try await cache.expireAll(tagged: "t") } else { try await cache.removeAll(tagged: "t") }
+        }
+        #expect(seen == ["v", nil])
+        #expect(await cache.value(forKey: "k") == "none+")
+        #expect(await cache.entry(forKey: "k")?.tags == [])
+    }
+
+    @Test("a value in memory alone is modified once when another tag is expired meanwhile")
+    func otherTagWhileModified() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        failWrites(world)
+        _ = try await cache.value(forKey: "k", tags: ["t"]) { "v" }
+        world.files.inject(nil)
+        #expect(try await modify(cache) { try await cache.expireAll(tagged: "u") } == ["v"])
+        #expect(await cache.value(forKey: "k") == "v+")
     }
 
     @Test("a life that a read prolongs while the value is being modified stays", arguments: Tiers.allCases)
@@ -118,19 +141,12 @@ struct ChangeRaceTests {
         }
         let cache: Cache<String> = try tiers.cache(in: world, .init(memory: .init(slidingExpiry: true)))
         try await cache.setValue("v", forKey: "k", ttl: .seconds(100))
-        let gate = Stop()
-        let call = Task { @MainActor in
-            try await cache.modifyValue(forKey: "k") { value in
-                gate.stop()
-                value = (value ?? "") + "+"
-            }
+        var before: Date?
+        _ = try await modify(cache) {
+            world.clock.advance(by: .seconds(60))
+            #expect(await cache.value(forKey: "k") == "v")
+            before = try #require(await cache.entry(forKey: "k")?.expiresAt)
         }
-        await gate.reached()
-        world.clock.advance(by: .seconds(60))
-        #expect(await cache.value(forKey: "k") == "v")
-        let before = try #require(await cache.entry(forKey: "k")?.expiresAt)
-        gate.open()
-        try await call.value
         #expect(await cache.entry(forKey: "k")?.expiresAt == before, "until the old one would have expired")
     }
 
@@ -243,19 +259,8 @@ struct ChangeRaceTests {
         let cache: Cache<String> = try tiers.cache(in: World { $0.sweepInterval = nil })
         try await cache.setValue("v", forKey: "k")
         try await cache.setValue("w", forKey: "other", tags: ["t"])
-        let (gate, count) = (Stop(), Lock(0))
-        let call = Task { @MainActor in
-            try await cache.modifyValue(forKey: "k") { value in
-                count.withLock { $0 += 1 }
-                gate.stop()
-                value = (value ?? "") + "+"
-            }
-        }
-        await gate.reached()
-        try await cache.removeAll(tagged: "t")
-        gate.open()
-        try await call.value
-        #expect(count.withLock { $0 } == 1, "'when somebody else has changed the key, and only then'")
+        let seen = try await modify(cache) { try await cache.removeAll(tagged: "t") }
+        #expect(seen == ["v"], "'when somebody else has changed the key, and only then'")
     }
 
     @Test("a directory that is closed expires nothing, as the error says")

@@ -88,6 +88,26 @@ final class Stop: Sendable {
     }
 }
 
+/// Appends "+" to the value of "k", or to "none", and runs `body` in the middle of the first time. Returns the values
+/// that were changed, one for each time.
+func modify(_ cache: Cache<String>, meanwhile body: () async throws -> Void) async throws -> [String?] {
+    let (gate, seen) = (Stop(), Lock<[String?]>([]))
+    let call = Task { @MainActor in
+        try await cache.modifyValue(forKey: "k") { value in
+            seen.withLock { [value] in $0.append(value) }
+            gate.stop()
+            value = (value ?? "none") + "+"
+        }
+    }
+    await gate.reached()
+    do {
+        defer { gate.open() }
+        try await body()
+    }
+    try await call.value
+    return seen.withLock { $0 }
+}
+
 /// Lets every write of a file fail.
 func failWrites(_ world: World) {
     world.files.inject { _, operation in operation == .create || operation == .write ? .fail(.noSpace) : nil }

@@ -46,25 +46,9 @@ struct ModifyTests {
         for (name, isChange, write) in writes {
             let cache: Cache<String> = try tiers.cache(in: World())
             try await cache.setValue("old", forKey: "k", ttl: .hours(1))
-            let seen = Lock<[String?]>([])
-            let gate = Gate()
-            let call = Task { @MainActor in
-                try await cache.modifyValue(forKey: "k") { value in
-                    let isFirst = seen.withLock { seen in
-                        seen.append(value)
-                        return seen.count == 1
-                    }
-                    if isFirst { gate.stop() }
-                    value = (value ?? "none") + "+"
-                }
-            }
-            await gate.reached()
-            try await write(cache)
-            gate.open()
-            try await call.value
-            let all = seen.withLock { $0 }
-            #expect(all.first == "old" && all.count == (isChange ? 2 : 1), "\(name)")
-            #expect(await cache.value(forKey: "k") == (all.last.flatMap { $0 } ?? "none") + "+", "\(name)")
+            let seen = try await modify(cache) { try await write(cache) }
+            #expect(seen.first == "old" && seen.count == (isChange ? 2 : 1), "\(name)")
+            #expect(await cache.value(forKey: "k") == (seen.last.flatMap { $0 } ?? "none") + "+", "\(name)")
         }
     }
 
@@ -132,7 +116,7 @@ struct ModifyTests {
     @Test("a caller cancelled while it waits for its turn leaves, and the others continue")
     func cancelled() async throws {
         let cache = Cache<Int>(memoryOnly: .init())
-        let gate = Gate()
+        let gate = Stop()
         let first = Task { @MainActor in
             try await cache.modifyValue(forKey: "k") { value in
                 gate.stop()
@@ -149,6 +133,25 @@ struct ModifyTests {
         try await first.value
         for call in [waiting[0], waiting[2]] { try await call.value }
         #expect([0, 2].contains(await cache.value(forKey: "k")))
+    }
+
+    @Test("callers that are cancelled while another one holds the turn leave nothing behind")
+    func cancelledPileUp() async throws {
+        let (turns, key) = (KeyTurns(), Key("k"))
+        try await turns.take(key)
+        let patient = begin { try await turns.take(key) }
+        await until("it waits") { turns.waitingCount(key) == 1 }
+        for _ in 0..<1000 {
+            let call = begin { try await turns.take(key) }
+            await until("it waits") { turns.waitingCount(key) == 2 }
+            call.cancel()
+            #expect(await call.failure is CancellationError)
+        }
+        #expect(turns.numberCount(key) <= 66)
+        turns.giveBack(key)
+        try await patient.value
+        turns.giveBack(key)
+        #expect(turns.numberCount(key) == 0)
     }
 
     @Test("of a hundred callers that set a missing value one succeeds; all get its value", arguments: Tiers.allCases)
@@ -192,24 +195,5 @@ struct ModifyTests {
         await source.answer("fetched")
         #expect(try await call.value == "fetched")
         #expect(await cache.value(forKey: "k") == "set")
-    }
-}
-
-/// Stops the main thread in the middle of a call; the tests run on others.
-private final class Gate: Sendable {
-    private let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
-    private let free = DispatchSemaphore(value: 0)
-
-    func stop() {
-        continuation.yield()
-        free.wait()
-    }
-
-    func reached() async {
-        for await _ in stream { return }
-    }
-
-    func open() {
-        free.signal()
     }
 }

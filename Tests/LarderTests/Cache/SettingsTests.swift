@@ -33,6 +33,46 @@ struct SettingsTests {
         }
     }
 
+    /// A cache whose directory cannot be opened.
+    private func fallenBack<Value: Sendable>(
+        _ coder: Coder<Value>, _ memory: MemoryCache<String, Value>.Configuration, sizeLimit: Int,
+        cost: (@Sendable (Value, Int) -> Int)? = nil
+    ) throws -> Cache<Value> {
+        var settings = Cache<Value>.Configuration(memory: memory, fallsBackToMemory: true, cost: cost)
+        settings.disk.sizeLimit = sizeLimit
+        return try Cache(coder: coder, configuration: settings) { () throws(CacheError) in
+            throw CacheError(code: .io, message: "It is so.")
+        }
+    }
+
+    @Test("after a fall back costs have the user's unit, and values are encoded only where the user asks for the size")
+    func fallbackCosts() async throws {
+        let encoded = Lock(0)
+        let coder = Coder<String> { text in
+            encoded.withLock { $0 += 1 }
+            return data(text)
+        } decode: {
+            String(decoding: $0, as: UTF8.self)
+        }
+        let own = try fallenBack(coder, .init(cost: { _ in 1000 }), sizeLimit: 50)
+        let sized = try fallenBack(coder, .init(costLimit: 9000), sizeLimit: 50) { _, size in 1000 * size }
+        for number in 0..<10 {
+            try await own.setValue("v", forKey: "\(number)")
+            #expect(encoded.withLock { $0 } == number, "the memory tier's own cost needs no size")
+            try await sized.setValue("v", forKey: "\(number)")
+        }
+        #expect(own.count == 10 && own.size == 10_000, "a limit in bytes is none of theirs")
+        #expect(sized.count == 9 && sized.size == 9000)
+    }
+
+    @Test("after a fall back the smaller limit in bytes holds", arguments: [(1000, 300), (300, 1000)])
+    func fallbackSmallerLimit(_ memory: Int, disk: Int) async throws {
+        let cache = try fallenBack(.string, .init(costLimit: memory), sizeLimit: disk)
+        let text = String(repeating: "v", count: 100)
+        for number in 0..<100 { try await cache.setValue(text, forKey: "\(number)") }
+        #expect(cache.count == 3 && cache.size == 300)
+    }
+
     @Test("a foreign directory, a newer format and an invalid name are still errors")
     func noFallback() async throws {
         let home = try TemporaryDirectory()

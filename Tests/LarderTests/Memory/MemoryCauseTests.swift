@@ -6,23 +6,11 @@ import Testing
 @testable import Larder
 
 @Suite("Causes of removals from memory")
-struct MemoryCauseTests {
+struct MemoryCauseTests: RemovalTests {
+    typealias Value = Int
+
     let clock = ManualClock()
     let told = Lock<[String]>([])
-
-    private func cache(
-        _ configure: (inout MemoryCache<String, Int>.Configuration) -> Void = { _ in }
-    ) -> MemoryCache<String, Int> {
-        var configuration = MemoryCache<String, Int>.Configuration(sweepInterval: nil, release: .inline)
-        configuration.onRemove = { [told] key, value, cause in told.withLock { $0.append("\(key) \(value) \(cause)") } }
-        configure(&configuration)
-        return MemoryCache(configuration: configuration, clock: clock)
-    }
-
-    private func expectTold(_ lines: [String], sourceLocation: SourceLocation = #_sourceLocation) {
-        #expect(told.withLock { $0 } == lines, sourceLocation: sourceLocation)
-        told.withLock { $0 = [] }
-    }
 
     @Test("each cause has its name and its kind of event")
     func kinds() {

@@ -6,16 +6,11 @@ import Testing
 @testable import Larder
 
 @Suite("Lives in memory that a caller ends early")
-struct MemoryExpireTests {
+struct MemoryExpireTests: RemovalTests {
+    typealias Value = String
+
     let clock = ManualClock()
     let told = Lock<[String]>([])
-
-    private func cache(ageLimit: Duration? = nil) -> MemoryCache<String, String> {
-        let configuration = MemoryCache<String, String>.Configuration(
-            ageLimit: ageLimit, sweepInterval: nil, release: .inline,
-            onRemove: { [told] key, value, cause in told.withLock { $0.append("\(key) \(value) \(cause)") } })
-        return MemoryCache(configuration: configuration, clock: clock)
-    }
 
     private func insert(
         _ key: String, ttl: Int64 = 100_000, keptStale: Int64, tags: [String] = [],
@@ -24,11 +19,6 @@ struct MemoryExpireTests {
         let life = MemoryLife(begun: clock.now, expires: clock.now.advanced(byMilliseconds: ttl))
         let extra = MemoryExtra(metadata: ["m": "x"], keptStale: keptStale, tags: tags.map { Key($0) })
         cache.release(cache.insertKept("v", forKey: key, life: life, cost: 1, extra).demand)
-    }
-
-    private func expectTold(_ lines: Set<String>, sourceLocation: SourceLocation = #_sourceLocation) {
-        #expect(Set(told.withLock { $0 }) == lines, sourceLocation: sourceLocation)
-        told.withLock { $0 = [] }
     }
 
     private func expire(_ key: String, _ cache: MemoryCache<String, String>) -> Bool {
@@ -75,7 +65,7 @@ struct MemoryExpireTests {
 
     @Test("all lives end at once, even those that seem to begin in the future")
     func all() {
-        let cache = cache(ageLimit: .seconds(1000))
+        let cache = cache { $0.ageLimit = .seconds(1000) }
         for number in 0..<200 { cache["\(number)"] = "v" }
         insert("kept", keptStale: 20_000, cache)
         insert("tagged", keptStale: 20_000, tags: ["t"], cache)
@@ -112,7 +102,7 @@ struct MemoryExpireTests {
 
     @Test("a value unused for too long is removed for its age")
     func aged() {
-        let cache = cache(ageLimit: .seconds(5))
+        let cache = cache { $0.ageLimit = .seconds(5) }
         insert("k", keptStale: 20_000, cache)
         clock.advance(by: .milliseconds(5_001))
         #expect(!expire("k", cache) && cache.count == 0)

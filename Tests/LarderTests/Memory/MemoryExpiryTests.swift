@@ -5,25 +5,11 @@ import Testing
 @testable import Larder
 
 @Suite("Expired and unused values in memory")
-struct MemoryExpiryTests {
+struct MemoryExpiryTests: RemovalTests {
+    typealias Value = String
+
     let clock = ManualClock()
     let told = Lock<[String]>([])
-
-    private func cache(
-        _ configure: (inout MemoryCache<String, String>.Configuration) -> Void = { _ in }
-    ) -> MemoryCache<String, String> {
-        var configuration = MemoryCache<String, String>.Configuration()
-        configuration.release = .inline
-        configuration.sweepInterval = nil
-        configuration.onRemove = { [told] key, value, cause in told.withLock { $0.append("\(key) \(value) \(cause)") } }
-        configure(&configuration)
-        return MemoryCache(configuration: configuration, clock: clock)
-    }
-
-    private func expectTold(_ lines: [String], sourceLocation: SourceLocation = #_sourceLocation) {
-        #expect(told.withLock { $0 } == lines, sourceLocation: sourceLocation)
-        told.withLock { $0 = [] }
-    }
 
     @Test("removing an expired value returns nil, and reports the value as expired")
     func removal() {

@@ -7,23 +7,11 @@ import Testing
 @testable import Larder
 
 @Suite("Changing limits of a memory cache, and the limit of one entry")
-struct MemoryLivingLimitTests {
+struct MemoryLivingLimitTests: RemovalTests {
+    typealias Value = Int
+
     let clock = ManualClock()
     let told = Lock<[String]>([])
-
-    private func cache(
-        _ configure: (inout MemoryCache<String, Int>.Configuration) -> Void = { _ in }
-    ) -> MemoryCache<String, Int> {
-        var configuration = MemoryCache<String, Int>.Configuration(sweepInterval: nil, release: .inline)
-        configuration.onRemove = { [told] key, value, cause in told.withLock { $0.append("\(key) \(value) \(cause)") } }
-        configure(&configuration)
-        return MemoryCache(configuration: configuration, clock: clock)
-    }
-
-    private func expectTold(_ lines: [String], sourceLocation: SourceLocation = #_sourceLocation) {
-        #expect(told.withLock { $0 } == lines, sourceLocation: sourceLocation)
-        told.withLock { $0 = [] }
-    }
 
     @Test("limits are read as they were configured or set; negative ones are 0")
     func values() {

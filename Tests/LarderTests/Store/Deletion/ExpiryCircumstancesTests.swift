@@ -14,8 +14,7 @@ struct ExpiryCircumstancesTests {
     func fullDisk(_ invalidation: Invalidation, hasPlain: Bool) throws {
         for loss in [[], ["manifest.json", "journal"]] {
             var world = World { $0.sweepInterval = nil }
-            var cache = try world.open()
-            var part = cache.namespace(invalidation.namespace)
+            var (cache, part) = try invalidation.open(world)
             try part.setKept("k", forKey: "k", tags: ["t"])
             if hasPlain { try part.setString("plain", forKey: "plain", tags: ["t"]) }
             try cache.namespace("other").setString("other", forKey: "other", tags: ["t"])
@@ -25,8 +24,7 @@ struct ExpiryCircumstancesTests {
             #expect(part.data(forKey: "k") == nil && part.data(forKey: "plain") == nil && part.usable("k") == "k")
             world.lose(loss)
             world.restart()
-            cache = try world.open()
-            part = cache.namespace(invalidation.namespace)
+            (cache, part) = try invalidation.open(world)
             #expect(part.data(forKey: "k") == nil && part.data(forKey: "plain") == nil && part.usable("k") == "k")
             world.files.limitFreeSpace(to: nil)
             try cache.flush()
@@ -39,14 +37,12 @@ struct ExpiryCircumstancesTests {
     @Test("on a full disk, right after the index was lost, an expiry works too", arguments: Invalidation.scopes)
     func fullDiskAfterLoss(_ invalidation: Invalidation) throws {
         var world = World { $0.sweepInterval = nil }
-        var cache = try world.open()
-        var part = cache.namespace(invalidation.namespace)
+        var (cache, part) = try invalidation.open(world)
         for number in 0..<OpeningScan.mostAtOnce + 200 { try part.setKept("v", forKey: "\(number)", tags: ["t"]) }
         world.lose()
         world.restart()
         world.files.limitFreeSpace(to: 0)
-        cache = try world.open()
-        part = cache.namespace(invalidation.namespace)
+        (cache, part) = try invalidation.open(world)
         try invalidation.end(in: cache)
         #expect(part.data(forKey: "0") == nil && part.keys() == [] && part.usable("0") == "v")
     }
@@ -67,13 +63,8 @@ struct ExpiryCircumstancesTests {
         arguments: Invalidation.allCases, [false, true])
     func expiredTwice(_ invalidation: Invalidation, isKept: Bool) throws {
         var world = World { $0.sweepInterval = nil }
-        var cache = try world.open()
-        var part = cache.namespace(invalidation.namespace)
-        if isKept {
-            try part.setKept("k", forKey: "k", ttl: .seconds(600), tags: ["t"])
-        } else {
-            try part.setString("k", forKey: "k", ttl: .seconds(600), tags: ["t"])
-        }
+        var (cache, part) = try invalidation.open(world)
+        try part.set("k", forKey: "k", isKept: isKept, ttl: .seconds(600), tags: ["t"])
         // The clock jumps forward, and is corrected later.
         world.clock.advance(by: .seconds(630))
         #expect(part.data(forKey: "k") == nil)
@@ -83,8 +74,7 @@ struct ExpiryCircumstancesTests {
         try cache.flush()
         #expect(part.data(forKey: "k") == nil, "flushed")
         world.restart()
-        cache = try world.open()
-        part = cache.namespace(invalidation.namespace)
+        (cache, part) = try invalidation.open(world)
         #expect(part.data(forKey: "k") == nil, "restarted")
     }
 
@@ -93,8 +83,7 @@ struct ExpiryCircumstancesTests {
         arguments: Invalidation.allCases)
     func staleWhenCorrected(_ invalidation: Invalidation) throws {
         let world = World { $0.sweepInterval = nil }
-        let cache = try world.open()
-        let part = cache.namespace(invalidation.namespace)
+        let (cache, part) = try invalidation.open(world)
         try part.setKept("k", forKey: "k", tags: ["t"])
         world.clock.advance(by: .seconds(10))
         try invalidation.apply(to: cache)

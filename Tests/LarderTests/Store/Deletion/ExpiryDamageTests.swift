@@ -15,21 +15,15 @@ struct ExpiryDamageTests {
         [false, true])
     func slotsAboveTheMarkJournalLost(_ invalidation: Invalidation, isKept: Bool) throws {
         var world = World { $0.sweepInterval = nil }
-        var cache = try world.open()
-        var part = cache.namespace(invalidation.namespace)
-        if isKept {
-            try part.setKept("k", forKey: "k", tags: ["t"])
-        } else {
-            try part.setString("k", forKey: "k", tags: ["t"])
-        }
+        var (cache, part) = try invalidation.open(world)
+        try part.set("k", forKey: "k", isKept: isKept, tags: ["t"])
         // Their files are looked at first.
         for number in 0..<1_500 { try cache.setString("v", forKey: "\(number)") }
         try cache.flush()
         for hours in 2...9 { try part.setTimeToLive(.hours(Double(hours)), forKey: "k") }
         world.lose(["journal"])
         world.restart()
-        cache = try world.open()
-        part = cache.namespace(invalidation.namespace)
+        (cache, part) = try invalidation.open(world)
         try invalidation.end(in: cache)
         #expect(part.data(forKey: "k") == nil, "at once")
         try cache.flush()
@@ -48,8 +42,9 @@ struct ExpiryDamageTests {
         world.restart()
         cache = try world.open()
         try cache.expireAll()
+        #expect(cache.data(forKey: "k") == nil && cache.keys() == [], "at once")
         try cache.flush()
-        #expect(cache.data(forKey: "k") == nil && cache.keys() == [])
+        #expect(cache.data(forKey: "k") == nil && cache.keys() == [], "flushed")
     }
 
     @Test(
@@ -57,8 +52,7 @@ struct ExpiryDamageTests {
         arguments: Invalidation.scopes)
     func slotsAboveTheMarkUnreadable(_ invalidation: Invalidation) throws {
         var world = World { $0.sweepInterval = nil }
-        var cache = try world.open()
-        var part = cache.namespace(invalidation.namespace)
+        var (cache, part) = try invalidation.open(world)
         try part.setKept("k", forKey: "k", tags: ["t"])
         try part.setString("other", forKey: "other", tags: ["t"])
         for hours in 2...9 { try part.setTimeToLive(.hours(Double(hours)), forKey: "k") }
@@ -66,8 +60,7 @@ struct ExpiryDamageTests {
         world.lose()
         world.restart()
         world.files.setUnreadable(true, at: path)
-        cache = try world.open()
-        part = cache.namespace(invalidation.namespace)
+        (cache, part) = try invalidation.open(world)
         try invalidation.end(in: cache)
         cache.settle()
         #expect(part.data(forKey: "k") == nil)
@@ -110,8 +103,7 @@ struct ExpiryDamageTests {
     func evictedAndExpired(_ invalidation: Invalidation) throws {
         for isCleared in [true, false] {
             var world = World { $0.sweepInterval = nil }
-            var cache = try world.open()
-            var part = cache.namespace(invalidation.namespace)
+            var (cache, part) = try invalidation.open(world)
             try part.setString("k", forKey: "k", tags: ["t"])
             try cache.flush()
             world.files.inject { _, operation in operation == .remove ? .fail(.io) : nil }
@@ -126,8 +118,7 @@ struct ExpiryDamageTests {
             if isCleared, invalidation == .key { continue }
             world.lose()
             world.restart()
-            cache = try world.open()
-            part = cache.namespace(invalidation.namespace)
+            (cache, part) = try invalidation.open(world)
             #expect(part.data(forKey: "k") == nil, isCleared ? "cleared" : "expired")
             try cache.flush()
             #expect(part.data(forKey: "k") == nil, isCleared ? "cleared, flushed" : "expired, flushed")
@@ -139,8 +130,7 @@ struct ExpiryDamageTests {
     )
     func unreadTombstone(_ invalidation: Invalidation) throws {
         var world = World { $0.sweepInterval = nil }
-        var cache = try world.open()
-        var part = cache.namespace(invalidation.namespace)
+        var (cache, part) = try invalidation.open(world)
         try part.setKept("k", forKey: "k", tags: ["t"])
         try part.setKept("s", forKey: "s", tags: ["t"])
         let path = try part.entryPath(forKey: "k")
@@ -151,8 +141,7 @@ struct ExpiryDamageTests {
         world.lose()
         world.restart()
         world.files.setUnreadable(true, at: tombstone)
-        cache = try world.open()
-        part = cache.namespace(invalidation.namespace)
+        (cache, part) = try invalidation.open(world)
         #expect(part.data(forKey: "k") == nil)
         try part.setString("new", forKey: "s", tags: ["t"])
         try invalidation.end(in: cache)

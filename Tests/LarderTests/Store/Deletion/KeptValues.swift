@@ -20,6 +20,17 @@ extension DiskCache {
         try Array(text.utf8).withBytes { bytes throws(CacheError) in _ = try store.set(bytes, request) }
     }
 
+    /// Stores a value that is kept beyond its expiry, or one that is not.
+    func set(
+        _ text: String, forKey key: String, isKept: Bool, ttl: TimeToLive = .hours(1), tags: [String] = []
+    ) throws {
+        if isKept {
+            try setKept(text, forKey: key, ttl: ttl, tags: tags)
+        } else {
+            try setString(text, forKey: key, ttl: ttl, tags: tags)
+        }
+    }
+
     /// The value that a fetch may use: a fresh one, or an expired one that is kept.
     func usable(_ key: String) -> String? {
         store.read(self.key(key), at: now, orStale: true) { directory, entry in directory.payload(of: entry) }
@@ -59,6 +70,12 @@ enum Invalidation: CaseIterable {
         case .tag: try cache.expireAll(tagged: "t")
         case .namespace, .root: try cache.expireAll()
         }
+    }
+
+    /// Opens the directory, and the part of it in which the entry is.
+    func open(_ world: World) throws -> (cache: DiskCache, part: DiskCache) {
+        let cache = try world.open()
+        return (cache, cache.namespace(namespace))
     }
 
     static let scopes: [Invalidation] = [.tag, .namespace, .root]
