@@ -42,8 +42,16 @@ extension MemoryFileSystem.State {
     }
 
     mutating func sync(_ node: UInt64) {
-        for change in unsynced where change.belongs(to: node) { durable.apply(change) }
-        unsynced.removeAll { $0.belongs(to: node) }
+        var synced = Set(unsynced.indices.filter { unsynced[$0].belongs(to: node) })
+        // A file that was renamed is not on the disk under its new name before it is there at all.
+        for position in unsynced.indices.reversed() where synced.contains(position) {
+            guard case .rename(let directory, let name, _, _) = unsynced[position],
+                let origin = unsynced[..<position].lastIndex(where: { $0.creates(name, in: directory) })
+            else { continue }
+            synced.insert(origin)
+        }
+        for position in synced.sorted() { durable.apply(unsynced[position]) }
+        unsynced = unsynced.indices.filter { !synced.contains($0) }.map { unsynced[$0] }
     }
 
     /// Returns whether there are blocks left for a write.

@@ -30,6 +30,14 @@ package struct MemoryImage: Sendable {
             case .rename(let directory, _, let toDirectory, _): directory == node || toDirectory == node
             }
         }
+
+        /// True when the name is there after the change.
+        func creates(_ name: String, in directory: UInt64) -> Bool {
+            switch self {
+            case .link(directory, name, _, _), .rename(_, _, directory, name): true
+            default: false
+            }
+        }
     }
 
     package mutating func apply(_ change: Change) {

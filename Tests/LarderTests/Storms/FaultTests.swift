@@ -192,8 +192,10 @@ struct FaultTests {
         "in the middle of any operation: the call throws, the old value stays, the next call works",
         arguments: operations + expiries, [false, true])
     func everyCall(operation: Operation, persistent: Bool) throws {
-        for error in Self.errors {
+        // On a disk that fails for good, the errors take turns.
+        for offset in Self.errors.indices.prefix(persistent ? 1 : 4) {
             for number in 1... {
+                let error = Self.errors[(number + offset) % Self.errors.count]
                 let (prepared, cache) = try prepared(operation)
                 var world = prepared
                 let isReached = Lock(false)
@@ -239,45 +241,45 @@ struct FaultTests {
         "the same while a lost index is rebuilt", arguments: operations.prefix(5) + expiries.prefix(5),
         [false, true])
     func everyCallWhileRebuilding(operation: Operation, persistent: Bool) throws {
-        for error in Self.errors {
-            for number in 1... {
-                var world = try prepared(operation).0
-                for name in world.names where name != "entries" { world.remove(name) }
-                let isReached = Lock(false)
-                var hasThrown = false
-                let original = world
-                func act() throws -> DiskCache {
-                    let cache = try original.open()
-                    original.files.inject { call, _ in
-                        guard call == number || persistent && call > number else { return nil }
-                        isReached.withLock { $0 = true }
-                        return .fail(error)
-                    }
-                    hasThrown = code { try operation.run(cache, original) } != nil
-                    return cache
+        for number in 1... {
+            // The errors take turns.
+            let error = Self.errors[number % Self.errors.count]
+            var world = try prepared(operation).0
+            for name in world.names where name != "entries" { world.remove(name) }
+            let isReached = Lock(false)
+            var hasThrown = false
+            let original = world
+            func act() throws -> DiskCache {
+                let cache = try original.open()
+                original.files.inject { call, _ in
+                    guard call == number || persistent && call > number else { return nil }
+                    isReached.withLock { $0 = true }
+                    return .fail(error)
                 }
-                // Without room for a tombstone a removal waits for the scan.
-                let isHeld = error != .noSpace && !operation.waits
-                let cache = try !isHeld ? act() : world.files.holdingOtherReaders(act)
-                cache.settle()
-                world.files.inject(nil)
-                let context = Comment("\(operation.testDescription): call \(number) fails with \(error)")
-                try cache.flush()
-                check(cache, hasThrown ? operation.failed : operation.done, context)
-                cache.checkInvariants(world, settled: true)
-                // On a disk that never recovers, undoing a change that threw may have failed too; it is then complete.
-                world.restart()
-                for name in world.names where name != "entries" { world.remove(name) }
-                let again = try world.open()
-                var after = hasThrown ? operation.failed.union(persistent ? operation.done : []) : operation.done
-                // The same holds for a torn life slot that could not be restored: with the index lost again, it counts
-                // as expired.
-                if hasThrown, persistent, operation.testDescription.hasSuffix("life") { after.insert(nil) }
-                try again.flush()
-                check(again, after, context)
-                again.checkInvariants(world, settled: true)
-                if !isReached.withLock({ $0 }) { break }
+                hasThrown = code { try operation.run(cache, original) } != nil
+                return cache
             }
+            // Without room for a tombstone a removal waits for the scan.
+            let isHeld = error != .noSpace && !operation.waits
+            let cache = try !isHeld ? act() : world.files.holdingOtherReaders(act)
+            cache.settle()
+            world.files.inject(nil)
+            let context = Comment("\(operation.testDescription): call \(number) fails with \(error)")
+            try cache.flush()
+            check(cache, hasThrown ? operation.failed : operation.done, context)
+            cache.checkInvariants(world, settled: true)
+            // On a disk that never recovers, undoing a change that threw may have failed too; it is then complete.
+            world.restart()
+            for name in world.names where name != "entries" { world.remove(name) }
+            let again = try world.open()
+            var after = hasThrown ? operation.failed.union(persistent ? operation.done : []) : operation.done
+            // The same holds for a torn life slot that could not be restored: with the index lost again, it counts
+            // as expired.
+            if hasThrown, persistent, operation.testDescription.hasSuffix("life") { after.insert(nil) }
+            try again.flush()
+            check(again, after, context)
+            again.checkInvariants(world, settled: true)
+            if !isReached.withLock({ $0 }) { break }
         }
     }
 
