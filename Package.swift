@@ -27,13 +27,18 @@ let package = Package(
         .library(name: "LarderTesting", targets: ["LarderTesting"]),
     ],
     traits: [
+        .default(enabledTraits: ["FoundationExtras"]),
         .trait(
-            name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev).")
+            name: "FoundationExtras",
+            description: "Secure archives, untyped property lists: they link all of Foundation into a static program."),
+        .trait(
+            name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev)."),
     ],
     targets: [
-        .target(name: "LarderFiles", swiftSettings: settings),
+        .target(name: "LarderFoundation", swiftSettings: settings),
+        .target(name: "LarderFiles", dependencies: ["LarderFoundation"], swiftSettings: settings),
         .target(
-            name: "Larder", dependencies: ["LarderFiles"], exclude: excluded, resources: privacy,
+            name: "Larder", dependencies: ["LarderFiles", "LarderFoundation"], exclude: excluded, resources: privacy,
             swiftSettings: settings),
         .target(name: "LarderTesting", dependencies: ["Larder", "LarderFiles"], swiftSettings: settings),
         .executableTarget(

@@ -3,7 +3,7 @@
 #elseif LARDER_THREAD_SANITIZER
     // The thread sanitizer does not understand the futex inside `Mutex` and reports false races; it understands
     // pthreads.
-    public import Foundation
+    public import LarderFoundation
     import Synchronization
 #else
     public import Synchronization

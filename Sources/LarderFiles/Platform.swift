@@ -1,16 +1,6 @@
-// The only import of the C library, and the only place that knows errno and EINTR.
+// The only place that knows errno and EINTR.
 
-#if canImport(Darwin)
-    import Darwin
-#elseif canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Android)
-    import Android
-#else
-    #error("Larder needs a POSIX C library: Darwin, Glibc, Musl or Android.")
-#endif
+import LarderFoundation
 
 extension Errno {
     package static let noEntry = Errno(rawValue: ENOENT)

@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+import LarderFoundation
 
 /// A serial queue: it runs one block at a time, on the caller's thread.
 ///

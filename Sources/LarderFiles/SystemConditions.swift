@@ -1,6 +1,4 @@
-#if canImport(Darwin)
-    import Foundation
-#endif
+import LarderFoundation
 
 /// Observes the system's memory pressure and background notifications until it is deallocated. Only Apple platforms
 /// send them.
@@ -45,5 +43,16 @@ package enum FoundationTraits {
         #else
             true
         #endif
+    }
+}
+
+/// The name under which the program keeps files of its own.
+package enum ProgramName {
+    /// The bundle identifier on Apple platforms, where the program has one; otherwise the name of the process.
+    package static var current: String {
+        #if canImport(Darwin)
+            if let identifier = Bundle.main.bundleIdentifier { return identifier }
+        #endif
+        return ProcessInfo.processInfo.processName
     }
 }

@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 package import LarderFiles
 
 /// A cache of typed values in two tiers: decoded in memory, and as files on disk.

@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 import LarderFiles
 
 /// A value that was found or fetched, with its source, its age, its expiry and its metadata.

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// Reading the disk: one job at a time for a key, whose result all callers share.

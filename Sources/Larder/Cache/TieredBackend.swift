@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// The disk and the memory above it, in step. Calls that touch the disk run on its I/O queue; no lock is held while

@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 
 /// Turns values into bytes and bytes into values.
 ///
@@ -99,20 +99,6 @@ extension Coder where Value == String {
             Data($0.utf8)
         } decode: {
             try DefaultCoding.string($0)
-        }
-    }
-}
-
-extension Coder where Value: NSObject & NSSecureCoding {
-    /// A secure archive; see ``DiskCache/archivedObject(_:forKey:)``.
-    public static var archive: Coder {
-        Coder(.archive) {
-            try NSKeyedArchiver.archivedData(withRootObject: $0, requiringSecureCoding: true)
-        } decode: { data in
-            guard let object = try KeyedArchive.object(Value.self, in: data) else {
-                throw CocoaError(.coderReadCorrupt)
-            }
-            return object
         }
     }
 }

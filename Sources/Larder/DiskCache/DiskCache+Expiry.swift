@@ -1,7 +1,7 @@
 import LarderFiles
 
-/// Expiring entries before their time, as opposed to removing them. An entry that is kept beyond its expiry can still be
-/// revalidated, and be the answer when the source fails; a fetch keeps it, or `Cache.setValue` with `keepStale`.
+/// Expiring entries before their time, as opposed to removing them. An entry that is kept beyond its expiry can still
+/// be revalidated, and be the answer when the source fails; a fetch keeps it, or `Cache.setValue` with `keepStale`.
 extension DiskCache {
     /// Expires an entry now. O(1).
     ///
@@ -24,9 +24,9 @@ extension DiskCache {
     /// Expires every entry of this namespace (or without one) now; see ``expireValue(forKey:)``. O(1), plus O(fetches
     /// in progress).
     ///
-    /// In the background, entries that are not kept beyond their expiry are removed, and the end of the others is written
-    /// to their files; counts include all of them until then. Memory tiers of the namespace are emptied. Other namespaces
-    /// keep theirs, also those inside this one.
+    /// In the background, entries that are not kept beyond their expiry are removed, and the end of the others is
+    /// written to their files; counts include all of them until then. Memory tiers of the namespace are emptied. Other
+    /// namespaces keep theirs, also those inside this one.
     ///
     /// On a full disk there is no room to record the expiry at once. The call then does the background's work until
     /// there is, O(entries) at most: it removes the entries that are not kept, and writes the end of the others to

@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 
 // Names that other caches have for the same: the compiler names the right one.
 

@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 import LarderFiles
 
 extension DiskCache {
@@ -30,7 +30,7 @@ extension DiskCache {
     }
 
     /// Stores the bytes of a value of a coding; nil: raw bytes.
-    private func set(
+    func set(
         _ data: Data, as coding: Coding?, forKey key: String, ttl: TimeToLive, metadata: [String: String],
         tags: [String]
     ) throws(CacheError) {
@@ -144,59 +144,6 @@ extension DiskCache {
         store.takeBackHit(key, asMiss: true)
         store.report(CacheError(code: .undecodable, message: message, path: directory.path), of: key)
         return .undecodable(entry)
-    }
-}
-
-extension DiskCache {
-    /// Returns a stored property list: dictionaries with string keys, arrays, strings, data, dates, numbers; nil for a
-    /// miss. A value that is not a property list is a miss; it is reported and kept. O(size).
-    public func propertyList(forKey key: String) -> Any? {
-        decoded(key, as: .propertyList, "a property list") { PropertyList($0)?.value }
-    }
-
-    /// Stores a property list in the binary format. See `setData(_:forKey:ttl:metadata:tags:)`.
-    ///
-    /// - Throws: Also `.unencodable` when it is not a property list: it contains other types, or more than 128 nested
-    ///   lists.
-    public func setPropertyList(
-        _ propertyList: Any, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
-        tags: [String] = []
-    ) throws(CacheError) {
-        // Foundation's writer has no limits. Our reader has, and every stored value must be readable.
-        guard PropertyList.isShallow(propertyList),
-            let data = try? PropertyListSerialization.data(
-                fromPropertyList: propertyList, format: .binary, options: 0),
-            PropertyList(data)?.value != nil
-        else { throw CacheError(code: .unencodable, message: "The value is not a property list.") }
-        try set(data, as: .propertyList, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
-    }
-
-    /// Returns an object that was stored as a secure archive; nil for a miss. O(size).
-    ///
-    /// A collection may contain Foundation's own value types: strings, numbers, data, dates, URLs, UUIDs, collections.
-    /// A value that is not an archive of a `type` is a miss; it is reported and kept. On Linux, Foundation's unarchiver
-    /// can trap on a forged archive: read archives there only from directories that nobody else writes to.
-    public func archivedObject<Object: NSObject & NSSecureCoding>(_ type: Object.Type, forKey key: String) -> Object? {
-        decoded(key, as: .archive, "an archive of a \(type)") { try KeyedArchive.object(type, in: $0) }
-    }
-
-    /// Stores an object as a secure archive. See `setData(_:forKey:ttl:metadata:tags:)`.
-    ///
-    /// On Linux, an object that contains one without support for secure coding ends the process: Foundation does not
-    /// throw.
-    ///
-    /// - Throws: Also `.unencodable` when it cannot be archived.
-    public func setArchivedObject(
-        _ object: some NSObject & NSSecureCoding, forKey key: String, ttl: TimeToLive = .default,
-        metadata: [String: String] = [:], tags: [String] = []
-    ) throws(CacheError) {
-        let data: Data
-        do {
-            data = try NSKeyedArchiver.archivedData(withRootObject: object, requiringSecureCoding: true)
-        } catch {
-            throw CacheError(code: .unencodable, message: "The object cannot be archived: \(error).")
-        }
-        try set(data, as: .archive, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 }
 

@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 package import LarderFiles
 
 /// An expiring disk cache: bytes by key, one file per entry, with a default life of one day. Synchronous.
@@ -201,8 +201,7 @@ extension DiskCache {
         get throws(CacheError) {
             try sharedCache.withLock { cache throws(CacheError) in
                 if let cache, !cache.isClosed { return cache }
-                let program = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
-                let directory = try CachesDirectory.url(for: program).appendingPathComponent(
+                let directory = try CachesDirectory.url(for: ProgramName.current).appendingPathComponent(
                     "Larder", isDirectory: true)
                 let opened = try DiskCache(directory: directory)
                 cache = opened

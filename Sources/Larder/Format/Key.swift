@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// The identity of an entry in the index: the text of its key, its namespace, and the hash of both.

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// The format of `manifest.plist`: a binary property list, as `plutil -p` shows it
@@ -25,15 +25,13 @@ struct PropertyListManifest {
     /// written as JSON instead: a list is read and written as a whole, which takes many times its length in memory.
     static let longest = 32 << 20
 
-    private var entries: [String: Any] = [:]
-    private var removed: [Any] = []
-    private var header: Any = ""
+    private var list = List()
     private var sum: UInt64 = 0
     /// The approximate length of the list so far. Bytes.
     private var length = 0
 
     init(generation: UInt64, last: UInt64) {
-        header = text(.header(version: Record.version, generation: generation, last: last))
+        list.header = text(.header(version: Record.version, generation: generation, last: last))
     }
 
     /// Adds a record; false when the list becomes too long.
@@ -44,33 +42,66 @@ struct PropertyListManifest {
     }
 
     private mutating func add(_ record: Record) {
-        guard case .set(let entry) = record else { return removed.append(text(record)) }
-        var fields: [String: Any] = ["record": text(record), "size": entry.size, "stored": entry.stored.date]
-        if !entry.life.isForever { fields["expires"] = entry.life.expires.date }
-        if let metadata = entry.attachments?.metadata, !metadata.isEmpty { fields["metadata"] = metadata }
+        guard case .set(let entry) = record else { return list.removed.append(text(record)) }
+        let metadata = entry.attachments?.metadata ?? [:]
+        let fields = Fields(
+            record: text(record), size: entry.size, stored: entry.stored.date,
+            expires: entry.life.isForever ? nil : entry.life.expires.date, metadata: metadata.isEmpty ? nil : metadata)
         length += entry.keyText.utf8.count + 64
         // Swift's `==` equates two spellings of a key; here they are two keys.
         var label = entry.keyText
-        while entries[label] != nil { label += " (file \(entry.file))" }
-        entries[label] = fields
+        while list.entries[label] != nil { label += " (file \(entry.file))" }
+        list.entries[label] = fields
     }
 
     /// Returns the bytes of the list; nil when it is too long. O(n).
     func encoded() throws -> Data? {
-        let list: [String: Any] = [
-            "header": header, "check": FileName.number(sum).description, "entries": entries, "removed": removed,
-        ]
-        let data = try PropertyListSerialization.data(fromPropertyList: list, format: .binary, options: 0)
+        var list = list
+        list.check = FileName.number(sum).description
+        let encoder = PropertyListEncoder()
+        encoder.outputFormat = .binary
+        let data = try encoder.encode(list)
         return data.count <= Self.longest ? data : nil
     }
 
-    private mutating func text(_ record: Record) -> Any {
+    private mutating func text(_ record: Record) -> Text {
         var printer = RecordPrinter()
         printer.append(record)
         sum &+= printer.hashOfLast(printer.count, seed: 0)
         length += printer.count
         // Fields of another version are kept verbatim, and may not be text.
-        return printer.withBytes { bytes -> Any in String(bytes: bytes, encoding: .utf8) ?? Data(bytes) }
+        return printer.withBytes { bytes in
+            String(bytes: bytes, encoding: .utf8).map(Text.text) ?? .bytes(Data(bytes))
+        }
+    }
+
+    private struct List: Encodable {
+        var header = Text.text("")
+        var check = ""
+        var entries: [String: Fields] = [:]
+        var removed: [Text] = []
+    }
+
+    private struct Fields: Encodable {
+        let record: Text
+        let size: Int
+        let stored: Date
+        let expires: Date?
+        let metadata: [String: String]?
+    }
+
+    /// A record.
+    private enum Text: Encodable {
+        case text(String)
+        case bytes(Data)
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .text(let text): try container.encode(text)
+            case .bytes(let bytes): try container.encode(bytes)
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 
 /// A property list, read by readers that hostile bytes cannot crash.
 ///
@@ -26,19 +26,6 @@ enum PropertyList: Sendable {
 
     /// The maximum nesting of lists; only a hostile list is deeper.
     static let deepest = 128
-
-    /// Whether the lists in a value are nested no deeper than allowed.
-    static func isShallow(_ value: Any, depth: Int = 0) -> Bool {
-        guard depth < deepest else { return false }
-        // Objects first, because bridging one to a Swift collection recurses internally.
-        if let array = value as? NSArray { return array.allSatisfy { isShallow($0, depth: depth + 1) } }
-        if let dictionary = value as? NSDictionary {
-            return dictionary.allValues.allSatisfy { isShallow($0, depth: depth + 1) }
-        }
-        if let array = value as? [Any] { return array.allSatisfy { isShallow($0, depth: depth + 1) } }
-        guard let dictionary = value as? [AnyHashable: Any] else { return true }
-        return dictionary.values.allSatisfy { isShallow($0, depth: depth + 1) }
-    }
 
     /// The value of a dictionary's key.
     subscript(key: String) -> PropertyList? {

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// Reads the XML format, in UTF-8: the subset of XML that property lists need, without access to anything outside the
@@ -43,7 +43,7 @@ struct XMLPropertyListReader {
     }
 
     private static func scalar(_ name: String, _ text: String) -> PropertyList? {
-        let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        let trimmed = trimmed(text)
         switch name {
         case "string": return .string(text)
         case "integer":
@@ -54,6 +54,13 @@ struct XMLPropertyListReader {
             return Data(base64Encoded: trimmed, options: .ignoreUnknownCharacters).map(PropertyList.data)
         default: return nil
         }
+    }
+
+    /// Without the white space around it.
+    private static func trimmed(_ text: String) -> String {
+        var text = text.drop(while: \.isWhitespace)
+        while text.last?.isWhitespace == true { text.removeLast() }
+        return String(text)
     }
 
     private static func integer(_ text: String) -> PropertyList? {

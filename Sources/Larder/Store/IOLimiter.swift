@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// Runs the disk work of async callers, at most two jobs per core at a time. Waiting jobs occupy no thread, and jobs of

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 extension Store {

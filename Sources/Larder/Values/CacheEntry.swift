@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 
 /// A description of an entry: everything but its payload.
 public struct CacheEntry: Sendable {
@@ -12,9 +12,9 @@ public struct CacheEntry: Sendable {
     public let storedAt: Date
     /// When the entry expires; nil: never.
     public let expiresAt: Date?
-    /// The time until which the entry is kept: its expiry, or later if a fetch stored it, or a call with `keepStale` such
-    /// as ``Cache/setValue(_:forKey:ttl:keepStale:metadata:tags:)``, because a fetch may return or revalidate an expired
-    /// value. Nil: forever.
+    /// The time until which the entry is kept: its expiry, or later if a fetch stored it, or a call with `keepStale`
+    /// such as ``Cache/setValue(_:forKey:ttl:keepStale:metadata:tags:)``, because a fetch may return or revalidate an
+    /// expired value. Nil: forever.
     public let keptUntil: Date?
     /// Its tags.
     public let tags: [String]

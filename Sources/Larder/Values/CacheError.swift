@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 
 /// A failure of the cache: its kind, its place and its cause.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import LarderFoundation
 import LarderFiles
 
 /// How long a value is kept.

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 
 /// The words of the descriptions of public values: short, on one line, the same in every locale.
 enum Wording {

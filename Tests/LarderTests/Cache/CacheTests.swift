@@ -97,11 +97,6 @@ struct CacheTests {
         #expect(try Coder<Data>.data.decode(Coder<Data>.data.encode(Data([1, 2]))) == Data([1, 2]))
         #expect(try Coder<String>.string.decode(Coder<String>.string.encode("e\u{301}")).utf8.count == 3)
         #expect(throws: (any Error).self) { try Coder<String>.string.decode(Data([0xFF])) }
-        let archive = Coder<NSUUID>.archive
-        let uuid = NSUUID()
-        #expect(try archive.decode(archive.encode(uuid)) == uuid)
-        #expect(throws: (any Error).self) { try archive.decode(Coder<NSString>.archive.encode("text")) }
-        #expect(throws: (any Error).self) { try archive.decode(Data("no archive".utf8)) }
         // Like an encryption: a key, a check, and an error for bytes written with another key.
         struct WrongKey: Error {}
         func sealed(with key: UInt8) -> Coder<User> {

@@ -213,16 +213,18 @@ struct ImportTests {
         #expect(code { try cache.importEGOCache(from: old) } == .closed)
     }
 
-    @Test("objects and property lists written by EGOCache are read by their kind")
-    func kinds() throws {
-        try write(["plist": later(5), "object": later(5)])
-        try PropertyListSerialization.data(fromPropertyList: ["a": 1], format: .binary, options: 0)
-            .write(to: old.appendingPathComponent("plist"))
-        try NSKeyedArchiver.archivedData(withRootObject: NSString("hello"), requiringSecureCoding: false)
-            .write(to: old.appendingPathComponent("object"))
-        let cache = try open()
-        try cache.importEGOCache(from: old)
-        #expect(cache.propertyList(forKey: "plist") as? [String: Int] == ["a": 1])
-        #expect(cache.archivedObject(NSString.self, forKey: "object") == NSString("hello"))
-    }
+    #if FoundationExtras
+        @Test("objects and property lists written by EGOCache are read by their kind")
+        func kinds() throws {
+            try write(["plist": later(5), "object": later(5)])
+            try PropertyListSerialization.data(fromPropertyList: ["a": 1], format: .binary, options: 0)
+                .write(to: old.appendingPathComponent("plist"))
+            try NSKeyedArchiver.archivedData(withRootObject: NSString("hello"), requiringSecureCoding: false)
+                .write(to: old.appendingPathComponent("object"))
+            let cache = try open()
+            try cache.importEGOCache(from: old)
+            #expect(cache.propertyList(forKey: "plist") as? [String: Int] == ["a": 1])
+            #expect(cache.archivedObject(NSString.self, forKey: "object") == NSString("hello"))
+        }
+    #endif
 }

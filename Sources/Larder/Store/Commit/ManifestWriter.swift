@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// The *frozen* queue: saves run on it, one at a time, each writing a frozen snapshot of the index as the manifest.

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.

@@ -1,4 +1,4 @@
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// The names in a cache's directory, sorted by their meaning.

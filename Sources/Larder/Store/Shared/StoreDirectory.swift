@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+import LarderFoundation
 import LarderFiles
 
 /// The open directory of a cache: its root, and the directory of the entry files. The registry holds its lock through a
