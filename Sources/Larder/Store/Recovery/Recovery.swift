@@ -148,6 +148,8 @@ extension IndexEntry {
     /// True when its life was renewed or extended after the change that the other one has.
     func knowsMore(than other: IndexEntry) -> Bool {
         if hasDamagedSlot { return false }
+        // The other life was ended by a mark, which has a higher number. It counts from when it ended first.
+        if change < other.change, other.life.isEnded { return life.expires < other.life.expires }
         return (change, life.expires) > (other.change, other.life.expires)
     }
 }

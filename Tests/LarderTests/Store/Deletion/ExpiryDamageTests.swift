@@ -69,6 +69,33 @@ struct ExpiryDamageTests {
         #expect(part.data(forKey: "k") == nil && part.usable("k") == "k")
     }
 
+    @Test("an entry that ended before a mark does not end later, where an old journal and its file tell")
+    func endedBeforeTheMark() throws {
+        var world = World { $0.sweepInterval = nil }
+        var cache = try world.open()
+        try cache.setKept("k", forKey: "k", tags: ["t"])
+        // Their files are looked at first.
+        for number in 0..<1_500 { try cache.setString("v", forKey: "\(number)") }
+        let (name, old) = (try world.journal, try #require(world.files.image.content(at: "/cache/" + world.journal)))
+        try cache.flush()
+        try cache.expireAll(tagged: "t")
+        cache.settle()
+        try cache.flush()
+        try cache.setString("other", forKey: "other")
+        // A power cut has undone the deletion of the journal; the manifest is lost.
+        world.lose(["manifest.json"])
+        world.restart()
+        world.files.tamper { $0.add(old, at: "/cache/" + name) }
+        world.clock.advance(by: .seconds(48))
+        cache = try world.open()
+        try cache.expireAll()
+        world.clock.advance(by: .seconds(26))
+        #expect(cache.data(forKey: "k") == nil)
+        try cache.flush()
+        #expect(cache.usable("k") == nil && cache.data(forKey: "k") == nil, "its 60 seconds have passed")
+        cache.checkInvariants(world, settled: true)
+    }
+
     @Test("a mark does not take the number that a killed renewal left in a slot")
     func numberTakenTwice() throws {
         // A shorter life: the slot is written, the journal is not.
