@@ -30,7 +30,7 @@ let package = Package(
         .default(enabledTraits: ["FoundationExtras"]),
         .trait(
             name: "FoundationExtras",
-            description: "Secure archives, untyped property lists: they link all of Foundation into a static program."),
+            description: "Secure archives, untyped property lists: all of Foundation in a static program."),
         .trait(
             name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev)."),
     ],

@@ -4,7 +4,7 @@
 // On Linux that part is a library of its own. All of Foundation brings the Unicode data, some 45 MB of a statically
 // linked program, as soon as that program uses one symbol of it.
 
-#if canImport(FoundationEssentials)
+#if canImport(FoundationEssentials) && !canImport(Darwin)
     @_exported import FoundationEssentials
 #else
     @_exported import Foundation

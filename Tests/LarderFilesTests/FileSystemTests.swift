@@ -183,6 +183,24 @@ struct FileSystemTests {
         #expect(try files.status(of: .text("link"), in: root).kind == .other)
         #expect(try files.openRegular(.text("no such"), in: root, orNil: .noEntry) == nil)
     }
+
+    @Test(
+        "in memory, a synced name of a renamed file survives a power cut, even if the directory it came from does not")
+    func syncedRename() throws {
+        let files = MemoryFileSystem()
+        let old = try files.openDirectory(path: "/old", creation: .durable)
+        let new = try files.openDirectory(path: "/new", creation: .durable)
+        _ = try files.open(.text("a"), in: old, for: .creating)
+        try files.rename(.text("a"), in: old, to: .text("b"), in: old)
+        try files.rename(.text("b"), in: old, to: .text("c"), in: new)
+        _ = try files.open(.text("lost"), in: old, for: .creating)
+        try files.sync(new)
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed)
+            let image = files.imageAfterPowerCut(using: &generator)
+            #expect(image.names(at: "/new") == ["c"] && image.names(at: "/old").allSatisfy { $0 == "lost" })
+        }
+    }
 }
 
 extension FileSystem {

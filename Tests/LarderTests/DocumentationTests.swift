@@ -374,7 +374,7 @@ struct DocumentationTests {
         try named.close()
     }
 
-    #if FoundationExtras
+    #if FoundationExtras || canImport(Darwin)
         @Test("every kind of value is stored and read as the articles say")
         func kinds() throws {
             let home = try TemporaryDirectory()

@@ -27,7 +27,9 @@ extension Cache {
         public var maximumConcurrentFetches: Int?
         /// Whether a directory that cannot be opened gives a cache in memory instead of an error: it is in use, the
         /// disk is full, the system refuses. An event of the kind `failed` gives the reason. A directory that is not a
-        /// cache, or was written by a newer version, is an error all the same, as is a wrong name. Default: false.
+        /// cache, or was written by a newer version, is an error all the same, as is a wrong name. The limits of the
+        /// disk then hold in memory; its size limit only where costs are bytes, so set `memory.costLimit` otherwise.
+        /// Default: false.
         public var fallsBackToMemory = false
         /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. Each read then
         /// allocates an event, even a hit in memory. Default: false.
@@ -61,8 +63,9 @@ extension Cache {
             self.onEvent = onEvent
         }
 
-        /// The settings of a memory tier that does the work of a disk tier: with the limits of both. `size` returns the
-        /// bytes of a value; it encodes, so it is only called where a cost depends on them.
+        /// The settings of a memory tier that does the work of a disk tier: with the limits of both, as far as their
+        /// units agree. `size` returns the bytes of a value; it encodes, so it is only called where a cost depends on
+        /// them.
         func withoutDisk(_ size: @escaping @Sendable (Value) throws -> Int) -> Configuration {
             var configuration = self
             var memory = memory ?? .init()

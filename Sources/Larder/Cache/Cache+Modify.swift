@@ -44,7 +44,8 @@ extension Cache {
     ///     }
     ///
     /// Callers of one process take turns, in the order in which they came. `body` runs with no lock held; it runs again
-    /// when somebody else has changed the key in the meantime, and only then.
+    /// when somebody else has changed the key in the meantime, or a value that was in memory alone has left it, and only
+    /// then.
     ///
     /// - Parameters:
     ///   - key: Any string of at most 64 KiB.

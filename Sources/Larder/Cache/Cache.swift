@@ -1,5 +1,5 @@
-public import LarderFoundation
 package import LarderFiles
+public import LarderFoundation
 
 /// A cache of typed values in two tiers: decoded in memory, and as files on disk.
 ///

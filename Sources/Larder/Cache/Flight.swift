@@ -23,7 +23,7 @@ final class Flight: LimitedFetch {
     let type: ObjectIdentifier
     let keys: [Key]
     let begun: Timestamp
-    /// That of the cache that began it; nil: no limit.
+    /// The limiter of the cache that began the flight; nil: no limit.
     let limiter: FetchLimiter?
     private let state: Lock<FlightState>
 

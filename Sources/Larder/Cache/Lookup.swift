@@ -1,5 +1,5 @@
-public import LarderFoundation
 import LarderFiles
+public import LarderFoundation
 
 /// A value that was found or fetched, with its source, its age, its expiry and its metadata.
 public struct Lookup<Value: Sendable>: Sendable {

@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// The part of the backend that fetches use.
 extension TieredBackend {

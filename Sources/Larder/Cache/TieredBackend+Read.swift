@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// Reading the disk: one job at a time for a key, whose result all callers share.
 extension TieredBackend {

@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// Storing for callers, as opposed to fetches.
 extension TieredBackend {

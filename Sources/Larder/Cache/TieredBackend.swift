@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// The disk and the memory above it, in step. Calls that touch the disk run on its I/O queue; no lock is held while
 /// user code runs.

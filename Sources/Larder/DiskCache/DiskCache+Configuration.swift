@@ -1,5 +1,5 @@
-public import LarderFoundation
 import LarderFiles
+public import LarderFoundation
 
 extension DiskCache {
     /// The settings of a cache. All handles on a directory share the first opener's settings, except those marked as

@@ -1,5 +1,5 @@
-public import LarderFoundation
 import LarderFiles
+public import LarderFoundation
 
 extension DiskCache {
     /// Imports the values that EGOCache has stored in a directory and that have not expired, with their expiry dates.

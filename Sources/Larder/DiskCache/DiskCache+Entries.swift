@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 extension DiskCache {
     /// Returns whether there is a fresh value. This does not read it and does not count as a use. O(1).

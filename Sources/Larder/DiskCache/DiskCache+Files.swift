@@ -1,5 +1,5 @@
-public import LarderFoundation
 import LarderFiles
+public import LarderFoundation
 
 extension DiskCache {
     /// Stores the content of a file. O(size). Where the file system can share blocks (APFS, btrfs, xfs), no byte of a

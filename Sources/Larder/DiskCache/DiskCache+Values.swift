@@ -1,5 +1,5 @@
-public import LarderFoundation
 import LarderFiles
+public import LarderFoundation
 
 extension DiskCache {
     /// Returns the value of a key, verified against its checksum; nil for a miss. O(size).

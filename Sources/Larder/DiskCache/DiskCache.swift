@@ -1,5 +1,5 @@
-public import LarderFoundation
 package import LarderFiles
+public import LarderFoundation
 
 /// An expiring disk cache: bytes by key, one file per entry, with a default life of one day. Synchronous.
 ///

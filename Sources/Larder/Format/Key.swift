@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// The identity of an entry in the index: the text of its key, its namespace, and the hash of both.
 ///

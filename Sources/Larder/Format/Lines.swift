@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// Reads a file line by line in a bounded buffer.
 struct LineReader {

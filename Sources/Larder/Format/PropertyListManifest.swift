@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// The format of `manifest.plist`: a binary property list, as `plutil -p` shows it
 ///

@@ -1,4 +1,4 @@
-#if FoundationExtras
+#if FoundationExtras || canImport(Darwin)
     public import Foundation
 
     extension DiskCache {
@@ -17,6 +17,8 @@
         }
 
         /// Stores an object as a secure archive. See `setData(_:forKey:ttl:metadata:tags:)`.
+        ///
+        /// Part of the trait `FoundationExtras`, which is on by default.
         ///
         /// On Linux, an object that contains one without support for secure coding ends the process: Foundation does
         /// not throw.
@@ -38,6 +40,8 @@
 
     extension Coder where Value: NSObject & NSSecureCoding {
         /// A secure archive; see ``DiskCache/archivedObject(_:forKey:)``.
+        ///
+        /// Part of the trait `FoundationExtras`, which is on by default.
         public static var archive: Coder {
             Coder(.archive) {
                 try NSKeyedArchiver.archivedData(withRootObject: $0, requiringSecureCoding: true)

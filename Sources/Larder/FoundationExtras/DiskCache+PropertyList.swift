@@ -1,4 +1,4 @@
-#if FoundationExtras
+#if FoundationExtras || canImport(Darwin)
     import Foundation
 
     extension DiskCache {
@@ -11,6 +11,8 @@
         }
 
         /// Stores a property list in the binary format. See `setData(_:forKey:ttl:metadata:tags:)`.
+        ///
+        /// Part of the trait `FoundationExtras`, which is on by default.
         ///
         /// - Throws: Also `.unencodable` when it is not a property list: it contains other types, or more than 128
         ///   nested lists.

@@ -1,4 +1,4 @@
-#if FoundationExtras
+#if FoundationExtras || canImport(Darwin)
     import Foundation
     import LarderFiles
 
@@ -32,8 +32,7 @@
         /// Foundation's own value types, which are allowed inside every object.
         static let plainClasses: [AnyClass] = [
             NSArray.self, NSDictionary.self, NSSet.self, NSString.self, NSNumber.self, NSData.self, NSDate.self,
-            NSURL.self,
-            NSUUID.self, NSNull.self,
+            NSURL.self, NSUUID.self, NSNull.self,
         ]
 
         /// Whether Foundation can read it safely: the root is of this type, all classes are known and support secure

@@ -1,5 +1,5 @@
-public import LarderFoundation
 import LarderFiles
+public import LarderFoundation
 
 extension MemoryCache {
     /// The settings of a memory cache.

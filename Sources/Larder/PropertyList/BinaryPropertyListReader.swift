@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 extension PropertyList {
     /// Reads a binary or an XML list; nil when it is neither, is damaged, or refers to more than `mostObjects` objects.

@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// Reads the XML format, in UTF-8: the subset of XML that property lists need, without access to anything outside the
 /// file.

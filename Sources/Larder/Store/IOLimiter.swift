@@ -1,6 +1,6 @@
 import Dispatch
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// Runs the disk work of async callers, at most two jobs per core at a time. Waiting jobs occupy no thread, and jobs of
 /// higher priority run first.

@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 extension Store {
     /// Returns the payload of a fresh entry, verified; nil for a miss. An entry that cannot be read is a miss, counted

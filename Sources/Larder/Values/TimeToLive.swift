@@ -1,5 +1,5 @@
-public import LarderFoundation
 import LarderFiles
+public import LarderFoundation
 
 /// How long a value is kept.
 ///

@@ -81,7 +81,7 @@ struct CodingTests {
     /// One value of each form.
     static var forms: [String] {
         var forms = ["string", "json", "list"]
-        #if FoundationExtras
+        #if FoundationExtras || canImport(Darwin)
             forms.append("archive")
         #endif
         return forms
@@ -94,7 +94,7 @@ struct CodingTests {
         try await Door.cache.set(42, "json", in: disk, metadata: metadata, tags: tags)
         let lists = Cache<[String: Int]>(disk: disk, namespace: "", coder: .propertyList)
         try await lists.setValue(["a": 1], forKey: "list", metadata: metadata, tags: tags)
-        #if FoundationExtras
+        #if FoundationExtras || canImport(Darwin)
             try disk.setArchivedObject(NSString("text"), forKey: "archive", metadata: metadata, tags: tags)
         #endif
     }
@@ -104,7 +104,7 @@ struct CodingTests {
         for form in Self.forms {
             #expect((disk.string(forKey: form) != nil) == (form == "string"), context)
             #expect((disk.value(Int.self, forKey: form) != nil) == (form == "json"), context)
-            #if FoundationExtras
+            #if FoundationExtras || canImport(Darwin)
                 #expect((disk.propertyList(forKey: form) != nil) == (form == "list"), context)
                 #expect((disk.archivedObject(NSString.self, forKey: form) != nil) == (form == "archive"), context)
             #endif

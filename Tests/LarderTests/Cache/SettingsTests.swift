@@ -73,6 +73,14 @@ struct SettingsTests {
         #expect(cache.count == 3 && cache.size == 300)
     }
 
+    @Test("after a fall back the limit of one entry counts bytes")
+    func fallbackEntryLimit() async throws {
+        let cache = try fallenBack(.string, .init(entryCostLimit: 50), sizeLimit: 1000)
+        try await cache.setValue(String(repeating: "v", count: 51), forKey: "large")
+        try await cache.setValue(String(repeating: "v", count: 50), forKey: "small")
+        #expect(await cache.keys() == ["small"])
+    }
+
     @Test("a foreign directory, a newer format and an invalid name are still errors")
     func noFallback() async throws {
         let home = try TemporaryDirectory()

@@ -213,7 +213,7 @@ struct ImportTests {
         #expect(code { try cache.importEGOCache(from: old) } == .closed)
     }
 
-    #if FoundationExtras
+    #if FoundationExtras || canImport(Darwin)
         @Test("objects and property lists written by EGOCache are read by their kind")
         func kinds() throws {
             try write(["plist": later(5), "object": later(5)])

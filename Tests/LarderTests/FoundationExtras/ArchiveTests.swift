@@ -1,4 +1,4 @@
-#if FoundationExtras
+#if FoundationExtras || canImport(Darwin)
     import Foundation
     import LarderTesting
     import Testing

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-/// The n-th system call of an operation fails, for every n and every error.
+/// The n-th system call of an operation fails, for every n; once with every error, or for good with one of them.
 // One case after the other: each keeps a thread busy, and tests that wait need one, too.
 @Suite("Promise 6: failing storage never fails the caller's work", .serialized)
 struct FaultTests {
@@ -24,6 +24,11 @@ struct FaultTests {
         /// The operation waits for background work.
         var waits = false
         let run: @Sendable (DiskCache, World) throws -> Void
+
+        /// The errors take turns, and each operation begins with another.
+        func error(_ number: Int) -> Errno {
+            FaultTests.errors[(number + testDescription.utf8.count) % FaultTests.errors.count]
+        }
     }
 
     static let large = String(repeating: "large ", count: 50_000)
@@ -195,7 +200,7 @@ struct FaultTests {
         // On a disk that fails for good, the errors take turns.
         for offset in Self.errors.indices.prefix(persistent ? 1 : 4) {
             for number in 1... {
-                let error = Self.errors[(number + offset) % Self.errors.count]
+                let error = operation.error(number + offset)
                 let (prepared, cache) = try prepared(operation)
                 var world = prepared
                 let isReached = Lock(false)
@@ -243,7 +248,7 @@ struct FaultTests {
     func everyCallWhileRebuilding(operation: Operation, persistent: Bool) throws {
         for number in 1... {
             // The errors take turns.
-            let error = Self.errors[number % Self.errors.count]
+            let error = operation.error(number + (persistent ? 1 : 0))
             var world = try prepared(operation).0
             for name in world.names where name != "entries" { world.remove(name) }
             let isReached = Lock(false)

@@ -1,6 +1,6 @@
 import Dispatch
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// The *frozen* queue: saves run on it, one at a time, each writing a frozen snapshot of the index as the manifest.
 ///

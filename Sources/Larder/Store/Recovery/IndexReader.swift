@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// Reads manifest and journals into an index. A bad line is skipped and counted; a newer format is refused.
 ///

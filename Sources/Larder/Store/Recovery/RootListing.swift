@@ -1,5 +1,5 @@
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// The names in a cache's directory, sorted by their meaning.
 struct RootListing {

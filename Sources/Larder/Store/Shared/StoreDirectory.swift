@@ -1,6 +1,6 @@
 import Dispatch
-import LarderFoundation
 import LarderFiles
+import LarderFoundation
 
 /// The open directory of a cache: its root, and the directory of the entry files. The registry holds its lock through a
 /// separate descriptor.
