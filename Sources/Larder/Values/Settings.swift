@@ -27,8 +27,8 @@ public struct ManifestFormat: Hashable, Sendable, CustomStringConvertible {
     /// `manifest.json`, with an entry per line, written and read in pieces. The default.
     public static let json = ManifestFormat(kind: .json)
     /// `manifest.plist`, a dictionary that `plutil -p` prints well. It is slower and is held in memory as a whole: on
-    /// Linux, where Foundation writes it, 10,000 entries are saved in 600 ms instead of 4, in the background, and
-    /// opened in 20 ms instead of 6. For caches of a few thousand entries.
+    /// Linux, where `PropertyListEncoder` writes it, 10,000 entries are saved in 75 ms instead of 4, in the background,
+    /// and opened in 20 ms instead of 6. For caches of a few thousand entries.
     public static let propertyList = ManifestFormat(kind: .propertyList)
 }
 
