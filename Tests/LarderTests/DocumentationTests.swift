@@ -326,8 +326,10 @@ struct DocumentationTests {
         let compress: @Sendable (Data) throws -> Data = { Data($0.reversed()) }
         let (decompress, seal, open) = (compress, compress, compress)
         let packed = Coder<User>.json.wrapped(encode: compress, decode: decompress).wrapped(encode: seal, decode: open)
-        let cache = try Cache(directory: try TemporaryDirectory().appending("cache"), coder: packed)
+        let home = try TemporaryDirectory()
+        let cache = try Cache(directory: home.appending("cache"), coder: packed)
         #expect(cache.memory?.count == 0)
+        withExtendedLifetime(home) {}
     }
 
     @Test("the disk tier does what the README says")
