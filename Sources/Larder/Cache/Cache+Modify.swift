@@ -43,9 +43,9 @@ extension Cache {
     ///         return count
     ///     }
     ///
-    /// Callers of one process take turns, in the order in which they came. `body` runs with no lock held; it runs again
-    /// when somebody else has changed the key in the meantime, or a value that was in memory alone has left it, and only
-    /// then.
+    /// Callers of one process take turns, in the order in which they came. `body` runs with no lock held. It runs again
+    /// only when somebody else has changed the key in the meantime, or when the value was in memory alone and has been
+    /// evicted or has expired.
     ///
     /// - Parameters:
     ///   - key: Any string of at most 64 KiB.

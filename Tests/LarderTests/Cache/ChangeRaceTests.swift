@@ -92,9 +92,7 @@ struct ChangeRaceTests {
     func modifyUnstoredLife() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try Tiers.both.cache(in: world)
-        failWrites(world)
-        _ = try await cache.value(forKey: "k", ttl: .seconds(100)) { "v" }
-        world.files.inject(nil)
+        try await whileWritesFail(world) { _ = try await cache.value(forKey: "k", ttl: .seconds(100)) { "v" } }
         _ = try await modify(cache) {
             let isSet = try await cache.setTimeToLive(.hours(9), forKey: "k")
             #expect(isSet)
@@ -126,9 +124,7 @@ struct ChangeRaceTests {
     func otherTagWhileModified() async throws {
         let world = World { $0.sweepInterval = nil }
         let cache: Cache<String> = try Tiers.both.cache(in: world)
-        failWrites(world)
-        _ = try await cache.value(forKey: "k", tags: ["t"]) { "v" }
-        world.files.inject(nil)
+        try await whileWritesFail(world) { _ = try await cache.value(forKey: "k", tags: ["t"]) { "v" } }
         #expect(try await modify(cache) { try await cache.expireAll(tagged: "u") } == ["v"])
         #expect(await cache.value(forKey: "k") == "v+")
     }
@@ -155,9 +151,7 @@ struct ChangeRaceTests {
         let (world, clock) = (World { $0.sweepInterval = nil }, HookClock())
         let disk = try world.open(clock)
         let cache = Cache<String>(disk: disk, namespace: "n")
-        failWrites(world)
-        _ = try await cache.value(forKey: "k", ttl: .hours(1)) { "v1" }
-        world.files.inject(nil)
+        try await whileWritesFail(world) { _ = try await cache.value(forKey: "k", ttl: .hours(1)) { "v1" } }
         let setting = Lock<Task<Void, Never>?>(nil)
         clock.arm(number) {
             let task = runAndWait { try? await cache.setValue("v2", forKey: "k", ttl: .seconds(10)) }
@@ -176,9 +170,7 @@ struct ChangeRaceTests {
         let (world, clock) = (World { $0.sweepInterval = nil }, HookClock())
         let disk = try world.open(clock)
         let cache = Cache<String>(disk: disk, namespace: "n")
-        failWrites(world)
-        _ = try await cache.value(forKey: "k", ttl: .hours(1)) { "v" }
-        world.files.inject(nil)
+        try await whileWritesFail(world) { _ = try await cache.value(forKey: "k", ttl: .hours(1)) { "v" } }
         let seen = Lock<[String?]>([])
         let modifying = Lock<Task<Void, Never>?>(nil)
         clock.arm(number) {

@@ -112,3 +112,10 @@ func modify(_ cache: Cache<String>, meanwhile body: () async throws -> Void) asy
 func failWrites(_ world: World) {
     world.files.inject { _, operation in operation == .create || operation == .write ? .fail(.noSpace) : nil }
 }
+
+/// Runs `body` while the disk stores nothing: a value that it fetches is in memory alone.
+func whileWritesFail(_ world: World, _ body: () async throws -> Void) async throws {
+    failWrites(world)
+    defer { world.files.inject(nil) }
+    try await body()
+}

@@ -9,12 +9,6 @@ import Testing
 /// A full disk and a value above the size limit are the usual reasons.
 @Suite("Values that the disk cannot store are kept in memory alone")
 struct MemoryAloneTests {
-    private func failWrites(_ world: World) {
-        world.files.inject { _, operation in
-            operation == .create || operation == .write ? .fail(.noSpace) : nil
-        }
-    }
-
     @Test("neither another cache nor the disk has an older value than the returned one")
     func coherence() async throws {
         let world = World { $0.sizeLimit = 100 }

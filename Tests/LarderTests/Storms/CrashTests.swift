@@ -5,8 +5,8 @@ import Testing
 
 @testable import Larder
 
-/// A process killed inside its n-th system call, and a disk that loses power there. From an empty directory, for every
-/// n; see `Beginning.next` for the others.
+/// A process killed inside its n-th system call, and a disk that loses power there. From an empty directory every n is
+/// tried; `Beginning.next` says which are from the others.
 // One case after the other: each keeps a thread busy, and tests that wait need one, too.
 @Suite("Every crash point", .serialized)
 struct CrashTests {

@@ -145,10 +145,10 @@ extension IndexEntry {
         isSameValue(as: entry) && isNamed(key)
     }
 
-    /// True when its life was renewed or extended after the change that the other one has.
+    /// True when its life was renewed or extended after the change that the other one has, or ended earlier.
     func knowsMore(than other: IndexEntry) -> Bool {
         if hasDamagedSlot { return false }
-        // The other life was ended by a mark, which has a higher number. It counts from when it ended first.
+        // A mark, which has a higher number, has ended the other life. The earlier end counts.
         if change < other.change, other.life.isEnded { return life.expires < other.life.expires }
         return (change, life.expires) > (other.change, other.life.expires)
     }
