@@ -129,3 +129,38 @@ package final class Flag: Sendable {
         }
     #endif
 }
+
+/// Booleans that many threads read and that are set one by one.
+package final class FlagArray: Sendable {
+    #if canImport(Darwin)
+        private let flags: Lock<[Bool]>
+
+        package init(count: Int) {
+            flags = Lock(Array(repeating: false, count: count))
+        }
+
+        package func isSet(_ position: Int) -> Bool { flags.withLock { $0[position] } }
+
+        package func set(_ position: Int) {
+            flags.withLock { $0[position] = true }
+        }
+    #else
+        nonisolated(unsafe) private let flags: UnsafeMutableBufferPointer<Atomic<Bool>>
+
+        package init(count: Int) {
+            flags = .allocate(capacity: count)
+            for position in 0..<count { (flags.baseAddress! + position).initialize(to: Atomic(false)) }
+        }
+
+        deinit {
+            flags.deinitialize()
+            flags.deallocate()
+        }
+
+        package func isSet(_ position: Int) -> Bool { flags[position].load(ordering: .acquiring) }
+
+        package func set(_ position: Int) {
+            flags[position].store(true, ordering: .releasing)
+        }
+    #endif
+}

@@ -22,6 +22,7 @@ extension TieredBackend {
     func current(_ key: Key) async throws(CacheError) -> CurrentValue<Value> {
         try await disk.store.io.run { () throws(CacheError) in
             let (store, now) = (try disk.openStore, disk.now)
+            store.index.load(key)
             if isProvisional, !store.recovery.settle(key, at: now), store.provisional.isReconciling {
                 // A file that has not been looked at may have the value.
                 store.recovery.awaitScan()

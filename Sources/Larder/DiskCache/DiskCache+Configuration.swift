@@ -47,6 +47,8 @@ extension DiskCache {
         /// Called with every failure, and every removal with its cause. The handle's own. Default: nil.
         public var onEvent: (@Sendable (CacheEvent) -> Void)?
 
+        /// The average number of entries in a group of the manifest. Tests have small groups.
+        package var entriesPerGroup = GroupTable.entriesPerGroup
         private var isSystemTime = true
 
         /// Creates a configuration. Each setting has the documented default; ``now`` is set afterwards.
@@ -77,7 +79,8 @@ extension DiskCache {
         var settings: StoreSettings {
             StoreSettings(
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
-                durability: durability, manifestFormat: manifestFormat, limits: limits.settings)
+                durability: durability, manifestFormat: manifestFormat, limits: limits.settings,
+                entriesPerGroup: entriesPerGroup)
         }
 
         private var limits: Limits {

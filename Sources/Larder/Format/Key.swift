@@ -22,7 +22,9 @@ struct Key: Sendable {
     }
 
     /// The shard of the index and the stripe of the disk queue to which the key belongs.
-    var shard: Int { Int(hash >> UInt64(64 - Self.shardBits)) }
+    var shard: Int { Self.shard(ofHash: hash) }
+
+    static func shard(ofHash hash: UInt64) -> Int { Int(hash >> UInt64(64 - shardBits)) }
 
     /// The part of the hash by which a shard finds the key.
     var fingerprint: UInt32 { UInt32(truncatingIfNeeded: hash) }

@@ -65,6 +65,16 @@ struct LineReader {
 }
 
 extension LineReader {
+    /// Calls `body` with each line of bytes in memory, without its line feed. O(n).
+    static func forEachLine(in bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
+        var start = 0
+        while start < bytes.count {
+            let end = lineFeed(in: bytes, start..<bytes.count) ?? bytes.count
+            body(bytes.part(start..<end))
+            start = end + 1
+        }
+    }
+
     private static func lineFeed(in bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> Int? {
         guard !range.isEmpty, let start = bytes.baseAddress,
             let found = memchr(start + range.lowerBound, Int32(UInt8(ascii: "\n")), range.count)
@@ -81,10 +91,10 @@ enum LineReaderError<Failure: Error>: Error {
 
 /// The format of a journal: a header, then every change, one record per line, only ever appended.
 ///
-///     {"larder":1,"g":1,"n":0,"c":"…"}
+///     {"larder":2,"g":1,"n":0,"c":"…"}
 ///     {"k":"a/b","n":1,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"…","c":"…"}
 ///     {"o":"remove","k":"a/b","n":2,"c":"…"}
-///     {"o":"closed","n":2,"c":"…"}
+///     {"o":"closed","n":2,"to":[0,0,0],"nt":[],"c":"…"}
 ///
 /// A record *begins* with its line feed, so that a torn line cannot swallow the next one; the last line has none.
 /// `closed` is truncated before the next session's first change: it is only ever the last record.
@@ -114,28 +124,39 @@ enum JournalFormat {
     }
 }
 
-/// The format of `manifest.json`: a JSON array, one record per line, the header first.
+/// The format of `manifest.json`: a JSON array, one record per line, the header first. The entries follow in groups,
+/// which the last record describes; see `GroupTable`.
 ///
-///     [{"larder":1,"g":2,"n":17,"c":"…"}
+///     [{"larder":2,"g":2,"n":17,"c":"…"}
 ///     ,{"k":"a/b","n":16,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"…","c":"…"}
 ///     ,{"k":"b","n":17,"s":1763632800123,"z":1024,"h":"…","m":{"etag":"x"},"c":"…"}
+///     ,{"o":"groups","g":2,"sd":"…","at":48,"gr":[[197,2,1029,8192,1763719200000,null,"…"]],"nt":[],"c":"…"}
 ///     ]
 ///
-/// It is read and written line by line, and a bad line costs only itself. Without the last line it is damaged. It also
-/// keeps the `obsolete`, `remove`, `clear` and keyless `life` records that are still needed.
+/// It is written group by group, and read so, or line by line: a bad line costs only itself. Without the last line it
+/// is damaged. Between the groups and the last record it keeps the `obsolete`, `remove`, `clear` and keyless `life`
+/// records that are still needed.
 enum JSONManifest {
     static func begin(_ printer: inout RecordPrinter, generation: UInt64, last: UInt64) {
         printer.append("[")
         printer.append(.header(version: Record.version, generation: generation, last: last))
+        printer.append("\n")
     }
 
     static func append(_ record: Record, to printer: inout RecordPrinter) {
-        printer.append("\n,")
+        printer.append(",")
         printer.append(record)
+        printer.append("\n")
+    }
+
+    static func append(_ entry: IndexEntry, to printer: inout RecordPrinter) {
+        printer.append(",")
+        printer.append(entry)
+        printer.append("\n")
     }
 
     static func end(_ printer: inout RecordPrinter) {
-        printer.append("\n]\n")
+        printer.append("]\n")
     }
 }
 

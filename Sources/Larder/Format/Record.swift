@@ -8,9 +8,9 @@ import LarderFiles
 ///
 /// | field    | meaning                                                                                  |
 /// | -------- | ---------------------------------------------------------------------------------------- |
-/// | `larder` | in a header: the format's version, 1                                                     |
+/// | `larder` | in a header: the format's version, 2                                                     |
 /// | `g`      | in a header: the generation                                                              |
-/// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `obsolete`, `closed`; absent in a header and a set |
+/// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `obsolete`, `closed`, `groups`; absent in a header and a set |
 /// | `k`      | key; a `life` without one ends the lives of all entries in a scope at `e`                |
 /// | `ns`     | namespace of key and tags, or of a `clear` or keyless `life`; absent: none, or for these two all |
 /// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
@@ -28,6 +28,9 @@ import LarderFiles
 /// | `ab`     | 1: the entry says that there is no value                                                 |
 /// | `mr`     | 1: must revalidate; an expired value is never returned                                   |
 /// | `cd`     | coding of the payload: `utf8`, `json`, `plist`, `archive`; absent: raw bytes, or not known |
+/// | `to`     | in `closed`: the number of entries, their payload bytes and their bytes on disk          |
+/// | `nt`     | in `closed` and `groups`: the same for each namespace; absent: there are too many        |
+/// | `sd`, `at`, `gr` | in `groups`, the last record of a manifest: see `GroupTable`                     |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
 /// Reserved: `w` (the location of the payload). Unknown fields are kept verbatim. The check, its place and the header
@@ -53,17 +56,20 @@ enum Record: Sendable {
     /// either.
     case obsolete(file: UInt64, of: Key?)
     /// The last record of a session that ended in order: the entries and the files agree.
-    case closed(number: UInt64)
+    case closed(number: UInt64, totals: SavedTotals? = nil)
+    /// The last record of a manifest.
+    case groups(GroupTable)
     /// A valid record of an operation that this version does not know.
     case unknown
 
-    static let version: UInt64 = 1
+    /// 1: manifests without groups.
+    static let version: UInt64 = 2
     /// A record with a larger number is damaged, and a file with a larger name is foreign. No cache gets that far, and
     /// JSON readers would round such a number.
     static let lastNumber: UInt64 = 1 << 53
 
     enum Operation: String {
-        case remove, life, used, clear, obsolete, closed
+        case remove, life, used, clear, obsolete, closed, groups
     }
 
     /// The highest sequence number that the record mentions.
@@ -71,11 +77,11 @@ enum Record: Sendable {
         switch self {
         case .header(_, _, let last): last
         case .set(let entry): max(entry.file, entry.change)
-        case .remove(_, let number), .clear(_, let number), .expire(_, let number, _), .closed(let number): number
+        case .remove(_, let number), .clear(_, let number), .expire(_, let number, _), .closed(let number, _): number
         case .life(_, let file, let change, _, _): max(file, change)
         case .used(_, let file, let change, _, _): max(file, change)
         case .obsolete(let file, _): file
-        case .unknown: 0
+        case .groups, .unknown: 0
         }
     }
 }
@@ -102,6 +108,11 @@ struct Fields {
     var absent: UInt64?
     var mustRevalidate: UInt64?
     var coding: String?
+    var seed: UInt64?
+    var start: UInt64?
+    var groups: [GroupTable.Group]?
+    var totals: EntryTotals?
+    var namespaces: [Namespace: EntryTotals]?
     var unknown: [UInt8] = []
 
     /// In bytes; a larger size is damage. The bound keeps sums of sizes from overflowing.
@@ -130,7 +141,15 @@ struct Fields {
         case .obsolete:
             return file.flatMap { $0 > 0 ? .obsolete(file: $0, of: name) : nil }
         case .closed:
-            return number.map { .closed(number: $0) }
+            let totals = totals.map { SavedTotals(whole: $0, namespaces: namespaces) }
+            return number.map { .closed(number: $0, totals: totals) }
+        case .groups:
+            guard let generation, let seed, let start, let groups, groups.count.nonzeroBitCount == 1,
+                groups.count <= GroupTable.mostGroups
+            else { return nil }
+            return .groups(
+                GroupTable(
+                    generation: generation, seed: seed, start: Int(start), groups: groups, namespaces: namespaces))
         case nil:
             return .unknown
         }

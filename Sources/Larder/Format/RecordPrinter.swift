@@ -64,9 +64,12 @@ struct RecordPrinter: ~Copyable {
         case .obsolete(let file, let key):
             operation(.obsolete, key: key)
             integer(#","f":"#, file)
-        case .closed(let number):
+        case .closed(let number, let totals):
             operation(.closed)
             integer(#","n":"#, number)
+            if let totals { self.totals(totals) }
+        case .groups(let table):
+            groups(table)
         case .unknown:
             preconditionFailure("a record of an unknown operation is read, never printed")
         }
@@ -186,6 +189,59 @@ struct RecordPrinter: ~Copyable {
         append(#","k":"#)
         string(key.text)
         namespace(key.namespace)
+    }
+
+    private mutating func groups(_ table: GroupTable) {
+        operation(.groups)
+        integer(#","g":"#, table.generation)
+        append(#","sd":""#)
+        text.append(hex: table.seed)
+        integer(#"","at":"#, table.start)
+        append(#","gr":["#)
+        var separator: StaticString = "["
+        for group in table.groups {
+            integer(separator, group.length)
+            sums(group.totals)
+            time(group.earliest)
+            time(group.latest)
+            append(#",""#)
+            text.append(hex: group.check)
+            append(#""]"#)
+            separator = ",["
+        }
+        append("]")
+        if let namespaces = table.namespaces { self.namespaces(namespaces) }
+    }
+
+    private mutating func totals(_ totals: SavedTotals) {
+        integer(#","to":["#, totals.whole.count)
+        integer(",", totals.whole.size)
+        integer(",", totals.whole.allocatedSize)
+        append("]")
+        if let namespaces = totals.namespaces { self.namespaces(namespaces) }
+    }
+
+    private mutating func namespaces(_ namespaces: [Namespace: EntryTotals]) {
+        append(#","nt":["#)
+        var separator: StaticString = "["
+        for (namespace, totals) in namespaces.sorted(by: { $0.key.name < $1.key.name }) {
+            append(separator)
+            string(namespace.name)
+            sums(totals)
+            append("]")
+            separator = ",["
+        }
+        append("]")
+    }
+
+    private mutating func sums(_ totals: EntryTotals) {
+        integer(",", totals.count)
+        integer(",", totals.size)
+        integer(",", totals.allocatedSize)
+    }
+
+    private mutating func time(_ time: Timestamp?) {
+        if let time { integer(",", time.milliseconds) } else { append(",null") }
     }
 
     private mutating func check() {

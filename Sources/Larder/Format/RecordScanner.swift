@@ -1,4 +1,5 @@
 import LarderFiles
+import LarderFoundation
 
 /// Reads one record from its line.
 ///
@@ -8,12 +9,14 @@ struct RecordScanner {
     /// `,"c":"`, 16 hex digits and `"}`.
     static let checkLength = 24
 
-    private let bytes: UnsafeRawBufferPointer
+    let bytes: UnsafeRawBufferPointer
     private var position = 0
 
     /// Returns the record on `line`, which holds only the record; nil when it is damaged. O(its length).
-    static func record(on line: UnsafeRawBufferPointer) -> Record? {
-        guard let body = checkedBody(of: line) else { return nil }
+    ///
+    /// `isChecked`: the check of a group, which covers the line, was right.
+    static func record(on line: UnsafeRawBufferPointer, isChecked: Bool = false) -> Record? {
+        guard let body = isChecked ? body(of: line)?.body : checkedBody(of: line) else { return nil }
         if let entry = plainEntry(on: body) { return .set(entry) }
         var scanner = RecordScanner(bytes: body)
         var fields = Fields()
@@ -21,7 +24,7 @@ struct RecordScanner {
         return fields.record
     }
 
-    private init(bytes: UnsafeRawBufferPointer) {
+    init(bytes: UnsafeRawBufferPointer) {
         self.bytes = bytes
     }
 
@@ -46,15 +49,19 @@ struct RecordScanner {
             attachments: coding.flatMap { Attachments(.init(coding: Coding($0))) })
     }
 
-    private static func checkedBody(of line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+    static func checkedBody(of line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        guard let (body, check) = body(of: line), check == XXH64.hash(body) else { return nil }
+        return body
+    }
+
+    /// The part of a line that its check covers, and the check.
+    private static func body(of line: UnsafeRawBufferPointer) -> (body: UnsafeRawBufferPointer, check: UInt64)? {
         let length = line.count - checkLength
         guard length > 0, line[0] == UInt8(ascii: "{"), line.has(#","c":""#, at: length),
             line.has(#""}"#, at: line.count - 2),
             let check = Hex.number(line.part(length + 6..<length + 22))
         else { return nil }
-        let body = line.part(0..<length)
-        guard check == XXH64.hash(body) else { return nil }
-        return body
+        return (line.part(0..<length), check)
     }
 
     /// Reads `{"name":value,"name":value` to the end.
@@ -100,6 +107,11 @@ struct RecordScanner {
         if name.has("ab", at: 0) { return number(&fields.absent) }
         if name.has("mr", at: 0) { return number(&fields.mustRevalidate) }
         if name.has("cd", at: 0) { return string(&fields.coding) }
+        if name.has("sd", at: 0) { return hex(&fields.seed) }
+        if name.has("at", at: 0) { return number(&fields.start) }
+        if name.has("gr", at: 0) { return groups(&fields.groups) }
+        if name.has("nt", at: 0) { return namespaces(&fields.namespaces) }
+        if name.has("to", at: 0) { return totals(&fields.totals) }
         return nil
     }
 
@@ -139,7 +151,7 @@ struct RecordScanner {
         return true
     }
 
-    private mutating func skip(_ text: StaticString) -> Bool {
+    mutating func skip(_ text: StaticString) -> Bool {
         guard bytes.has(text, at: position) else { return false }
         position += text.utf8CodeUnitCount
         return true
@@ -169,7 +181,7 @@ struct RecordScanner {
         return position > start
     }
 
-    private mutating func number(_ value: inout UInt64?) -> Bool {
+    mutating func number(_ value: inout UInt64?) -> Bool {
         var signed: Int64?
         guard integer(&signed), let signed, signed >= 0, signed <= Int64(Record.lastNumber) else { return false }
         value = UInt64(signed)
@@ -181,6 +193,60 @@ struct RecordScanner {
         value = Hex.number(bytes.part(position..<position + 16))
         position += 16
         return value != nil && skip(UInt8(ascii: "\""))
+    }
+
+    private mutating func groups(_ groups: inout [GroupTable.Group]?) -> Bool {
+        var found: [GroupTable.Group] = []
+        defer { groups = found }
+        guard skip(UInt8(ascii: "[")) else { return false }
+        repeat {
+            var group = GroupTable.Group()
+            var (check, earliest, latest) = (UInt64?.none, Int64?.none, Int64?.none)
+            guard skip(UInt8(ascii: "[")), sum(&group.length), skip(UInt8(ascii: ",")), sums(&group.totals),
+                skip(UInt8(ascii: ",")), skip("null") || integer(&earliest),
+                skip(UInt8(ascii: ",")), skip("null") || integer(&latest),
+                skip(UInt8(ascii: ",")), hex(&check), skip(UInt8(ascii: "]")), let check
+            else { return false }
+            group.earliest = earliest.map { Timestamp(milliseconds: $0) }
+            group.latest = latest.map { Timestamp(milliseconds: $0) }
+            group.check = check
+            found.append(group)
+        } while skip(UInt8(ascii: ",")) && found.count < GroupTable.mostGroups
+        return skip(UInt8(ascii: "]"))
+    }
+
+    private mutating func namespaces(_ namespaces: inout [Namespace: EntryTotals]?) -> Bool {
+        var found: [Namespace: EntryTotals] = [:]
+        defer { namespaces = found }
+        guard skip(UInt8(ascii: "[")) else { return false }
+        if skip(UInt8(ascii: "]")) { return true }
+        repeat {
+            var (name, totals) = (String?.none, EntryTotals())
+            guard skip(UInt8(ascii: "[")), string(&name), let name, skip(UInt8(ascii: ",")), sums(&totals),
+                skip(UInt8(ascii: "]"))
+            else { return false }
+            found[Namespace(name)] = totals
+        } while skip(UInt8(ascii: ","))
+        return skip(UInt8(ascii: "]"))
+    }
+
+    private mutating func totals(_ totals: inout EntryTotals?) -> Bool {
+        var found = EntryTotals()
+        defer { totals = found }
+        return skip(UInt8(ascii: "[")) && sums(&found) && skip(UInt8(ascii: "]"))
+    }
+
+    /// Reads three sums with commas between them.
+    private mutating func sums(_ totals: inout EntryTotals) -> Bool {
+        sum(&totals.count) && skip(UInt8(ascii: ",")) && sum(&totals.size) && skip(UInt8(ascii: ","))
+            && sum(&totals.allocatedSize)
+    }
+
+    private mutating func sum(_ sum: inout Int) -> Bool {
+        var value: Int64?
+        guard integer(&value), let value, GroupTable.isPlausible(value) else { return false }
+        sum = Int(value)
+        return true
     }
 
     private mutating func strings(_ strings: inout [String]?) -> Bool {
@@ -208,6 +274,17 @@ struct RecordScanner {
             value[name] = text
         } while skip(UInt8(ascii: ","))
         return skip(UInt8(ascii: "}"))
+    }
+
+    /// Reads the bytes of a string without escapes; nil for any other.
+    mutating func plainString() -> UnsafeRawBufferPointer? {
+        guard skip(UInt8(ascii: "\"")), position < bytes.count, let start = bytes.baseAddress,
+            let end = memchr(start + position, Int32(UInt8(ascii: "\"")), bytes.count - position)
+        else { return nil }
+        let text = bytes.part(position..<UnsafeRawPointer(end) - start)
+        if memchr(start + position, Int32(UInt8(ascii: "\\")), text.count) != nil { return nil }
+        position += text.count + 1
+        return text
     }
 
     /// Reads a string, in one piece when it has no escapes.

@@ -114,6 +114,22 @@ extension EntryTable {
 
 /// Copies.
 extension EntryTable {
+    /// Calls `body` with each entry in some slots; false past the last slot. O(limit).
+    func forEachEntry(from start: Int, _ limit: Int, _ body: (_ slot: Int, IndexEntry) -> Void) -> Bool {
+        guard start < entries.count else { return false }
+        for slot in start..<min(start + limit, entries.count)
+        where entries[slot].file != 0 && !isCleared(entries[slot]) {
+            body(slot, entries[slot])
+        }
+        return true
+    }
+
+    /// The entry in a slot; nil for a vacant one.
+    func entry(at slot: Int) -> IndexEntry? {
+        guard slot < entries.count, entries[slot].file != 0, !isCleared(entries[slot]) else { return nil }
+        return marked(entries[slot])
+    }
+
     /// Copies the entries in some slots; nil past the last slot. O(limit).
     func slice(from start: Int, _ limit: Int) -> [IndexEntry]? {
         guard start < entries.count else { return nil }

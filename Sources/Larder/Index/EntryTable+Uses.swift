@@ -12,16 +12,17 @@ extension EntryTable {
     mutating func orderAnew(counting counter: AccessCounter, at now: Timestamp) {
         var list = RecencyList(counting: counter)
         let slots = entries.indices.filter { entries[$0].file != 0 }.map { slot in
-            let entry = entries[slot]
-            let isFromFuture = entry.life.isFromFuture(stored: entry.stored, at: now)
-            return (
-                slot: slot, used: isFromFuture ? Timestamp(milliseconds: 0) : min(entry.used, now), file: entry.file
-            )
+            (slot: slot, used: entries[slot].lastUse(knownAt: now), file: entries[slot].file)
         }
         for (slot, used, _) in slots.sorted(by: { ($0.used, $0.file) < ($1.used, $1.file) }) {
             list.load(slot, usedAt: used)
         }
         uses = list
+    }
+
+    /// Brings the entries that were loaded since into their places in the order. O(n log n).
+    mutating func restoreOrder() {
+        uses?.restore { entries[$0].file }
     }
 
     /// Returns up to `limit` of the least recently used entries, none used after `stamp`, with their stamps, the oldest
@@ -38,26 +39,9 @@ extension EntryTable {
     }
 }
 
-extension EntryTable {
-    /// Sums over entries.
-    struct Totals: Hashable, Sendable {
-        /// Entries.
-        var count = 0
-        /// Payload bytes.
-        var size = 0
-        /// Bytes on disk, approximately.
-        var allocatedSize = 0
-
-        mutating func add(_ entry: IndexEntry) {
-            count += 1
-            size += entry.size
-            allocatedSize += entry.allocatedSize
-        }
-
-        mutating func add(_ other: Totals, times factor: Int = 1) {
-            count += other.count * factor
-            size += other.size * factor
-            allocatedSize += other.allocatedSize * factor
-        }
+extension IndexEntry {
+    /// The time of the last use, for the order; the earliest time for an entry from the future, which is a miss.
+    func lastUse(knownAt now: Timestamp) -> Timestamp {
+        life.isFromFuture(stored: stored, at: now) ? Timestamp(milliseconds: 0) : min(used, now)
     }
 }

@@ -5,6 +5,8 @@ import LarderFiles
 /// Entries are in slots of one array, found through `hashIndex`; a free slot has file number 0. A copy of `entries` is
 /// a snapshot.
 struct EntryTable: Sendable {
+    typealias Totals = EntryTotals
+
     private(set) var entries: [IndexEntry] = []
     /// The last use that is saved on disk, slot by slot.
     private var savedUses: [Timestamp] = []
@@ -34,6 +36,8 @@ struct EntryTable: Sendable {
     var ending = Ending()
 
     var count: Int { totals.count }
+
+    var savedTotals: SavedTotals { SavedTotals(whole: totals, namespaces: namespaces) }
 
     /// The totals of a namespace, or of the part without one. O(1).
     func totals(of namespace: Namespace) -> Totals {
@@ -88,6 +92,18 @@ struct EntryTable: Sendable {
         let known = entries[slot].file
         if known <= entry.file { _ = replace(slot, with: entry) }
         return known == entry.file ? nil : min(known, entry.file)
+    }
+
+    /// The same for an entry of a group that is loaded from disk. Returns its file if the table has an entry of the key;
+    /// that of a damaged group may be older. O(1) amortized, O(log n) for the reminder.
+    mutating func add(_ entry: IndexEntry, for key: Key, at opening: Timestamp) -> UInt64? {
+        if let slot = slot(key) { return entries[slot].file == entry.file ? nil : entry.file }
+        let slot = takeSlot(entry)
+        hashIndex.insert(fingerprint: key.fingerprint, slot: slot)
+        account(for: entry)
+        uses?.appendLate(slot, usedAt: entry.lastUse(knownAt: opening))
+        remind(slot)
+        return nil
     }
 
     private mutating func replace(_ slot: Int, with entry: IndexEntry) -> IndexEntry {

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// The one authoritative index: 64 shards, each under its own lock.
+/// The one authoritative index: 64 shards, each under its own lock, and the groups of entries that are still on disk.
 ///
 /// A look-up takes the lock of its shard, and inside it at most that of the order of use. Changes to a key are
 /// published by the info queue, or under the key's stripe; shard locks are held for one table operation. Only the three
@@ -9,15 +9,28 @@ final class Index: Sendable {
     static let shardCount = 1 << Key.shardBits
 
     private let cells: [Lock<Cell>]
+    /// True while there are groups that have not been loaded.
+    let hasUnloaded = Flag()
+    /// Called when a damaged group is loaded. The group is loaded when it returns; it may take the locks of shards.
+    let damageFound = Hook()
     // These three locks are taken inside that of a shard, one at a time.
     /// The sums over the shards.
-    private let sums = Lock(EntryTable.Totals())
+    private let sums = Lock(Sums())
     private let uses = AccessCounter()
     private let keepsOrder: Lock<Bool>
+
+    private struct Sums {
+        var loaded = EntryTable.Totals()
+        /// Those of the groups that are not loaded.
+        var unloaded = EntryTable.Totals()
+        var groups: ColdGroups?
+    }
 
     /// A shard, and the memory tiers that are notified of its changes before these are visible.
     private struct Cell {
         var shard = Shard()
+        /// The groups that have keys in the shard, until all are loaded.
+        var groups: ColdGroups?
         var tiers: [any MemoryTier] = []
 
         func invalidate(_ key: Key, _ cause: RemovalCause, but spared: (any MemoryTier)? = nil) {
@@ -40,14 +53,15 @@ final class Index: Sendable {
     }
 
     /// With `keepsOrder` the order of use is kept from the beginning.
-    init(_ content: [Shard], keepsOrder: Bool, at now: Timestamp) {
+    init(_ content: [Shard], _ groups: ColdGroups?, keepsOrder: Bool, at now: Timestamp) {
         self.keepsOrder = Lock(keepsOrder)
         cells = content.map { _ in Lock(Cell()) }
-        replace(with: content, at: now)
+        replace(with: content, groups, at: now)
     }
 
     func withShard<Result>(of key: Key, _ body: (inout Shard) -> Result) -> Result {
-        withShard(at: key.shard, body)
+        load(key)
+        return withShard(at: key.shard, body)
     }
 
     func withShard<Result>(at position: Int, _ body: (inout Shard) -> Result) -> Result {
@@ -56,12 +70,14 @@ final class Index: Sendable {
 
     /// Returns the entry of a key, even an expired one. O(1).
     func entry(_ key: Key) -> IndexEntry? {
-        cells[key.shard].withLock { $0.shard.table.entry(key) }
+        load(key)
+        return cells[key.shard].withLock { $0.shard.table.entry(key) }
     }
 
     /// Looks an entry up for a read: notes the use, and counts a hit or a miss. O(1).
     func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool) -> IndexEntry? {
-        cells[key.shard].withLock { cell in
+        load(key)
+        return cells[key.shard].withLock { cell in
             let entry = cell.shard.table.use(key, at: now, sliding: sliding, orStale: orStale)
             if entry == nil { cell.shard.misses += 1 } else { cell.shard.hits += 1 }
             return entry
@@ -70,7 +86,7 @@ final class Index: Sendable {
 
     /// True while the entry of a key is still the same value.
     func isCurrent(_ entry: IndexEntry, _ key: Key) -> Bool {
-        withShard(at: key.shard) { $0.table.entry(key)?.isSameValue(as: entry) ?? false }
+        withShard(of: key) { $0.table.entry(key)?.isSameValue(as: entry) ?? false }
     }
 
     /// Copies the entries of a shard. The next change of the shard is O(slots), as is this while something is being
@@ -96,7 +112,8 @@ final class Index: Sendable {
 
     /// Changes the value or the life of a key. Every memory tier drops the value before the change is visible.
     func change<Result>(_ key: Key, _ cause: RemovalCause, _ body: (inout Shard) -> Result) -> Result {
-        withCell(at: key.shard) { cell in
+        load(key)
+        return withCell(at: key.shard) { cell in
             cell.invalidate(key, cause)
             return body(&cell.shard)
         }
@@ -105,8 +122,9 @@ final class Index: Sendable {
     /// Inserts an entry, and its value into the memory tier that it came through, if that is still attached. Returns
     /// the replaced entry, whose file is obsolete at once if `markingObsolete`.
     func publish(_ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool) -> IndexEntry? {
+        load(key)
         // Not through `withCell`: nested closures copy the entry once more.
-        cells[key.shard].withLock { cell in
+        return cells[key.shard].withLock { cell in
             let before = cell.shard.table.totals
             defer { settle(before, cell.shard.table.totals) }
             // The promotion's tier replaces the value itself.
@@ -142,8 +160,8 @@ final class Index: Sendable {
     private func settle(_ before: EntryTable.Totals, _ after: EntryTable.Totals) {
         if after == before { return }
         sums.withLock { sums in
-            sums.add(after)
-            sums.add(before, times: -1)
+            sums.loaded.add(after)
+            sums.loaded.add(before, times: -1)
         }
     }
 
@@ -153,8 +171,18 @@ final class Index: Sendable {
     }
 
     /// Replaces the content by that of another index.
-    func replace(with fresh: [Shard], at now: Timestamp) {
-        for (position, content) in fresh.enumerated() { replace(position, with: content, at: now) }
+    func replace(with fresh: [Shard], _ groups: ColdGroups?, at now: Timestamp) {
+        for (position, content) in fresh.enumerated() { replace(position, with: content, groups, at: now) }
+        setGroups(groups)
+    }
+
+    private func setGroups(_ groups: ColdGroups?) {
+        let totals = groups?.withState { $0.totals.whole } ?? EntryTable.Totals()
+        sums.withLock { sums in
+            sums.groups = groups
+            sums.unloaded = totals
+            hasUnloaded.set(groups != nil)
+        }
     }
 
     /// Empties every shard, but keeps its counters. Memory tiers outside of `scope` keep their values: some may be in
@@ -162,7 +190,8 @@ final class Index: Sendable {
     func removeAll(telling scope: ClearScope, at now: Timestamp) {
         var empty = Shard()
         empty.forgetTombstones()
-        for position in cells.indices { replace(position, with: empty, telling: scope, at: now) }
+        for position in cells.indices { replace(position, with: empty, nil, telling: scope, at: now) }
+        setGroups(nil)
     }
 
     /// Marks every entry in `scope`, all of which have file numbers below `number`, as cleared. Returns the totals of a
@@ -197,6 +226,7 @@ final class Index: Sendable {
     /// Inserts a value that was read into a memory tier, with its current entry, unless it was replaced or removed
     /// meanwhile or the tier was detached.
     func promote(_ entry: IndexEntry, _ key: Key, _ promotion: Promotion) {
+        load(key)
         withCell(at: key.shard) { cell in
             guard let current = cell.shard.table.entry(key), current.isSameValue(as: entry),
                 cell.hasTier(promotion.tier)
@@ -218,12 +248,14 @@ final class Index: Sendable {
     }
 
     private func replace(
-        _ position: Int, with content: Shard, telling scope: ClearScope = .everything, at now: Timestamp
+        _ position: Int, with content: Shard, _ groups: ColdGroups?, telling scope: ClearScope = .everything,
+        at now: Timestamp
     ) {
         let old = withCell(at: position) { cell in
             cell.invalidateAll(in: scope)
             let old = cell.shard
             cell.shard = content
+            cell.groups = groups
             // Read under the lock: `keepOrder` sets the flag first, and then visits every shard.
             if keepsOrder.withLock({ $0 }) { cell.shard.table.keepOrder(counting: uses, at: now) }
             cell.shard.hits = old.hits
@@ -256,22 +288,98 @@ final class Index: Sendable {
         orderAnew(at: now)
     }
 
-    var totals: EntryTable.Totals { sums.withLock { $0 } }
+    /// The sums over all entries. After a kill they leave out the last changes until their groups are loaded. O(1).
+    var totals: EntryTable.Totals {
+        sums.withLock { sums in
+            var totals = sums.loaded
+            totals.add(sums.unloaded)
+            return totals
+        }
+    }
 
-    /// The totals of a namespace, or of the part without one. O(shards).
+    /// The totals of a namespace, or of the part without one. O(shards); after a kill, the first call loads the groups
+    /// that were changed since the last save.
     func totals(of namespace: Namespace) -> EntryTable.Totals {
+        guard let groups = unloaded else { return loadedTotals(of: namespace) }
+        if !groups.withState({ $0.areTotalsExact }) { loadChanged() }
+        // While the state is locked, no group is loaded.
+        let totals = groups.withState { state -> EntryTable.Totals? in
+            guard var totals = state.totals.totals(of: namespace) else { return nil }
+            totals.add(loadedTotals(of: namespace))
+            return totals
+        }
+        if let totals { return totals }
+        // The index file did not state the sums of so many namespaces.
+        loadAll()
+        return loadedTotals(of: namespace)
+    }
+
+    private func loadedTotals(of namespace: Namespace) -> EntryTable.Totals {
         var totals = EntryTable.Totals()
         forEachShard { totals.add($0.table.totals(of: namespace)) }
         return totals
     }
 
-    /// True when any entry is in a namespace. O(shards).
-    var hasNamespaces: Bool { cells.indices.contains { withShard(at: $0) { !$0.table.namespaces.isEmpty } } }
+    /// The sums for the end of a session; nil when they are not known. O(shards and namespaces).
+    var savedTotals: SavedTotals? {
+        func add(_ unloaded: SavedTotals) -> SavedTotals {
+            var totals = unloaded
+            forEachShard { totals.add($0.table.savedTotals) }
+            return totals
+        }
+        guard let groups = unloaded else { return add(SavedTotals()) }
+        return groups.withState { $0.areTotalsExact ? add($0.totals) : nil }
+    }
+
+    /// True when any entry may be in a namespace. O(shards).
+    var hasNamespaces: Bool {
+        if let groups = unloaded, groups.withState({ $0.totals.namespaces?.isEmpty != true }) { return true }
+        return cells.indices.contains { withShard(at: $0) { !$0.table.namespaces.isEmpty } }
+    }
 
     /// Tombstones in memory. O(shards).
     var tombstoneCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.tombstones.count } } }
 
     var obsoleteCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.obsolete.count } } }
+}
+
+/// Access to the groups that are not loaded, for `Index+Groups`.
+extension Index {
+    /// The groups of the saved index; nil when all are loaded.
+    var unloaded: ColdGroups? { hasUnloaded.isSet ? sums.withLock { $0.groups } : nil }
+
+    func groups(of key: Key) -> ColdGroups? { cells[key.shard].withLock { $0.groups } }
+
+    /// Runs `body` with a shard unless its content was replaced meanwhile. `noteLoaded` then adds the sums.
+    func withoutSums(at position: Int, of groups: ColdGroups, _ body: (inout Shard) -> Void) {
+        cells[position].withLock { cell in if cell.groups === groups { body(&cell.shard) } }
+    }
+
+    /// Notes that a group was loaded. Call it with the state of the groups.
+    func noteLoaded(
+        _ group: Int, _ content: SavedGroups.Content, _ added: SavedTotals, of groups: ColdGroups,
+        _ state: inout ColdGroups.State
+    ) {
+        let isLast = groups.note(group, content, added, &state)
+        let isCurrent = sums.withLock { sums in
+            guard sums.groups === groups else { return false }
+            sums.loaded.add(added.whole)
+            sums.unloaded = state.totals.whole
+            if isLast {
+                sums.groups = nil
+                hasUnloaded.set(false)
+            }
+            return true
+        }
+        guard isLast, isCurrent else { return }
+        for cell in cells {
+            cell.withLock { cell in
+                if cell.groups !== groups { return }
+                cell.groups = nil
+                cell.shard.table.restoreOrder()
+            }
+        }
+    }
 }
 
 /// Values in memory that must never outlive those on disk. Its methods are called with a shard's lock held, so they

@@ -62,6 +62,17 @@ final class ProvisionalState: Sendable {
         reconciliation.withLock(body)
     }
 
+    /// Makes the index provisional, because a part of it was found to be damaged: nothing up to `number` is returned
+    /// until the files are listed. Returns false when it waits for that already.
+    func distrust(through number: UInt64) -> Bool {
+        let isNew = reconciliation.withLock { $0.distrust(through: number) }
+        flag.set()
+        return isNew
+    }
+
+    /// The last number that is not trusted until the files are listed; nil when they are.
+    var distrusted: UInt64? { isSet ? reconciliation.withLock { $0.distrusted } : nil }
+
     /// Replaces the reconciliation along with the directory. Call it in a barrier of the disk queue, before the new
     /// entries are visible.
     func replace(with reconciliation: Reconciliation) {
@@ -147,6 +158,8 @@ struct Reconciliation: Sendable {
     private(set) var hasScanned = true
     /// The scan, or a retry of unreadable files, is running: there may be dead files that no shard mentions.
     private(set) var isScanning = false
+    /// The last number that is not trusted, while the files have not been listed.
+    private(set) var distrusted: UInt64?
 
     /// Entries and files agree.
     var isConsistent: Bool { hasScanned && !hasResidue }
@@ -194,8 +207,33 @@ struct Reconciliation: Sendable {
         isScanning = true
     }
 
+    /// Notes that a part of the index is damaged; false when that is known, and the files are still to be listed.
+    mutating func distrust(through number: UInt64) -> Bool {
+        if distrusted != nil { return false }
+        distrusted = number
+        floor = 0
+        isDamaged = true
+        hasScanned = false
+        isScanning = true
+        return true
+    }
+
+    /// Takes what the files and the rest of the index have shown.
+    mutating func take(_ findings: Findings) {
+        distrusted = nil
+        suspects = findings.suspects
+        unverified = findings.unverified
+        dead += findings.dead
+        isDeadSorted = false
+        missing = findings.missing
+        aside = Set(findings.aside)
+        unreadTombstones = Set(findings.unreadTombstones)
+        retried = unreadTombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
+    }
+
     /// Entries up to this number are not returned: an unread file may have replaced or removed them.
     var horizon: UInt64 {
+        if let distrusted { return distrusted }
         var highest = max(suspects.last ?? 0, current ?? 0)
         for file in unreadable { highest = max(highest, file) }
         if highest <= floor { highest = 0 }

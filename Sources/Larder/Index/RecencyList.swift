@@ -7,6 +7,7 @@ struct RecencyList: Sendable {
     private let counter: AccessCounter
     private var order = SlotList()
     private var stamps: [UInt64] = []
+    private var isOutOfOrder = false
 
     init(counting counter: AccessCounter) {
         self.counter = counter
@@ -28,6 +29,26 @@ struct RecencyList: Sendable {
     /// The same for past uses, added in chronological order.
     mutating func load(_ slot: Int, usedAt time: Timestamp) {
         append(slot, stamp: counter.stamp(of: time))
+    }
+
+    /// The same for a past use that may be older than those in the list, which is then out of order until `restore`.
+    mutating func appendLate(_ slot: Int, usedAt time: Timestamp) {
+        append(slot, stamp: counter.stamp(of: time))
+        isOutOfOrder = true
+    }
+
+    /// Sorts the list by the stamps, and by file where they are equal. O(n log n) after `appendLate`.
+    mutating func restore(file: (Int) -> UInt64) {
+        guard isOutOfOrder else { return }
+        var slots: [(stamp: UInt64, file: UInt64, slot: Int)] = []
+        var next = order.oldest
+        while let slot = next {
+            slots.append((stamps[slot], file(slot), slot))
+            next = order.newer(than: slot)
+        }
+        order = SlotList()
+        for (_, _, slot) in slots.sorted(by: { ($0.stamp, $0.file) < ($1.stamp, $1.file) }) { order.append(slot) }
+        isOutOfOrder = false
     }
 
     /// Notes a use. O(1).

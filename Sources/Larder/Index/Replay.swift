@@ -56,7 +56,7 @@ struct Replay {
         case .obsolete(let file, let key):
             obsolete.append(file)
             if let key { apply(record, to: key) }
-        case .header, .closed, .unknown: break
+        case .header, .closed, .groups, .unknown: break
         }
     }
 
@@ -76,7 +76,7 @@ struct Replay {
     mutating func applyOfJournal(_ record: Record) {
         switch record {
         // An expired entry keeps its earlier end.
-        case .header, .closed, .expire: break
+        case .header, .closed, .groups, .expire: break
         case .set, .remove, .life, .used, .clear, .obsolete, .unknown: takeInOverdue()
         }
         apply(record)

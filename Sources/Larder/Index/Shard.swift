@@ -7,6 +7,9 @@ struct Shard: Sendable {
     struct ObsoleteFile: Hashable, Sendable {
         let file: UInt64
         let hash: UInt64
+
+        /// The shard of its key.
+        var shard: Int { Key.shard(ofHash: hash) }
     }
 
     var table = EntryTable()
@@ -16,7 +19,7 @@ struct Shard: Sendable {
     private(set) var tombstones: [Key: UInt64] = [:]
     private var keepsTombstones = true
     /// Files that lines of the index mention but no entry uses. Filled only while the index is read.
-    private(set) var superseded: [UInt64] = []
+    private(set) var superseded: [ObsoleteFile] = []
     var hits = 0
     var misses = 0
     var stores = 0
@@ -28,12 +31,12 @@ struct Shard: Sendable {
     mutating func replay(_ record: Record, of key: Key) {
         switch record {
         case .set(let entry):
-            if let loser = table.load(entry, for: key) { superseded.append(loser) }
+            if let loser = table.load(entry, for: key) { supersede(loser, of: key) }
         case .remove(_, let number):
             keepDead(key, below: number)
             if let entry = table.entry(key), entry.file < number { drop(entry, key) }
         case .obsolete(let file, _):
-            superseded.append(file)
+            supersede(file, of: key)
             if let entry = table.entry(key), entry.file == file { table.remove(key) }
         case .life(_, let file, let change, let life, let update):
             guard let entry = table.entry(key), entry.file == file, entry.change < change else { return }
@@ -42,14 +45,18 @@ struct Shard: Sendable {
             guard let entry = table.entry(key), entry.file == file else { return }
             // A life that was set later has its own expiry.
             table.setUse(at: time, expires: entry.change == change ? expires : entry.life.expires, for: key)
-        case .header, .clear, .expire, .closed, .unknown:
+        case .header, .clear, .expire, .closed, .groups, .unknown:
             return
         }
     }
 
     private mutating func drop(_ entry: IndexEntry, _ key: Key) {
-        superseded.append(entry.file)
+        supersede(entry.file, of: key)
         table.remove(key)
+    }
+
+    private mutating func supersede(_ file: UInt64, of key: Key) {
+        superseded.append(ObsoleteFile(file: file, hash: key.hash))
     }
 
     /// Removes an entry for good; files of the key below `number` are dead.
@@ -83,7 +90,7 @@ struct Shard: Sendable {
     ) -> [IndexEntry] {
         let gone = table.finishLoading(at: now, cleared: cleared, marks: marks)
         for entry in gone.cleared {
-            superseded.append(entry.file)
+            supersede(entry.file, of: entry.key)
             keepDead(entry.key, below: entry.file + 1)
         }
         return obsolete(gone.expired)
@@ -92,7 +99,7 @@ struct Shard: Sendable {
     /// The same for an entry that expired before it was added.
     mutating func dismiss(_ entry: IndexEntry, _ key: Key, isCleared: Bool) {
         keepDead(key, below: entry.file + 1)
-        if isCleared { superseded.append(entry.file) } else { markObsolete(entry.file, of: key) }
+        if isCleared { supersede(entry.file, of: key) } else { markObsolete(entry.file, of: key) }
     }
 
     /// Marks the files of cleared entries as obsolete, after looking at up to `limit` slots; false when there are no
@@ -120,6 +127,26 @@ struct Shard: Sendable {
     mutating func forgetTombstones() {
         keepsTombstones = false
         tombstones = [:]
+    }
+
+    /// Keeps tombstones again: there are files that have not been read.
+    mutating func rememberTombstones() {
+        keepsTombstones = true
+    }
+
+    /// Adds the entries and the tombstones of a group that was loaded. Returns the entries that were not superseded.
+    mutating func add(_ group: [IndexEntry], _ dead: [Key: UInt64], at opening: Timestamp) -> SavedTotals {
+        var added = SavedTotals()
+        for entry in group {
+            let key = entry.key
+            if let loser = table.add(entry, for: key, at: opening) {
+                markObsolete(loser, of: key)
+            } else {
+                added.add(entry)
+            }
+        }
+        for (key, number) in dead { keepDead(key, below: number) }
+        return added
     }
 
     mutating func forgetSuperseded() {

@@ -90,6 +90,7 @@ final class Housekeeper: StoreOwner {
     /// Finishes the work that the end of a session waits for, and saves. Returns an error instead of throwing it,
     /// because the session ends all the same.
     func finish() -> CacheError? {
+        context.isEnding.set()
         maintenance.wait()
         reaper.deleteAllInBackground()
         maintenance.wait()

@@ -39,6 +39,7 @@ extension Store {
         try disk.run(shard: key.shard) { directory throws(CacheError) in
             // Afterwards: a fetch that begins earlier may still receive the fresh value.
             defer { observer.didChange(key) }
+            index.load(key)
             if provisional.isSet,
                 !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true),
                 provisional.mayHaveUnread || index.entry(key) != nil

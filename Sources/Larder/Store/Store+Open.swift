@@ -29,7 +29,7 @@ extension DirectoryRegistry<Store> {
         } open: { lease throws(CacheError) in
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
-                isPowerSafe: settings.isPowerSafe
+                isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json
             ).load()
             found = loaded.found
             let store = Store(loaded, clock: clock, settings: settings)
@@ -100,6 +100,7 @@ extension Store {
         if found.hasTrash { trash.emptyInBackground() }
         if let root = disk.runAnyway({ $0 })?.root { frozen.deleteInBackground(found.leftovers, in: root) }
         expirer.applyInBackground()
+        if index.hasUnloaded.isSet { sweeper.removeUnloadedInBackground() }
         evictor.enforceInBackground()
     }
 
@@ -135,7 +136,7 @@ extension Store {
         guard let directory = disk.directory else { return }
         disk.replace(nil)
         let isConsistent = index.obsoleteCount == 0 && !reaper.hasTombstones && provisional.isConsistent
-        try info.endSession(isConsistent: isConsistent, directory)
+        try info.endSession(isConsistent: isConsistent, index.savedTotals, directory)
     }
 }
 

@@ -114,6 +114,7 @@ extension Store {
 
     /// Returns a part of every fresh entry of a namespace. O(n).
     func freshEntries<Part>(of namespace: Namespace, at now: Timestamp, _ part: (IndexEntry) -> Part) -> [Part] {
+        index.loadFresh(at: now)
         recovery.awaitScan()
         // A file that could not be read may have replaced or removed an entry below it.
         let horizon = provisional.horizon

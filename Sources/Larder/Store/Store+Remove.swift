@@ -34,6 +34,7 @@ extension Store {
             if let permit, !permit.isValid(for: key) { return nil }
             // Afterwards: a fetch that begins earlier may still receive the removed value.
             defer { observer.didChange(key, with: permit) }
+            index.load(key)
             if !provisional.isSet { return try removeFiles(of: key, in: directory) }
             let isBelieved = recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
             let entry = try removeFiles(of: key, in: directory)

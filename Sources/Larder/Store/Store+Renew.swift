@@ -28,6 +28,7 @@ extension Store {
     ) throws(CacheError) -> Bool {
         do {
             return try disk.run(shard: key.shard) { directory throws(CacheError) in
+                index.load(key)
                 if provisional.isSet,
                     !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
                 {

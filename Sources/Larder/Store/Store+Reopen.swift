@@ -100,12 +100,12 @@ extension Store {
             guard let directory = disk.directory, self.lease === old, !isClosing, !directory.isWhole else { return nil }
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
-                isPowerSafe: settings.isPowerSafe
+                isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json
             ).load()
             info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory)
             // Before any entry is visible: look-ups in the index do not run in blocks of this queue.
             provisional.replace(with: loaded.reconciliation)
-            index.replace(with: loaded.shards, at: now)
+            index.replace(with: loaded.shards, loaded.groups, at: now)
             trash.replaceDirectory()
             reaper.replaceTombstones(loaded.tombstones)
             reporter.count {

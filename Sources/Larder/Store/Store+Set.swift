@@ -91,6 +91,8 @@ extension Store {
         let key = request.key
         disk.lockStripe(key.shard)
         defer { disk.unlockStripe(key.shard) }
+        // Before any question about the index: a damaged group makes it provisional.
+        index.load(key)
         guard holds(request, in: directory) else { return .refused }
         let new = try writer.create(payload, entry, key, in: directory)
         // A captured variable instead of a result: an entry is large to copy.

@@ -57,7 +57,7 @@ final class Store: Sendable {
     @exclusivity(unchecked) nonisolated(unsafe) var isClosing = false
 
     init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings) {
-        index = Index(loaded.shards, keepsOrder: !settings.limits.areNone, at: clock.now)
+        index = Index(loaded.shards, loaded.groups, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
         context = StoreContext(loaded.directory, index, loaded.reconciliation, clock: clock, settings: settings)
         hasLimits = context.limits.unretainedFlag
@@ -80,6 +80,7 @@ final class Store: Sendable {
         housekeeper = Housekeeper(context, info, frozen, reaper, expirer, sweeper, evictor, reconciler)
         writer = EntryWriter(context, info: info, reaper: reaper)
         context.lifetime.begin(self)
+        index.damageFound.install { [weak reconciler] in reconciler?.distrustIndex() }
         reporter.count { $0.damagedLines = loaded.damagedLines }
         reporter.count { $0.adoptions = loaded.found.adopted.count }
     }

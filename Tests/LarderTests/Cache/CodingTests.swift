@@ -227,6 +227,7 @@ struct CodingTests {
         var disk = try world.open()
         func attachments() -> (objects: Int, entries: Int) {
             var found: [ObjectIdentifier] = []
+            disk.store.index.loadAll()
             disk.store.index.forEachShard { shard in
                 for entry in shard.table.entries { entry.attachments.map { found.append(ObjectIdentifier($0)) } }
             }

@@ -163,7 +163,7 @@ struct PropertyListManifestTests {
     @Test("a newer version is refused and left untouched")
     func newer() throws {
         var printer = RecordPrinter()
-        printer.append(.header(version: 2, generation: 9, last: 1))
+        printer.append(.header(version: 3, generation: 9, last: 1))
         let header = String(decoding: printer.bytes, as: UTF8.self)
         let list = try PropertyListSerialization.data(
             fromPropertyList: ["header": header, "new": [1, 2]] as [String: Any], format: .binary, options: 0)

@@ -256,7 +256,9 @@ extension CommitQueue {
 
     /// Ends the session and closes the journal's files; when entries and files agree, with the clean-shutdown marker.
     /// Call it in a barrier of the disk queue.
-    func endSession(isConsistent: Bool, _ directory: StoreDirectory) throws(CacheError) {
+    func endSession(
+        isConsistent: Bool, _ totals: SavedTotals?, _ directory: StoreDirectory
+    ) throws(CacheError) {
         queue.enter()
         defer { queue.leave() }
         // The handle may live longer, but its directory must not stay open.
@@ -271,6 +273,7 @@ extension CommitQueue {
             if isPowerSafe { throw failure }
             return reporter.report(failure)
         }
-        try translating("close the journal", at: path) { () throws(Errno) in try journal.close(last: lastTaken) }
+        try translating("close the journal", at: path) { () throws(Errno) in try journal.close(last: lastTaken, totals)
+        }
     }
 }

@@ -131,9 +131,9 @@ final class Journal {
     }
 
     /// Appends the clean-shutdown marker, which makes the next opening quick.
-    func close(last: UInt64) throws(Errno) {
+    func close(last: UInt64, _ totals: SavedTotals?) throws(Errno) {
         if endsClosed { return }
-        try append(JournalFormat.lines(.closed(number: last)), count: 0, last: last)
+        try append(JournalFormat.lines(.closed(number: last, totals: totals?.bounded)), count: 0, last: last)
         if isPowerSafe, let file { try fileSystem.sync(file.file) }
         endsClosed = true
     }

@@ -5,14 +5,14 @@ import LarderFoundation
 /// The *frozen* queue: saves run on it, one at a time, each writing a frozen snapshot of the index as the manifest.
 ///
 /// 1. The info queue begins a new journal, so that it holds all changes from here on.
-/// 2. The shards are copied slice by slice and written to a temporary file, while writers continue.
+/// 2. The entries are written group by group to a temporary file, while writers continue: see `GroupWriter`.
 /// 3. The file is renamed into place, and the older journals are deleted.
 ///
 /// A process killed anywhere in between leaves the old manifest and all journals. Unless `powerSafe`, nothing is synced
 /// but the journal that replaces the first: the entry files are the truth, and an index lost with the power is rebuilt
 /// from them.
 final class ManifestWriter: Sendable {
-    /// The number of slots copied at a time, while the writers of a shard wait.
+    /// The number of slots copied at a time for a property list, while the writers of a shard wait.
     private static let slice = 256
 
     private let queue = DispatchQueue(label: "larder.frozen", qos: .utility)
@@ -51,14 +51,16 @@ final class ManifestWriter: Sendable {
     func save(always: Bool) throws(CacheError) {
         dispatchPrecondition(condition: .onQueue(queue))
         guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return }
-        let format = try translating("save the manifest", at: path) { () throws(Errno) in try write(save) }
+        guard let format = try translating("save the manifest", at: path, { () throws(Errno) in try write(save) })
+        else { return }
         try translating("delete an old journal", at: path) { () throws(Errno) in
             try deleteReplaced(by: save, format)
         }
     }
 
-    /// Returns the format: that of the settings, unless the manifest is too long for it.
-    private func write(_ save: CommitQueue.Save) throws(Errno) -> ManifestFormat {
+    /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a group was damaged:
+    /// another save follows the recovery.
+    private func write(_ save: CommitQueue.Save) throws(Errno) -> ManifestFormat? {
         let temporary = DirectoryLayout.temporaryManifest(save.generation).name
         let list = settings.manifestFormat == .propertyList ? try propertyList(save.generation) : nil
         let format = list == nil ? ManifestFormat.json : .propertyList
@@ -66,19 +68,33 @@ final class ManifestWriter: Sendable {
         guard try isReplaceable(manifest, in: save.root) else { throw .exists }
         let file = try createAnew(temporary, in: save.root)
         do throws(Errno) {
+            var groups: GroupWriter?
             if let list {
                 try fileSystem.write(Array(list), to: file.file, at: 0)
             } else {
-                try writeRecords(save.generation, to: file)
+                groups = try writeRecords(save.generation, to: file)
+            }
+            // Damage found meanwhile: a group that this save copied may lack what the recovery finds.
+            if provisional.isReconciling || list == nil && groups == nil {
+                try fileSystem.remove(temporary, in: save.root.file, directory: false)
+                return nil
             }
             if settings.isPowerSafe { try fileSystem.sync(file.file) }
             try fileSystem.rename(temporary, in: save.root.file, to: manifest, in: save.root.file)
             if settings.isPowerSafe { try fileSystem.sync(save.root.file) }
+            if let groups { move(groups, to: manifest, in: save.root) }
         } catch {
             try? fileSystem.remove(temporary, in: save.root.file, directory: false)
             throw error
         }
         return format
+    }
+
+    /// From now on, groups that are not loaded are read from the new manifest. If it cannot be opened, they are read
+    /// from the old one, whose file is still open.
+    private func move(_ groups: GroupWriter, to manifest: FileName, in root: SharedDescriptor) {
+        guard groups.hasUnloaded, let (file, _) = try? fileSystem.openRegular(manifest, in: root.file) else { return }
+        groups.move(to: file)
     }
 
     /// Creates a file. First deletes one that a killed session left under the name.
@@ -101,24 +117,40 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) {
+    /// Nil when a group is damaged.
+    private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) -> GroupWriter? {
         var printer = RecordPrinter(reserving: 64 << 10)
         var offset = 0
+        func write(_ bytes: UnsafeRawBufferPointer) throws(Errno) {
+            if bytes.isEmpty { return }
+            try fileSystem.write(bytes, .none, to: file.file, at: offset)
+            offset += bytes.count
+        }
         func flush() throws(Errno) {
-            try printer.withBytes { bytes throws(Errno) in
-                try fileSystem.write(bytes, .none, to: file.file, at: offset)
-            }
-            offset += printer.count
+            try printer.withBytes(write)
             printer.removeAll()
         }
         JSONManifest.begin(&printer, generation: generation, last: info.lastTaken)
-        try forEachRecord { record throws(Errno) in
+        try flush()
+        var groups = GroupWriter(
+            index, generation: generation, start: offset, entriesPerGroup: settings.entriesPerGroup)
+        do {
+            try groups.write(write)
+        } catch {
+            switch error {
+            case .io(let error): throw error
+            case .damaged: return nil
+            }
+        }
+        try forEachOtherRecord { record throws(Errno) in
             JSONManifest.append(record, to: &printer)
             if printer.count >= 60 << 10 { try flush() }
             return true
         }
+        JSONManifest.append(.groups(groups.table), to: &printer)
         JSONManifest.end(&printer)
         try flush()
+        return groups
     }
 
     /// Returns the manifest as a property list; nil when it would be too long.
@@ -138,15 +170,8 @@ final class ManifestWriter: Sendable {
     }
 
     /// Calls `body` with each record of a manifest, until it returns false. The copy is fuzzy: concurrent changes are
-    /// also in the new journal, and replay is idempotent. Expirations are not journaled, so a shard's tombstones and
-    /// obsolete files are copied after its entries.
+    /// also in the new journal, and replay is idempotent. Tombstones and obsolete files are copied after the entries.
     private func forEachRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {
-        for (scope, number) in provisional.cleared.numbers {
-            guard try body(.clear(scope, number: number)) else { return }
-        }
-        for (scope, marks) in provisional.marks.scopes {
-            for mark in marks { guard try body(.expire(scope, number: mark.number, at: mark.time)) else { return } }
-        }
         for shard in 0..<Index.shardCount {
             var start = 0
             // In slices: a copy in one piece would make the shard's next change copy all of it.
@@ -154,6 +179,19 @@ final class ManifestWriter: Sendable {
                 for entry in entries { guard try body(.set(entry)) else { return } }
                 start += Self.slice
             }
+        }
+        try forEachOtherRecord(body)
+    }
+
+    /// The same for the records that are not entries.
+    private func forEachOtherRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {
+        for (scope, number) in provisional.cleared.numbers {
+            guard try body(.clear(scope, number: number)) else { return }
+        }
+        for (scope, marks) in provisional.marks.scopes {
+            for mark in marks { guard try body(.expire(scope, number: mark.number, at: mark.time)) else { return } }
+        }
+        for shard in 0..<Index.shardCount {
             let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
             for (key, number) in tombstones { guard try body(.remove(key: key, number: number)) else { return } }
             for file in obsolete { guard try body(.obsolete(file: file.file, of: nil)) else { return } }

@@ -122,8 +122,8 @@ extension Clearer {
 
 /// Clearing namespaces and tags.
 extension Clearer {
-    /// Removes every entry of a namespace or of none, or with a tag. O(1); `removeClearedInBackground` removes entries
-    /// and files.
+    /// Removes every entry of a namespace or of none, or with a tag. O(1) once the index is loaded;
+    /// `removeClearedInBackground` removes entries and files.
     ///
     /// If no entry is in a namespace, the part without one is everything. The barrier decides this, and only if index
     /// and files agree: an unread file may be in a namespace.
@@ -131,7 +131,8 @@ extension Clearer {
     /// A tombstone outlives the last of the removed files, so none of them comes back after a kill at any moment, even
     /// with the index lost. As for a removal, the record only saves the next opening work.
     func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
-        try disk.runAlone { () throws(CacheError) in
+        if scope != .namespace(.none) || index.hasNamespaces { index.loadAll(for: scope) }
+        return try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
             if scope == .namespace(.none), provisional.isConsistent, !index.hasNamespaces {
                 return try replaceEntries(of: directory, clearing: scope)
@@ -143,6 +144,8 @@ extension Clearer {
                 index.invalidateAll(in: scope)
                 return Summary(count: 0)
             }
+            // Another directory may have been opened meanwhile.
+            index.loadAll()
             try info.removeShutdownMarker()
             let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
             // Unknown files of the scope must not be adopted.

@@ -23,12 +23,14 @@ final class Expirer: StoreOwner {
         self.observer = observer
     }
 
-    /// Ends the lives of all entries in a scope other than everything. O(1), except on a full disk. Returns an error if
+    /// Ends the lives of all entries in a scope other than everything. O(1) once the index is loaded, except on a full
+    /// disk. Returns an error if
     /// this succeeded but a power cut may undo it.
     ///
     /// In a barrier: every earlier change has a lower number and is published, every later one has a higher number.
     func expire(_ scope: ClearScope, at now: Timestamp) throws(CacheError) -> CacheError? {
-        try disk.runAlone { () throws(CacheError) in
+        index.loadAll(for: scope)
+        return try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
             // Afterwards: a fetch that begins earlier may still receive a fresh value.
             defer { observer.didClear(scope, in: index) }
@@ -37,6 +39,8 @@ final class Expirer: StoreOwner {
                 index.expireAll(in: scope)
                 return nil
             }
+            // Another directory may have been opened meanwhile.
+            index.loadAll()
             try info.removeShutdownMarker()
             info.skipNumbers(provisional.update { $0.takeSkip() })
             let number = try reaper.placeTombstone(of: .expiry(scope, at: now), in: directory)

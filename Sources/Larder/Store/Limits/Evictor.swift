@@ -9,6 +9,8 @@ final class Evictor: Sendable {
     private static let slice = 256
     /// Writers help once they are ahead of the background work by a twentieth of the limit and a slice.
     private static let slack = 20
+    /// Groups that are loaded in one step, before the order of use is known.
+    private static let groups = 16
 
     private let fileSystem: any FileSystem
     private let clock: any Clock
@@ -25,6 +27,7 @@ final class Evictor: Sendable {
     private let sweeper: Sweeper
     private let reporter: Reporter
     private let maintenance: MaintenanceQueue
+    private let isEnding: Flag
     private let budget = FreeSpaceBudget()
     /// Held while entries are chosen and evicted, so that two threads do not evict twice as many. Taken before the disk
     /// queue.
@@ -44,6 +47,7 @@ final class Evictor: Sendable {
         provisional = context.provisional
         reporter = context.reporter
         maintenance = context.maintenance
+        isEnding = context.isEnding
         self.info = info
         self.reaper = reaper
         self.clearer = clearer
@@ -76,6 +80,7 @@ extension Evictor {
     }
 
     private func help() {
+        if index.loadSome(Self.groups) { return }
         // Entries of cleared tags still count toward the totals, and would cause too many evictions.
         for _ in 0..<Index.shardCount { guard clearer.removeSomeCleared() else { break } }
         if index.hasCleared { return }
@@ -97,6 +102,10 @@ extension Evictor {
             // The limits may have been raised since the last slice.
             let current = isCurrent(known) ? known : findExcess()
             excess.withLock { $0 = current }
+            // The least recently used entry may be on disk.
+            if index.hasUnloaded.isSet, current.crossed.isAny || limits.age != nil || budget.owed > 0 {
+                return (index.loadSome(Self.groups) || index.hasUnloaded.isSet) && !isEnding.isSet
+            }
             return evictSome(current)
         }
     }
@@ -189,6 +198,7 @@ extension Evictor {
     }
 
     private func beginTrimming() {
+        index.loadAll()
         index.orderAnewIfSetBack(at: clock.now)
         while clearer.removeSomeCleared() {}
         if expirer.applyAll() + sweeper.removeExpired(at: clock.now) > 0 { reaper.deleteAllObsolete() }

@@ -3,6 +3,8 @@ import LarderFiles
 /// Removes expired entries, and records the uses that are not on disk yet.
 final class Sweeper: StoreOwner {
     private static let slice = 256
+    /// Groups that are loaded in one step.
+    private static let groups = 16
 
     let context: StoreContext
     private let info: CommitQueue
@@ -14,9 +16,30 @@ final class Sweeper: StoreOwner {
         self.reaper = reaper
     }
 
-    /// Removes every expired entry, at a cost proportional to their number; the files are deleted in the background.
-    /// Returns the number. Removes none during reconciliation, because a file may hold a longer life.
+    /// Loads the groups in which entries have expired, a few in each slice, and removes these entries. The end of the
+    /// session cuts it short.
+    func removeUnloadedInBackground() {
+        maintenance.begin(.load) { [weak self] in
+            guard let self, !provisional.isReconciling else { return false }
+            let now = clock.now
+            // Short sessions, each of which does a part, begin at different groups.
+            let hasMore = index.loadSome(Self.groups, from: info.lastTaken) { saved, group in
+                saved.table.groups[group].mayHaveExpired(at: now)
+            }
+            _ = removeLoaded(at: now)
+            return hasMore && !context.isEnding.isSet
+        }
+    }
+
+    /// Removes every expired entry, at a cost proportional to their number and, where the index is not loaded, to that of
+    /// the groups in which there are any. The files are deleted in the background. Returns the number. Removes none
+    /// during reconciliation, because a file may hold a longer life.
     func removeExpired(at now: Timestamp) -> Int {
+        index.loadExpired(at: now) { !context.isEnding.isSet }
+        return removeLoaded(at: now)
+    }
+
+    private func removeLoaded(at now: Timestamp) -> Int {
         if provisional.isReconciling { return 0 }
         let spared = provisional.unverifiable
         var count = 0
@@ -35,10 +58,31 @@ final class Sweeper: StoreOwner {
         guard index.withShard(at: shard, { $0.table.mayHaveExpired(at: now) }) else { return [] }
         let expired = reporter.attempt { () throws(CacheError) in
             try disk.run(shard: shard) { _ in
-                index.change(at: shard, .expired) { $0.removeExpired(at: now, limit: Self.slice, sparing: spared) }
+                let expired = index.change(at: shard, .expired) { shard in
+                    shard.removeExpired(at: now, limit: Self.slice, sparing: spared)
+                }
+                record(expired)
+                return expired
             }
         }
         return expired ?? []
+    }
+
+    /// Records removals, so that the sums at the end of the session are those of manifest and journal. Without the
+    /// record the next opening removes the entries again.
+    private func record(_ expired: [IndexEntry]) {
+        if expired.isEmpty { return }
+        var printer = RecordPrinter(reserving: expired.count * 96)
+        for entry in expired { JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer) }
+        do throws(CacheError) {
+            try info.removeShutdownMarker()
+            _ = try printer.withBytes { lines throws(CacheError) in
+                try info.commit(lines, count: expired.count) {}
+            }
+        } catch {
+            // On a full disk, say: the files that are deleted next make room.
+            info.demandSave()
+        }
     }
 
     /// Records the last uses that are due, and the sliding lives that they extended.

@@ -18,7 +18,7 @@ struct IndexReader {
     /// The number of damaged bytes after which the rest of a file is not read: a sparse file may claim any length.
     private static let mostDamage = 64 << 20
 
-    private enum Refusal: Error {
+    enum Refusal: Error {
         case fake
         case error(CacheError)
     }
@@ -214,7 +214,7 @@ struct IndexReader {
     }
 
     /// True when there are about as many files as entries in the index. O(files).
-    private func isPlausible(_ kept: (entries: Int, others: Int)) throws(Refusal) -> Bool {
+    func isPlausible(_ kept: (entries: Int, others: Int)) throws(Refusal) -> Bool {
         var files = 0
         do throws(Errno) {
             guard let entries else { return false }

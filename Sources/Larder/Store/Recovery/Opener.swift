@@ -8,6 +8,8 @@ struct Opener {
     let root: SharedDescriptor
     let now: Timestamp
     let isPowerSafe: Bool
+    /// False when the index is loaded whole, whatever its size.
+    let mayLoadLater: Bool
 
     /// Reads the cache in the directory; creates a missing `entries`. Writes nothing else.
     func load() throws(CacheError) -> LoadedStore {
@@ -15,6 +17,11 @@ struct Opener {
         let entries = try openEntries(listing)
         if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
         let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
+        if mayLoadLater, let entries, let found = GroupedIndex(listing, reader, at: now) {
+            let directory = StoreDirectory(
+                fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
+            return try finish(found, listing, directory)
+        }
         let replay = listing.isEmpty ? Replay(at: now) : try reader.read(listing, at: now)
         let opened = if let entries { entries } else { try make(listing) }
         let directory = StoreDirectory(
@@ -59,6 +66,23 @@ struct Opener {
         // No line mentions an adopted entry.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
         return loaded
+    }
+
+    /// The same for an index whose groups are loaded later.
+    private func finish(
+        _ index: GroupedIndex, _ listing: RootListing, _ directory: StoreDirectory
+    ) throws(CacheError) -> LoadedStore {
+        var shard = Shard()
+        shard.forgetTombstones()
+        var shards = Array(repeating: shard, count: Index.shardCount)
+        for file in index.obsolete { shards[0].markObsolete(file) }
+        return LoadedStore(
+            directory: directory, shards: shards, groups: index.groups(at: now),
+            lastNumber: max(index.lastNumber, try lastNumberInTrash(listing)), journals: index.journals,
+            reconciliation: Reconciliation(cleared: index.cleared), damagedLines: 0, tombstones: TombstoneFiles(),
+            found: LoadedStore.Found(
+                hasTrash: listing.hasTrash,
+                leftovers: leftovers(listing, savedGeneration: index.journals.savedGeneration)))
     }
 
     private func read(_ numbers: [UInt64], in directory: StoreDirectory) throws(CacheError) -> FoundTombstones {
@@ -133,6 +157,8 @@ struct Opener {
 struct LoadedStore {
     let directory: StoreDirectory
     var shards: [Shard]
+    /// The groups of the index that are loaded later.
+    var groups: ColdGroups?
     var lastNumber: UInt64
     var journals: LoadedJournals
     var reconciliation: Reconciliation

@@ -62,7 +62,7 @@ struct OpeningScan {
         var dead = obsolete
         for position in shards.indices {
             for entry in shards[position].table.entries where entry.file != 0 { live.append(entry.file) }
-            dead += shards[position].superseded
+            dead += shards[position].superseded.map(\.file)
             shards[position].forgetSuperseded()
         }
         let unmentioned = files.without(live.sorted())

@@ -9,7 +9,7 @@ final class Reconciler: StoreOwner {
     static let mostTombstones = 10_000
 
     let context: StoreContext
-    private let info: CommitQueue
+    let info: CommitQueue
     private let reaper: FileReaper
     private let expirer: Expirer
     private let evictor: Evictor
@@ -34,6 +34,7 @@ final class Reconciler: StoreOwner {
         if provisional.isConsistent { return }
         maintenance.begin(.reconcile) { [weak self] in
             guard let self else { return false }
+            if provisional.distrusted != nil { return listFiles() }
             switch try? disk.run({ directory in reconcileSome(in: directory) }) {
             case true?: return true
             case false?: beginDeferredWork()
@@ -46,6 +47,10 @@ final class Reconciler: StoreOwner {
     /// Retries everything that could not be read; false when there is nothing.
     @discardableResult
     func retry() -> Bool {
+        if provisional.distrusted != nil {
+            begin()
+            return true
+        }
         guard provisional.isSet, provisional.update({ $0.retry() }) else { return false }
         begin()
         return true

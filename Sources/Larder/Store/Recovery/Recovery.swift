@@ -26,12 +26,14 @@ extension Recovery {
     ///
     /// With `checkingFile`, returns it during reconciliation only if its file exists.
     func entry(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> IndexEntry? {
+        index.load(key)
         if provisional.isSet, !settle(key, at: now, checkingFile: checkingFile) { return nil }
         return index.entry(key)
     }
 
     /// The same without reading any file; nil also when a file would have to be read.
     func knownEntry(_ key: Key, at now: Timestamp) -> IndexEntry? {
+        index.load(key)
         let isProvisional = provisional.isSet
         let horizon = isProvisional ? provisional.horizon : 0
         guard let entry = index.entry(key), entry.file > horizon else { return nil }
@@ -52,6 +54,7 @@ extension Recovery {
     func settle(
         _ key: Key, at now: Timestamp, checkingFile: Bool = false, in directory: StoreDirectory, holdsStripe: Bool
     ) -> Bool {
+        index.load(key)
         let horizon = provisional.horizon
         guard let entry = index.entry(key), entry.file > horizon else { return false }
         let hasExpired = entry.life.isExpired(at: now)

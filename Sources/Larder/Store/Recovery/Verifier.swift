@@ -12,6 +12,7 @@ struct Verifier {
 
     /// Changes continue meanwhile. O(entries and bytes).
     func verify(progress: Progress?) throws(CacheError) -> VerificationReport {
+        context.index.loadAll()
         recovery.awaitScan()
         var report = VerificationReport()
         var checked = 0

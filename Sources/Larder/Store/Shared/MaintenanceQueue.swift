@@ -6,7 +6,7 @@ import LarderFiles
 /// Work that is requested again before it has begun is not queued twice.
 final class MaintenanceQueue: Sendable {
     enum Kind: UInt16 {
-        case delete, sweep, reconcile, emptyTrash, evict, clear, expire, bound
+        case delete, sweep, reconcile, emptyTrash, evict, clear, expire, bound, load
 
         fileprivate var bit: UInt16 { 1 << rawValue }
     }
@@ -90,18 +90,5 @@ final class StoreLifetime: Sendable {
     func whileAlive<Result>(_ body: () -> Result) -> Result? {
         guard let store else { return nil }
         return withExtendedLifetime(store, body)
-    }
-}
-
-/// A call to an owner in a higher layer, which installs it once all owners exist.
-final class Hook: Sendable {
-    private let body = Lock<(@Sendable () -> Void)?>(nil)
-
-    func install(_ body: @escaping @Sendable () -> Void) {
-        self.body.withLock { $0 = body }
-    }
-
-    func callAsFunction() {
-        body.withLock { $0 }?()
     }
 }

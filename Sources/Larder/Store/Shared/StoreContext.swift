@@ -15,6 +15,8 @@ final class StoreContext: Sendable {
     let pool = AttachmentsPool()
     let lifetime = StoreLifetime()
     let maintenance: MaintenanceQueue
+    /// The session is ending: work that the next session can do as well is cut short.
+    let isEnding = Flag()
 
     init(
         _ directory: StoreDirectory, _ index: Index, _ reconciliation: Reconciliation, clock: any Clock,
@@ -84,6 +86,8 @@ struct StoreSettings: Hashable, Sendable {
     var durability: Durability
     var manifestFormat: ManifestFormat
     var limits: Limits
+    /// The average number of entries in a group of the manifest. Fewer in tests.
+    var entriesPerGroup: Int
 
     var isPowerSafe: Bool { durability == .powerSafe }
 

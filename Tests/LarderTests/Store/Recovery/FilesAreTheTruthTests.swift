@@ -150,7 +150,7 @@ struct FilesAreTheTruthTests {
     @Test("a directory in a newer format without entries is not filled")
     func newerWithoutEntries() throws {
         var world = try Self.filled()
-        try world.damage("manifest.json") { $0 = Array(("[" + RecordTests.checked(#"{"larder":2"#) + "\n").utf8) }
+        try world.damage("manifest.json") { $0 = Array(("[" + RecordTests.checked(#"{"larder":3"#) + "\n").utf8) }
         world.remove("entries")
         #expect(code { try world.open() } == .newerFormat)
         #expect(!world.names.contains("entries"))
@@ -173,7 +173,7 @@ struct FilesAreTheTruthTests {
     func newerFormat(name: String) throws {
         var world = try Self.filled()
         let start = name.hasPrefix("m") ? "[" : ""
-        try world.damage(name) { $0 = Array((start + RecordTests.checked(#"{"larder":2,"new":true"#) + "\n").utf8) }
+        try world.damage(name) { $0 = Array((start + RecordTests.checked(#"{"larder":3,"new":true"#) + "\n").utf8) }
         let before = world.files.image
         #expect(code { try world.open() } == .newerFormat)
         for path in world.names {

@@ -102,7 +102,7 @@ struct OpeningTests {
         #expect(cache.statistics.corruptions == 1 && cache.statistics.failures == 0 && cache.count == 0)
     }
 
-    /// Expirations are not journaled: a concurrent save must have either the entry or its tombstone.
+    /// A concurrent save must have the entry or its tombstone, or the journal its removal.
     @Test("an entry that expires during a save does not revive its predecessor, even with an unreadable file")
     func expiredAmidSave() throws {
         var world = World {
@@ -128,6 +128,7 @@ struct OpeningTests {
         #expect(second.store.provisional.update { $0.unreadable == [601] })
         world.clock.advance(by: .seconds(101))
         let (writes, expired) = (Lock(0), Lock(0))
+        let (begin, end) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let (store, now) = (second.store, world.clock.now)
         world.files.inject { _, operation in
             guard operation == .write else { return nil }
@@ -135,11 +136,18 @@ struct OpeningTests {
                 writes += 1
                 return writes == 2
             }
-            if isAmid { expired.withLock { $0 = store.removeExpired(at: now) } }
+            if isAmid { begin.signal() }
             return nil
+        }
+        DispatchQueue.global().async {
+            begin.wait()
+            let count = store.removeExpired(at: now)
+            expired.withLock { $0 = count }
+            end.signal()
         }
         // Not `flush`, which would try to read the file again.
         try store.housekeeper.save(always: true)
+        end.wait()
         world.files.inject(nil)
         second.settle()
         #expect(expired.withLock { $0 } == 1)

@@ -1,0 +1,108 @@
+import LarderFiles
+
+/// The last record of a manifest: where each group of its entries begins, and what is in it.
+///
+///     {"o":"groups","g":2,"sd":"8d1f…","at":37,"gr":[[87040,512,524288,2097152,1763719200000,null,"26c7…"],…],
+///      "nt":[["images",100,102400,409600],…],"c":"…"}
+///
+/// A key's group is in the high bits of its hash, with the seed `sd`. The groups follow each other from the offset `at`
+/// on, each with its bytes, entries, payload bytes, approximate bytes on disk, the earliest time until which an entry is
+/// kept, the latest expiry (null: never) and the XXH64 of its lines. `nt` has the totals of each namespace; it is absent
+/// when there are too many.
+struct GroupTable: Sendable, Equatable {
+    /// The average number of entries in a group. Reading them takes some 0.2 ms.
+    static let entriesPerGroup = 512
+    /// With more the record would become too long.
+    static let mostGroups = 8192
+
+    /// Offsets and sums are below this number, so that sums of them do not overflow.
+    private static let largest: Int64 = 1 << 48
+
+    struct Group: Sendable, Equatable {
+        /// Bytes.
+        var length = 0
+        var totals = EntryTotals()
+        /// The earliest time until which an entry is kept; nil: all are kept forever.
+        var earliest: Timestamp?
+        /// The latest expiry; nil: some entry never expires, or there is none.
+        var latest: Timestamp?
+        var check: UInt64 = 0
+
+        /// True when a search for expired entries may find some.
+        func mayHaveExpired(at now: Timestamp) -> Bool { earliest.map { $0 <= now } ?? false }
+
+        /// True when no entry is fresh.
+        func isOver(at now: Timestamp) -> Bool { latest.map { $0 <= now } ?? (totals.count == 0) }
+    }
+
+    var generation: UInt64
+    var seed: UInt64
+    /// The offset of the first group. Bytes.
+    var start: Int
+    /// A power of two of them.
+    var groups: [Group]
+    /// Of the namespaces with a name; nil: there were too many.
+    var namespaces: [Namespace: EntryTotals]?
+
+    var hash: GroupHash { GroupHash(seed: seed, count: groups.count) }
+
+    var totals: SavedTotals {
+        var totals = SavedTotals(namespaces: namespaces)
+        for group in groups { totals.whole.add(group.totals) }
+        return totals
+    }
+
+    /// The offset after the last group. Bytes.
+    var end: Int { groups.reduce(start) { $0 + $1.length } }
+
+    /// The number of groups for a number of entries.
+    static func groupCount(for entries: Int, perGroup: Int = entriesPerGroup) -> Int {
+        var count = 1
+        while count < mostGroups, entries > count * perGroup { count *= 2 }
+        return count
+    }
+
+    /// True for a number that an offset or a sum may be.
+    static func isPlausible(_ number: Int64) -> Bool { number >= 0 && number < largest }
+}
+
+/// Finds the group of a key. Unlike the hash of a key, this one is the same in every process.
+struct GroupHash: Sendable, Equatable {
+    let seed: UInt64
+    /// A power of two.
+    let count: Int
+
+    init(seed: UInt64, count: Int) {
+        self.seed = seed
+        self.count = count
+    }
+
+    /// O(its length).
+    func group(of key: Key) -> Int {
+        var text = key.text
+        let seed = seed(of: key.namespace)
+        return text.withUTF8 { group(of: UnsafeRawBufferPointer($0), seed: seed) }
+    }
+
+    func group(of entry: IndexEntry) -> Int {
+        var text = entry.keyText
+        let seed = seed(of: entry.namespace)
+        return text.withUTF8 { group(of: UnsafeRawBufferPointer($0), seed: seed) }
+    }
+
+    /// The same for the bytes of a key and of the name of its namespace.
+    func group(of text: UnsafeRawBufferPointer, in namespace: UnsafeRawBufferPointer) -> Int {
+        group(of: text, seed: namespace.isEmpty ? seed : XXH64.hash(namespace, seed: seed))
+    }
+
+    private func seed(of namespace: Namespace) -> UInt64 {
+        if namespace.isNone { return seed }
+        var name = namespace.name
+        return name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: seed) }
+    }
+
+    private func group(of text: UnsafeRawBufferPointer, seed: UInt64) -> Int {
+        // A shift by 64 gives 0: one group.
+        Int(XXH64.hash(text, seed: seed) >> UInt64(64 - count.trailingZeroBitCount))
+    }
+}

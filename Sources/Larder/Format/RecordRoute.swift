@@ -1,0 +1,67 @@
+import LarderFiles
+
+/// The leading fields of a record: enough to find the group of its key, without decoding the rest.
+enum RecordRoute {
+    /// A record about one key: the group, and the highest number that the record mentions.
+    case keyed(group: Int, number: UInt64)
+    /// Any other record.
+    case whole(Record)
+    case damaged
+
+    /// Reads a line that holds only a record. O(its length).
+    init(of line: UnsafeRawBufferPointer, among groups: GroupHash) {
+        guard let body = RecordScanner.checkedBody(of: line) else {
+            self = .damaged
+            return
+        }
+        if let route = Self.quickly(body, groups) {
+            self = route
+            return
+        }
+        guard let record = RecordScanner.record(on: line) else {
+            self = .damaged
+            return
+        }
+        self = record.key.map { .keyed(group: groups.group(of: $0), number: record.highestNumber) } ?? .whole(record)
+    }
+
+    /// The fast path: a record whose fields are in the printed order. Nil for any other.
+    private static func quickly(_ body: UnsafeRawBufferPointer, _ groups: GroupHash) -> RecordRoute? {
+        var scanner = RecordScanner(bytes: body)
+        var (number, other) = (UInt64?.none, UInt64?.none)
+        if scanner.skip(#"{"k":"#) {
+            guard let group = scanner.group(among: groups), scanner.skip(#","n":"#), scanner.number(&number),
+                !scanner.skip(#","l":"#) || scanner.number(&other), let number
+            else { return nil }
+            return .keyed(group: group, number: max(number, other ?? 0))
+        }
+        let isRemoval = scanner.skip(#"{"o":"remove","k":"#)
+        guard isRemoval || scanner.skip(#"{"o":"life","k":"#) || scanner.skip(#"{"o":"used","k":"#),
+            let group = scanner.group(among: groups), isRemoval || scanner.skip(#","f":"#) && scanner.number(&other),
+            scanner.skip(#","n":"#), scanner.number(&number), let number
+        else { return nil }
+        return .keyed(group: group, number: max(number, other ?? 0))
+    }
+}
+
+extension RecordScanner {
+    /// Reads a key, and its namespace if it has one.
+    fileprivate mutating func group(among groups: GroupHash) -> Int? {
+        guard let text = plainString() else { return nil }
+        if !skip(#","ns":"#) { return groups.group(of: text, in: .none) }
+        guard let namespace = plainString() else { return nil }
+        return groups.group(of: text, in: namespace)
+    }
+}
+
+extension Record {
+    /// The key that the record is about; nil when it is about several, or none.
+    fileprivate var key: Key? {
+        switch self {
+        case .set(let entry): entry.key
+        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): key
+        case .obsolete(_, let key): key
+        case .header, .clear, .expire, .closed, .groups, .unknown: nil
+        }
+    }
+}

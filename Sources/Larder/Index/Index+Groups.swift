@@ -1,0 +1,146 @@
+import LarderFiles
+
+/// Loading: the index of a large cache is read from its manifest group by group, each when one of its keys is touched.
+extension Index {
+    /// Loads the group of a key, unless it is loaded. Every other method that takes a key calls it first.
+    ///
+    /// A damaged group makes the index provisional before this returns: a caller that has to notice this calls it
+    /// before it asks.
+    @inline(__always)
+    func load(_ key: Key) {
+        if hasUnloaded.isSet { loadGroup(of: key) }
+    }
+
+    @inline(never)
+    private func loadGroup(of key: Key) {
+        guard let groups = groups(of: key), case let group = groups.hash.group(of: key), !groups.isLoaded(group)
+        else { return }
+        load(group, of: groups)
+    }
+
+    /// Loads all groups, one after another; others use the index in between. Stops early when `mayLoad` returns false.
+    func loadAll(while mayLoad: () -> Bool = { true }) {
+        load(while: mayLoad) { _, _ in true }
+    }
+
+    /// The same for groups in which an entry may have expired.
+    func loadExpired(at now: Timestamp, while mayLoad: () -> Bool = { true }) {
+        load(while: mayLoad) { saved, group in
+            saved.table.groups[group].mayHaveExpired(at: now)
+        }
+    }
+
+    /// The same for groups for which journal lines wait.
+    func loadChanged(while mayLoad: () -> Bool = { true }) {
+        let groups = unloaded
+        if load(while: mayLoad, { saved, group in saved.lines.hasLines(group) }) { groups?.noteChangesLoaded() }
+    }
+
+    /// Loads up to `limit` of the groups that `isWanted` accepts, the first from a position on that `start` decides. False
+    /// when there are no more.
+    func loadSome(
+        _ limit: Int, from start: UInt64 = 0, _ isWanted: (SavedGroups, Int) -> Bool = { _, _ in true }
+    ) -> Bool {
+        guard let groups = unloaded else { return false }
+        let wanted = groups.unloaded(where: isWanted)
+        let first = Int(start % UInt64(groups.hash.count))
+        for group in (wanted.filter { $0 >= first } + wanted.filter { $0 < first }).prefix(limit) {
+            load(group, of: groups)
+        }
+        return wanted.count > limit
+    }
+
+    /// Loads the groups that may have a fresh entry.
+    func loadFresh(at now: Timestamp) {
+        load(while: { true }) { saved, group in
+            !saved.table.groups[group].isOver(at: now) || saved.lines.hasLines(group)
+        }
+    }
+
+    /// Loads what has to be loaded before a scope is cleared or expired: everything, unless the scope is empty or all.
+    func loadAll(for scope: ClearScope) {
+        guard hasUnloaded.isSet, scope != .everything, totals(of: scope.namespace ?? .none).count > 0 else { return }
+        loadAll()
+    }
+
+    /// Returns false when it stopped early.
+    @discardableResult
+    private func load(while mayLoad: () -> Bool, _ isWanted: (SavedGroups, Int) -> Bool) -> Bool {
+        guard let groups = unloaded else { return true }
+        for group in groups.unloaded(where: isWanted) {
+            guard mayLoad() else { return false }
+            load(group, of: groups)
+        }
+        return true
+    }
+
+    /// Loads one group, unless it is loaded. O(its entries).
+    func load(_ group: Int, of groups: ColdGroups) {
+        groups.withState { state in
+            if groups.isLoaded(group) { return }
+            let content = state.saved.content(of: group)
+            // First: whoever sees the group loaded sees the index provisional.
+            if content.isDamaged { damageFound() }
+            insert(content, group, of: groups, &state)
+        }
+    }
+
+    private func insert(
+        _ content: SavedGroups.Content, _ group: Int, of groups: ColdGroups, _ state: inout ColdGroups.State
+    ) {
+        var parts = Array(repeating: [IndexEntry](), count: Self.shardCount)
+        for entry in content.entries { parts[entry.key.shard].append(entry) }
+        var dead = Array(repeating: [Key: UInt64](), count: Self.shardCount)
+        for (key, number) in content.shard.tombstones { dead[key.shard][key] = number }
+        var obsolete = Array(repeating: [Shard.ObsoleteFile](), count: Self.shardCount)
+        if state.saved.isUnsettled {
+            for file in content.shard.superseded.sorted(by: { $0.file < $1.file }) { obsolete[file.shard].append(file) }
+        }
+        var added = SavedTotals()
+        for position in 0..<Self.shardCount {
+            withoutSums(at: position, of: groups) { shard in
+                added.add(shard.add(parts[position], dead[position], at: groups.opening))
+                shard.obsolete += obsolete[position]
+            }
+        }
+        noteLoaded(group, content, added, of: groups, &state)
+    }
+}
+
+/// Saving.
+extension Index {
+    /// The groups that were not loaded at one moment.
+    struct Frozen {
+        let groups: ColdGroups
+        let saved: SavedGroups
+        let isLoaded: [Bool]
+        /// The sums over the groups that are not loaded.
+        let totals: SavedTotals
+        let areTotalsExact: Bool
+    }
+
+    /// Nil when all are loaded. O(groups).
+    func freeze() -> Frozen? {
+        guard let groups = unloaded else { return nil }
+        return groups.withState { state in
+            Frozen(
+                groups: groups, saved: state.saved, isLoaded: (0..<groups.hash.count).map { groups.isLoaded($0) },
+                totals: state.totals, areTotalsExact: state.areTotalsExact)
+        }
+    }
+
+    /// Notes that a manifest with the same groups has replaced the one that the frozen groups were read from.
+    func move(_ frozen: Frozen, to manifest: SavedGroups.Manifest) {
+        if manifest.table.hash == frozen.groups.hash { frozen.groups.move(to: manifest) }
+    }
+
+    /// Calls `body` with the slot and the entry of some slots; false past the last slot. O(limit).
+    func forEachEntry(of shard: Int, from start: Int, _ limit: Int, _ body: (Int, IndexEntry) -> Void) -> Bool {
+        withShard(at: shard) { $0.table.forEachEntry(from: start, limit, body) }
+    }
+
+    /// Copies the entries in some slots, without those that were removed meanwhile.
+    func entries(at slots: [Int], of shard: Int) -> [IndexEntry] {
+        withShard(at: shard) { shard in slots.compactMap { shard.table.entry(at: $0) } }
+    }
+}

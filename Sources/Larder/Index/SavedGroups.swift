@@ -1,0 +1,137 @@
+import LarderFiles
+
+/// The part of the index that is still on disk: the groups of the saved manifest, and the journal lines for them.
+struct SavedGroups: Sendable {
+    /// The manifest, with the place of each group in it.
+    struct Manifest: Sendable {
+        let file: SharedDescriptor
+        let table: GroupTable
+        /// The offset of each group. Bytes.
+        fileprivate let offsets: [Int]
+
+        init(_ file: SharedDescriptor, _ table: GroupTable) {
+            self.file = file
+            self.table = table
+            var offset = table.start
+            offsets = table.groups.map { group in
+                defer { offset += group.length }
+                return offset
+            }
+        }
+    }
+
+    let fileSystem: any FileSystem
+    private(set) var manifest: Manifest
+    private(set) var lines: WaitingLines
+    /// Older entries are cleared.
+    let cleared: ClearMarks
+    /// The highest number that a line may mention; a higher one proves damage.
+    let lastNumber: UInt64
+    /// The last session did not end in order: the files of superseded entries may exist, and may record longer lives.
+    let isUnsettled: Bool
+    private let pool = AttachmentsPool()
+
+    init(
+        _ manifest: Manifest, _ lines: WaitingLines, cleared: ClearMarks, lastNumber: UInt64, isUnsettled: Bool,
+        in fileSystem: any FileSystem
+    ) {
+        self.fileSystem = fileSystem
+        self.manifest = manifest
+        self.lines = lines
+        self.cleared = cleared
+        self.lastNumber = lastNumber
+        self.isUnsettled = isUnsettled
+    }
+
+    var table: GroupTable { manifest.table }
+
+    /// The content of a group.
+    struct Content {
+        /// The entries, with the changes of the journal lines.
+        var shard: Shard
+        /// The sums of the lines of the manifest alone.
+        var saved = SavedTotals()
+        /// Lines are missing or damaged. The others are in `shard`.
+        var isDamaged = false
+
+        var entries: some Sequence<IndexEntry> { shard.table.entries.lazy.filter { $0.file != 0 } }
+    }
+
+    /// The bytes of a group in the manifest; nil when they are not those that were written.
+    func bytes(of group: Int) -> [UInt8]? {
+        let (bytes, isIntact) = read(group)
+        return isIntact ? bytes : nil
+    }
+
+    private func read(_ group: Int) -> (bytes: [UInt8], isIntact: Bool) {
+        let (offset, expected) = (manifest.offsets[group], table.groups[group])
+        do {
+            var bytes = [UInt8](repeating: 0, count: expected.length)
+            let count = try fileSystem.read(manifest.file.file, at: offset, into: &bytes)
+            bytes.removeLast(bytes.count - count)
+            let isIntact = count == expected.length && bytes.withBytes { XXH64.hash($0) } == expected.check
+            return (bytes, isIntact)
+        } catch {
+            return ([], false)
+        }
+    }
+
+    /// Reads a group and the lines that wait for it. O(its entries).
+    func content(of group: Int) -> Content {
+        var shard = Shard()
+        shard.table.beginLoading()
+        var content = Content(shard: shard)
+        let (bytes, isIntact) = read(group)
+        content.isDamaged = !isIntact
+        bytes.withBytes { bytes in
+            LineReader.forEachLine(in: bytes) { add($0, of: group, isIntact: isIntact, to: &content) }
+        }
+        if content.saved.whole != table.groups[group].totals { content.isDamaged = true }
+        do {
+            var buffer: [UInt8] = []
+            try lines.forEach(of: group) { journal, offset, length throws(Errno) in
+                buffer = [UInt8](repeating: 0, count: length)
+                guard try fileSystem.read(journal.file, at: offset, into: &buffer) == length,
+                    let record = buffer.withBytes({ RecordScanner.record(on: $0) })
+                else {
+                    content.isDamaged = true
+                    return
+                }
+                replay(record, into: &content)
+            }
+        } catch {
+            content.isDamaged = true
+        }
+        return content
+    }
+
+    /// Adds a line of the manifest, `,` and a record.
+    private func add(_ line: UnsafeRawBufferPointer, of group: Int, isIntact: Bool, to content: inout Content) {
+        let record = line.first == UInt8(ascii: ",") ? line.part(1..<line.count) : line
+        // The check of an intact group covers its lines.
+        guard case .set(let entry)? = RecordScanner.record(on: record, isChecked: isIntact),
+            max(entry.file, entry.change) <= lastNumber, table.hash.group(of: entry) == group
+        else { return content.isDamaged = true }
+        content.saved.add(entry)
+        if !cleared.cover(entry) { replay(.set(entry), into: &content) }
+    }
+
+    private func replay(_ record: Record, into content: inout Content) {
+        switch record {
+        case .set(var entry):
+            let key = entry.key
+            entry.attachments = pool.shared(entry.attachments)
+            content.shard.replay(.set(entry), of: key)
+        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _), .obsolete(_, let key?):
+            content.shard.replay(record, of: key)
+        case .header, .clear, .expire, .obsolete, .closed, .groups, .unknown:
+            content.isDamaged = true
+        }
+    }
+
+    /// Notes that another manifest has replaced this one, and covers all lines.
+    mutating func move(to next: Manifest) {
+        manifest = next
+        lines.removeAll()
+    }
+}

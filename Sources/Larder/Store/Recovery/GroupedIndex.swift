@@ -1,0 +1,175 @@
+import LarderFiles
+
+/// The part of a large index that an opening reads: the first and the last record of the manifest, and the journals,
+/// whose lines are checked and sorted by group. The groups are loaded later.
+struct GroupedIndex {
+    private(set) var journals = LoadedJournals()
+    private(set) var lastNumber: UInt64
+    /// Files that wait to be deleted.
+    private(set) var obsolete: [UInt64] = []
+    private(set) var cleared = ClearMarks()
+
+    private let manifest: SavedGroups.Manifest
+    private var lines: WaitingLines
+    /// The sums at the end of the last session.
+    private var totals: SavedTotals?
+    private let fileSystem: any FileSystem
+
+    /// The longest group, and the longest part after the groups. Bytes; a longer one is read line by line.
+    private static let longest = 256 << 20
+
+    /// Returns nil when the index has to be read whole: it is small, of another version or format, damaged, or has
+    /// records that concern several groups, or the last session did not end in order.
+    init?(_ listing: RootListing, _ reader: IndexReader, at now: Timestamp) {
+        guard listing.manifests == [.json] else { return nil }
+        do {
+            guard let found = try ManifestFrame(reader) else { return nil }
+            manifest = found.manifest
+            lastNumber = found.lastNumber
+            lines = WaitingLines(groups: found.manifest.table.groups.count)
+            fileSystem = reader.fileSystem
+            for record in found.others { guard take(record) else { return nil } }
+            journals.generations = listing.journals
+            journals.manifests = listing.manifests
+            journals.savedGeneration = manifest.table.generation
+            let following = listing.journals.filter { $0 >= manifest.table.generation }
+            guard following.first == manifest.table.generation,
+                following.last! - following.first! == UInt64(following.count - 1)
+            else { return nil }
+            for generation in following { guard try read(generation, reader) else { return nil } }
+        } catch {
+            return nil
+        }
+        guard journals.endsClosed else { return nil }
+    }
+
+    /// The groups, none of which is loaded.
+    func groups(at now: Timestamp) -> ColdGroups {
+        let saved = SavedGroups(
+            manifest, lines, cleared: cleared, lastNumber: lastNumber, isUnsettled: false, in: fileSystem)
+        return ColdGroups(saved, totals: totals, at: now)
+    }
+
+    /// Takes a record of the manifest that is not in a group; false when it concerns several.
+    private mutating func take(_ record: Record) -> Bool {
+        switch record {
+        case .obsolete(let file, nil): obsolete.append(file)
+        case .clear(.everything, let number): cleared.add(.everything, below: number)
+        default: return false
+        }
+        lastNumber = max(lastNumber, record.highestNumber)
+        return true
+    }
+
+    /// Reads a journal. Returns false when it is damaged, or has records that concern several groups.
+    private mutating func read(_ generation: UInt64, _ reader: IndexReader) throws(Errno) -> Bool {
+        guard let (file, _) = try fileSystem.openRegular(DirectoryLayout.journal(generation).name, in: reader.root.file)
+        else { return false }
+        lines.begin(file)
+        journals.endsClosed = false
+        var offset = 0
+        var isGood = true
+        let length: Int?
+        do {
+            length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file) { line -> Bool in
+                isGood = take(line, at: offset)
+                offset += line.count + 1
+                return isGood
+            }
+        } catch {
+            return false
+        }
+        journals.length = length ?? 0
+        return isGood && length != nil && offset > 0
+    }
+
+    /// Takes a line of a journal; false when it is damaged, or concerns several groups.
+    private mutating func take(_ line: UnsafeRawBufferPointer, at offset: Int) -> Bool {
+        if line.isEmpty { return offset > 0 }
+        journals.endsClosed = false
+        switch RecordRoute(of: line, among: manifest.table.hash) {
+        case .keyed(let group, let number):
+            lines.append(at: offset, length: line.count, to: group)
+            journals.records += 1
+            lastNumber = max(lastNumber, number)
+            return offset > 0
+        case .whole(.header(let version, _, let last)):
+            lastNumber = max(lastNumber, last)
+            return offset == 0 && version <= Record.version
+        case .whole(.closed(let number, let totals)):
+            journals.endsClosed = true
+            journals.closedLength = line.count + 1
+            self.totals = totals
+            lastNumber = max(lastNumber, number)
+            return offset > 0
+        case .whole, .damaged:
+            return false
+        }
+    }
+}
+
+/// The records of a manifest that are not in its groups.
+private struct ManifestFrame {
+    let manifest: SavedGroups.Manifest
+    let lastNumber: UInt64
+    private(set) var others: [Record] = []
+
+    /// Returns nil when the manifest has no groups, one group, or damage.
+    init?(_ reader: IndexReader) throws(Errno) {
+        let fileSystem = reader.fileSystem
+        let name = DirectoryLayout.manifest(.json).name
+        guard let (file, size) = try fileSystem.openRegular(name, in: reader.root.file) else { return nil }
+        guard let (last, position) = try Self.lastRecord(of: file, size: size, fileSystem),
+            case .groups(let table) = last, table.groups.count > 1, table.start > 0, table.end <= position,
+            table.groups.allSatisfy({ $0.length <= Self.longest }), position - table.end <= Self.longest
+        else { return nil }
+        var head = [UInt8](repeating: 0, count: min(table.start, 256))
+        guard try fileSystem.read(file.file, at: 0, into: &head) == head.count,
+            let end = head.firstIndex(of: UInt8(ascii: "\n")), head[0] == UInt8(ascii: "["),
+            case .header(let version, let generation, let number)? = Array(head[1..<end]).withBytes({
+                RecordScanner.record(on: $0)
+            }), version == Record.version, generation == table.generation, generation > 0
+        else { return nil }
+        if size > reader.freely {
+            let isPlausible = (try? reader.isPlausible((entries: table.totals.whole.count, others: 0))) ?? false
+            guard isPlausible else { return nil }
+        }
+        manifest = SavedGroups.Manifest(file, table)
+        lastNumber = number
+        var rest = [UInt8](repeating: 0, count: position - table.end)
+        guard try fileSystem.read(file.file, at: table.end, into: &rest) == rest.count else { return nil }
+        var isIntact = true
+        var found: [Record] = []
+        rest.withBytes { bytes in
+            LineReader.forEachLine(in: bytes) { line in
+                if case .record(let record) = Line(line) { found.append(record) } else { isIntact = false }
+            }
+        }
+        if !isIntact { return nil }
+        others = found
+    }
+
+    /// Bytes; longer parts are read line by line.
+    private static let longest = 256 << 20
+
+    /// Returns the last record and the offset of its line.
+    private static func lastRecord(
+        of file: SharedDescriptor, size: Int, _ fileSystem: any FileSystem
+    ) throws(Errno) -> (record: Record, position: Int)? {
+        var length = min(size, 16 << 10)
+        while true {
+            var tail = [UInt8](repeating: 0, count: length)
+            guard try fileSystem.read(file.file, at: size - length, into: &tail) == length, length > 3,
+                tail.suffix(3) == Array("\n]\n".utf8)[...]
+            else { return nil }
+            let line = tail.dropLast(3)
+            guard let feed = line.lastIndex(of: UInt8(ascii: "\n")) else {
+                if length == size || length > LineReader.longestLine { return nil }
+                length = min(size, length * 4)
+                continue
+            }
+            guard case .record(let record) = Array(line[(feed + 1)...]).withBytes({ Line($0) }) else { return nil }
+            return (record, size - length + feed + 1)
+        }
+    }
+}
