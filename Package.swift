@@ -33,6 +33,7 @@ let package = Package(
             description: "Secure archives, untyped property lists: all of Foundation in a static program."),
         .trait(
             name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev)."),
+        .trait(name: "LMDB", description: "Rows for LMDB in larder-bench; needs its headers (Debian: liblmdb-dev)."),
     ],
     targets: [
         .target(name: "LarderFoundation", swiftSettings: settings),
@@ -43,9 +44,13 @@ let package = Package(
         .target(name: "LarderTesting", dependencies: ["Larder", "LarderFiles"], swiftSettings: settings),
         .executableTarget(
             name: "larder-bench",
-            dependencies: ["Larder", "LarderFiles", .target(name: "CSQLite", condition: .when(traits: ["SQLite"]))],
+            dependencies: [
+                "Larder", "LarderFiles", .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
+                .target(name: "CLMDB", condition: .when(traits: ["LMDB"])),
+            ],
             path: "Sources/LarderBench", swiftSettings: settings),
         .systemLibrary(name: "CSQLite"),
+        .systemLibrary(name: "CLMDB"),
         .executableTarget(
             name: "QuickStart", dependencies: ["Larder"], path: "Examples/QuickStart", swiftSettings: settings),
         .executableTarget(

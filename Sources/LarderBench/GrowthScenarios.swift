@@ -8,7 +8,6 @@ extension Scenario {
 
     static var growth: [Scenario] {
         counts.map { setAmong($0) } + [100_000, 1_000_000].map { setWhileSaving($0) }
-            + counts.map { open($0) } + [100_000, 1_000_000].map { openHalfExpired($0) }
     }
 
     private static let size = 1 << 10
@@ -65,57 +64,5 @@ extension Scenario {
                     return (samples, Samples())
                 }, close: { try cache.close() })
         }
-    }
-
-    private static func open(_ entries: Int) -> Scenario {
-        let target: Target =
-            switch entries {
-            case 100_000: .most(80_000_000)
-            case 1_000_000: .most(1_200_000_000)
-            default: .none
-            }
-        return Scenario(
-            name: "open, \(Figure.short(entries)) entries", entries: entries, unit: .ms,
-            floor: "reading the manifest and one XXH64 pass", target: target
-        ) { folder in
-            let directory = SyntheticDirectory(folder.own, entries: entries)
-            try directory.write()
-            return Run { _ in
-                var samples = (own: Samples(), floor: Samples())
-                try timeOpening(folder.own, &samples.own)
-                try timing(&samples.floor) {
-                    let bytes = try Data(contentsOf: directory.manifest)
-                    precondition(bytes.withUnsafeBytes { XXH64.hash($0) } != 0)
-                }
-                return samples
-            }
-        }
-    }
-
-    private static func openHalfExpired(_ entries: Int) -> Scenario {
-        Scenario(
-            name: "open, \(Figure.short(entries)), half expired", entries: entries, unit: .ms,
-            floor: "the same with none expired", target: .ratio(1)
-        ) { folder in
-            try SyntheticDirectory(folder.floor, entries: entries).write()
-            return Run { _ in
-                var samples = (own: Samples(), floor: Samples())
-                try SyntheticDirectory(folder.own, entries: entries, expired: entries / 2).write()
-                try timeOpening(folder.floor, &samples.floor)
-                try timeOpening(folder.own, &samples.own)
-                try FileManager.default.removeItem(at: folder.own)
-                return samples
-            }
-        }
-    }
-
-    /// Opens a cache and reads a value.
-    private static func timeOpening(_ url: URL, _ samples: inout Samples) throws {
-        var cache: DiskCache?
-        try timing(&samples) {
-            cache = try DiskCache(directory: url)
-            precondition(cache?.data(forKey: Content.key(1)) != nil)
-        }
-        try cache?.close()
     }
 }

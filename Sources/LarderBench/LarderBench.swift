@@ -26,13 +26,14 @@ struct LarderBench {
     private static func measure(_ options: Options) async throws {
         let (scenarios, places) = (try options.scenarios(), try options.places())
         var report = Report(isJSON: options.isJSON)
-        var progress = Progress(total: places.count * scenarios.count)
+        let measured = places.map { place in scenarios.filter { place.isInMemory || !$0.isOnlyInMemory } }
+        var progress = Progress(total: measured.reduce(0) { $0 + $1.count })
         for (number, place) in places.enumerated() {
             report.begin(place.url)
             var outcomes: [Outcome] = []
             var folders: [Folder] = []
             defer { for folder in folders { folder.remove() } }
-            for scenario in scenarios {
+            for scenario in measured[number] {
                 let folder = try Folder(in: place.url)
                 folders.append(folder)
                 let outcome = try await scenario.measure(in: folder, of: place, rounds: options.rounds) { round in

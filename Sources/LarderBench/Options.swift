@@ -15,12 +15,13 @@ struct Options {
           --rounds N         rounds of each scenario; 5 by default
           --json             one JSON object per line for each scenario
           --plot FILE        also draws the figures of the first place as SVG
-          --guard            fails when even the best round of a scenario is more than twice above its target
+          --guard            fails when even the best round of a scenario is more than twice above its target; leaves
+                             out the scenarios that take long to prepare, unless --scenario names them
 
         For tools:
 
           --count NAME N     runs one operation (\(Counted.names)) N times
-          --resident NAME    prints the bytes that each entry takes
+          --resident NAME    prints the bytes that each entry takes, or the whole process
         """
 
     private(set) var isHelp = false
@@ -76,7 +77,9 @@ struct Options {
     func places() throws -> [Place] { try place.map { [$0] } ?? Place.standard() }
 
     func scenarios() throws -> [Scenario] {
-        let wanted = Scenario.all.filter { scenario in self.scenario.map { scenario.title.contains($0) } ?? true }
+        let wanted = Scenario.all.filter { scenario in
+            self.scenario.map { scenario.title.contains($0) } ?? !(isGuard && scenario.isLong)
+        }
         if wanted.isEmpty { throw BenchFailure("there is no such scenario; --scenario set, get, memory, open, ...") }
         return wanted
     }

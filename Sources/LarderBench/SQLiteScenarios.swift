@@ -40,6 +40,25 @@
                 }
             }
         }
+
+        /// The first statement makes SQLite read the schema.
+        static func openSQLite(_ entries: Int) -> Scenario? {
+            Scenario(
+                name: openSQLiteName(entries), entries: entries, unit: .ms, floor: "", isLong: entries >= 1_000_000
+            ) { folder in
+                try Database(folder).fill(entries, Array("payload".utf8))
+                return Run { round in
+                    var samples = Samples()
+                    let database = try timing(&samples) {
+                        let database = try Database(folder)
+                        precondition(database.get(Content.key(entries / 2 + round)) != nil)
+                        return database
+                    }
+                    withExtendedLifetime(database) {}
+                    return (samples, Samples())
+                }
+            }
+        }
     }
 
     /// One table of keys and values, its two statements prepared once. For one thread.
@@ -55,7 +74,7 @@
             let path = folder.own.appendingPathComponent("cache.sqlite").path
             let schema = """
                 PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-                CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER);
+                CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER);
                 """
             guard sqlite3_open(path, &handle) == SQLITE_OK, sqlite3_exec(handle, schema, nil, nil, nil) == SQLITE_OK,
                 sqlite3_prepare_v2(handle, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", -1, &insert, nil)
@@ -81,6 +100,13 @@
             }
         }
 
+        /// Stores a value under many keys, in one transaction.
+        func fill(_ entries: Int, _ bytes: [UInt8]) {
+            precondition(sqlite3_exec(handle, "BEGIN", nil, nil, nil) == SQLITE_OK)
+            for number in 1...entries { set(bytes, Content.key(number)) }
+            precondition(sqlite3_exec(handle, "COMMIT", nil, nil, nil) == SQLITE_OK)
+        }
+
         func get(_ key: String) -> Data? {
             key.withCString { key in
                 sqlite3_bind_text(select, 1, key, -1, isStatic)
@@ -95,5 +121,10 @@
     extension Scenario {
         /// Only with the package's trait `SQLite`, which needs its headers.
         static var sqlite: [Scenario] { [] }
+        static func openSQLite(_ entries: Int) -> Scenario? { nil }
     }
 #endif
+
+extension Scenario {
+    static func openSQLiteName(_ entries: Int) -> String { "SQLite open, \(Figure.short(entries)) entries" }
+}

@@ -22,11 +22,12 @@ struct Samples {
 }
 
 /// Runs an operation and adds the time that it took for each of `batch` repetitions in it.
-func timing(_ samples: inout Samples, batch: Int = 1, _ operation: () throws -> Void) rethrows {
+func timing<Result>(_ samples: inout Samples, batch: Int = 1, _ operation: () throws -> Result) rethrows -> Result {
     let clock = ContinuousClock()
     let begun = clock.now
-    try operation()
+    let result = try operation()
     samples.add(begun.duration(to: clock.now).wholeNanoseconds / UInt64(batch))
+    return result
 }
 
 /// The same for an async operation.

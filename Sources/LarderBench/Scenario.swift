@@ -18,6 +18,10 @@ struct Scenario: Sendable {
     var target = Target.none
     /// The target applies only to a directory in memory: elsewhere the disk dominates.
     var isForMemory = false
+    /// Preparing it takes long: it is left out when the targets are guarded.
+    var isLong = false
+    /// It makes a million files, which takes minutes on a disk.
+    var isOnlyInMemory = false
     /// The maximum number of rounds.
     var mostRounds = Int.max
     /// Prepares the run.
@@ -25,7 +29,7 @@ struct Scenario: Sendable {
 
     /// Scenarios that delete many files come late: on some file systems creating files is slow for minutes after that.
     static var all: [Scenario] {
-        disk + threads + growth + byHand + sqlite + replacing + memory + front + resident
+        disk + threads + growth + opening + byHand + sqlite + replacing + memory + front + resident
     }
 
     /// The title in the table and for `--scenario`.
@@ -33,11 +37,12 @@ struct Scenario: Sendable {
 
     enum Unit: String {
         case ms, us, ns, bytes
+        case megabytes = "MB"
 
         /// Nanoseconds, or bytes, per unit.
         var scale: Double {
             switch self {
-            case .ms: 1_000_000
+            case .ms, .megabytes: 1_000_000
             case .us: 1_000
             case .ns, .bytes: 1
             }
