@@ -11,13 +11,15 @@
                 try MappedDatabase(folder).fill(entries, Array("payload".utf8))
                 return Run { round in
                     var samples = Samples()
-                    let database = try timing(&samples) {
-                        let database = try MappedDatabase(folder)
-                        let value = try database.get(Content.key(entries / 2 + round))
-                        precondition(value != nil)
-                        return database
+                    for number in 0..<openings {
+                        let database = try timing(&samples) {
+                            let database = try MappedDatabase(folder)
+                            let value = try database.get(Content.key(entries / 2 + round + number))
+                            precondition(value != nil)
+                            return database
+                        }
+                        withExtendedLifetime(database) {}
                     }
-                    withExtendedLifetime(database) {}
                     return (samples, Samples())
                 }
             }

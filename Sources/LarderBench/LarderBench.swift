@@ -55,7 +55,7 @@ struct LarderBench {
     private static func draw(_ outcomes: [Outcome], _ file: URL) throws {
         guard let svg = Plot(outcomes).svg else {
             throw BenchFailure(
-                "nothing to draw: a plot needs sets or gets of several sizes, or beside entries")
+                "nothing to draw: a plot needs sets or gets of several sizes, sets beside entries, or openings")
         }
         try Data(svg.utf8).write(to: file)
     }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Two charts as one SVG: the cost of a set against the number of entries, and microseconds for each size against the
-/// floor.
+/// Charts as one SVG: the cost of a set against the number of entries, microseconds for each size against the floor, and
+/// the cost of an opening against the number of entries.
 struct Plot {
     private let outcomes: [Outcome]
 
@@ -11,13 +11,19 @@ struct Plot {
 
     /// Nil when there is nothing to draw.
     var svg: String? {
-        let charts = [growth, sizes].filter { !$0.series.isEmpty }
+        let charts = [growth, sizes, opening].filter { !$0.series.isEmpty }
         if charts.isEmpty { return nil }
-        let width = 40 + 440 * charts.count
+        let columns = min(2, charts.count)
+        let (width, height) = (40 + 440 * columns, charts.map(\.wholeHeight).max()!)
+        let all = height * (1 + (charts.count - 1) / columns)
+        let groups = charts.enumerated().map { number, chart in
+            #"<g transform="translate(\#(70 + 440 * (number % columns)) \#(height * (number / columns)))">"#
+                + "\n\(chart.svg)\n</g>"
+        }
         return """
-            <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(width) 340" font-family="sans-serif" font-size="12">
-            <rect width="\(width)" height="340" fill="white"/>
-            \(charts.enumerated().map { $1.svg(left: 70 + 440 * Double($0)) }.joined(separator: "\n"))
+            <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(width) \(all)" font-family="sans-serif" font-size="12">
+            <rect width="\(width)" height="\(all)" fill="white"/>
+            \(groups.joined(separator: "\n"))
             </svg>
 
             """
@@ -30,7 +36,7 @@ struct Plot {
             labels: points.compactMap { $0.scenario.entries.map(Figure.short) },
             series: [
                 .init("Larder", points.map(\.value)),
-                .init("beside 1k entries, in turns", points.map { $0.floor ?? 0 }, isFloor: true),
+                .init("beside 1k entries, in turns", points.map(\.floor), .dashed),
             ])
     }
 
@@ -42,8 +48,27 @@ struct Plot {
             title: "us for each size, and the system calls alone", axis: .logarithmic,
             labels: labelled.compactMap { $0.scenario.size.map(Figure.bytes) },
             series: [
-                .init("set", sets.map(\.value)), .init("its system calls", sets.map { $0.floor ?? 0 }, isFloor: true),
-                .init("get", gets.map(\.value)), .init("its system calls", gets.map { $0.floor ?? 0 }, isFloor: true),
+                .init("set", sets.map(\.value)), .init("its system calls", sets.map(\.floor), .dashed),
+                .init("get", gets.map(\.value), color: 1),
+                .init("its system calls", gets.map(\.floor), .dashed, color: 1),
+            ])
+    }
+
+    private var opening: Chart {
+        func value(_ name: String) -> Double? { outcomes.first { $0.scenario.name == name }?.value }
+        func larder(_ journal: OpenedJournal) -> [Double?] {
+            Scenario.counts.map { value(Scenario.openingName($0, journal, after: .closed)) }
+        }
+        return Chart(
+            title: "open and first get against the number of entries, ms", axis: .logarithmic,
+            labels: Scenario.counts.map(Figure.short),
+            series: [
+                .init("Larder", larder(.empty)),
+                .init("format 1, read whole", Scenario.counts.map { value(Scenario.wholeName($0)) }, color: 1),
+                .init("with 1k in the journal", larder(.some), .dashed),
+                .init("SQLite", Scenario.counts.map { value(Scenario.openSQLiteName($0)) }, color: 2),
+                .init("with a full journal", larder(.longest), .dotted),
+                .init("LMDB", Scenario.counts.map { value(Scenario.openLMDBName($0)) }, color: 3),
             ])
     }
 }
@@ -58,19 +83,34 @@ private struct Chart {
     }
 
     struct Series {
-        let name: String
-        let values: [Double]
-        let isFloor: Bool
+        enum Line: String {
+            case solid = ""
+            case dashed = #" stroke-dasharray="5 4""#
+            case dotted = #" stroke-dasharray="1 3""#
+        }
 
-        init(_ name: String, _ values: [Double], isFloor: Bool = false) {
+        let name: String
+        /// One for each label; nil where nothing was measured.
+        let values: [Double?]
+        let line: Line
+        let color: String
+
+        init(_ name: String, _ values: [Double?], _ line: Line = .solid, color: Int = 0) {
             self.name = name
             self.values = values
-            self.isFloor = isFloor
+            self.line = line
+            self.color = Self.colors[color]
         }
+
+        private static let colors = ["#c2410c", "#1d4ed8", "#15803d", "#6b21a8"]
     }
 
-    private static let colors = ["#c2410c", "#1d4ed8"]
     private static let (width, height, top) = (340.0, 220.0, 50.0)
+    /// The part above the first row of the legend, and each row.
+    private static let (legendTop, legendRow) = (312, 18)
+
+    /// With the legend.
+    var wholeHeight: Int { Self.legendTop - 8 + Self.legendRow * max(2, (series.count + 1) / 2) }
 
     let title: String
     let axis: Axis
@@ -81,12 +121,12 @@ private struct Chart {
         self.title = title
         self.axis = axis
         self.labels = labels
-        self.series = series.filter { !$0.values.isEmpty && $0.values.count == labels.count }
+        self.series = series.filter { $0.values.contains { $0 != nil } && $0.values.count == labels.count }
     }
 
     /// The values at the grid lines, around all values: powers of ten, or up to six equal steps from 0.
     private var grid: [Double] {
-        let all = series.flatMap(\.values).filter { $0 > 0 }
+        let all = series.flatMap { $0.values.compactMap(\.self) }.filter { $0 > 0 }
         switch axis {
         case .logarithmic:
             let low = Int(log10(all.min() ?? 1).rounded(.down))
@@ -108,32 +148,31 @@ private struct Chart {
         }
     }
 
-    func svg(left: Double) -> String {
+    /// The axes begin at x = 0.
+    var svg: String {
         let grid = grid
-        func x(_ step: Int) -> Double { left + Self.width * (Double(step) + 0.5) / Double(labels.count) }
+        func x(_ step: Int) -> Double { Self.width * (Double(step) + 0.5) / Double(labels.count) }
         func y(_ value: Double) -> Double {
             Self.top + Self.height * (1 - part(value, of: grid))
         }
-        var lines = [text(title, left, 24, anchor: "start", more: #" font-size="14""#)]
+        var lines = [text(title, 0, 24, anchor: "start", more: #" font-size="14""#)]
         for value in grid {
-            let height = Self.format(y(value))
             lines.append(
-                #"<path d="M\#(left) \#(height)H\#(left + Self.width)" stroke="lightgray"/>"#
-                    + text(Figure.short(value), left - 6, y(value) + 4, anchor: "end"))
+                #"<path d="M0 \#(Self.format(y(value)))H\#(Self.width)" stroke="lightgray"/>"#
+                    + text(Figure.short(value), -6, y(value) + 4, anchor: "end"))
         }
         for (step, label) in labels.enumerated() {
             lines.append(text(label, x(step), Self.top + Self.height + 18, anchor: "middle"))
         }
         for (number, line) in series.enumerated() {
-            let color = Self.colors[number / 2 % Self.colors.count]
-            let points = line.values.enumerated().map { "\(Self.format(x($0))),\(Self.format(y($1)))" }
-            let dash = line.isFloor ? #" stroke-dasharray="5 4""# : ""
+            let points = line.values.enumerated().compactMap { step, value in
+                value.map { "\(Self.format(x(step))),\(Self.format(y($0)))" }
+            }
+            let stroke = #"stroke="\#(line.color)" stroke-width="2"\#(line.line.rawValue)"#
+            lines.append(#"<polyline points="\#(points.joined(separator: " "))" fill="none" \#(stroke)/>"#)
+            let legend = (x: Double(number % 2) * 170, y: Double(Self.legendTop + number / 2 * Self.legendRow))
             lines.append(
-                #"<polyline points="\#(points.joined(separator: " "))" fill="none" stroke="\#(color)" stroke-width="2"\#(dash)/>"#
-            )
-            let legend = (x: left + Double(number % 2) * 130, y: Self.top + Self.height + 42 + Double(number / 2) * 18)
-            lines.append(
-                #"<path d="M\#(legend.x) \#(legend.y - 4)h24" stroke="\#(color)" stroke-width="2"\#(dash)/>"#
+                #"<path d="M\#(legend.x) \#(legend.y - 4)h24" \#(stroke)/>"#
                     + text(line.name, legend.x + 30, legend.y, anchor: "start"))
         }
         return lines.joined(separator: "\n")

@@ -61,7 +61,7 @@ struct Report {
     }
 
     private func row(_ cells: String...) -> String {
-        let widths = [35, 12, 16, 9, 9, 9, 9, 7]
+        let widths = [37, 12, 16, 9, 9, 9, 9, 7]
         let padded = zip(cells, widths).map { $0.padding(toLength: max($1, $0.count + 1), withPad: " ", startingAt: 0) }
         return padded.joined() + cells[widths.count...].joined()
     }

@@ -49,12 +49,14 @@
                 try Database(folder).fill(entries, Array("payload".utf8))
                 return Run { round in
                     var samples = Samples()
-                    let database = try timing(&samples) {
-                        let database = try Database(folder)
-                        precondition(database.get(Content.key(entries / 2 + round)) != nil)
-                        return database
+                    for number in 0..<openings {
+                        let database = try timing(&samples) {
+                            let database = try Database(folder)
+                            precondition(database.get(Content.key(entries / 2 + round + number)) != nil)
+                            return database
+                        }
+                        withExtendedLifetime(database) {}
                     }
-                    withExtendedLifetime(database) {}
                     return (samples, Samples())
                 }
             }

@@ -35,9 +35,11 @@ struct Scenario: Sendable {
     /// The title in the table and for `--scenario`.
     var title: String { [name, size.map(Figure.bytes)].compactMap(\.self).joined(separator: " ") }
 
-    enum Unit: String {
+    enum Unit: String, CustomStringConvertible {
         case ms, us, ns, bytes
         case megabytes = "MB"
+
+        var description: String { rawValue }
 
         /// Nanoseconds, or bytes, per unit.
         var scale: Double {

@@ -13,11 +13,16 @@ struct SyntheticDirectory {
     var expired = 0
     private let payload = Array("payload".utf8)
     private let check: FileName
+    /// Now; an hour ago if there are expired entries, which have lived for half of it.
+    private let stored: Date
+    /// A time at which no entry has expired.
+    private var early: Date { expired > 0 ? stored.addingTimeInterval(900) : Date() }
 
     init(_ url: URL, entries: Int, expired: Int = 0) {
         self.url = url
         self.entries = entries
         self.expired = expired
+        stored = Date(timeIntervalSinceNow: expired > 0 ? -3_600 : 0)
         check = FileName.number(payload.withUnsafeBytes { XXH64.hash($0) })
     }
 
@@ -29,7 +34,7 @@ struct SyntheticDirectory {
         for number in 1...Self.filed {
             try Data(payload).write(to: files.appendingPathComponent(FileName.number(UInt64(number)).description))
         }
-        let now = Int(Date().timeIntervalSince1970 * 1000)
+        let stored = Int(self.stored.timeIntervalSince1970 * 1000)
         let header = record(#"{"larder":1,"g":1,"n":\#(entries)"#)
         try print("journal-\(FileName.number(1)).jsonl") { write in
             try write(header + "\n" + record(#"{"o":"closed","n":\#(entries)"#))
@@ -38,7 +43,7 @@ struct SyntheticDirectory {
             try write("[" + header)
             for number in 1...entries {
                 let isExpired = number.isMultiple(of: 2) && number / 2 <= expired
-                let (stored, life) = isExpired ? (now - 60_000, 1_000) : (now, 86_400_000)
+                let life = isExpired ? 1_800_000 : 86_400_000
                 try write("\n," + entry(Content.key(number), number, stored: stored, life: life))
             }
             try write("\n]\n")
@@ -90,7 +95,9 @@ extension SyntheticDirectory {
     /// Writes the directory, with a journal of some records, each of which overwrites another entry.
     func writeGrouped(journal records: Int, _ end: End = .closed) throws {
         try write()
-        let cache = try DiskCache(directory: url)
+        var configuration = DiskCache.Configuration()
+        configuration.now = { [early] in early }
+        let cache = try DiskCache(directory: url, configuration: configuration)
         try cache.setData(Data(payload), forKey: Content.key(1))
         try cache.flush()
         try cache.close()
@@ -113,12 +120,12 @@ extension SyntheticDirectory {
         let lines = old.split(separator: "\n")
         guard lines.count == 2, let totals = lines[1].range(of: #","to":"#), let check = lines[1].range(of: #","c":"#)
         else { throw BenchFailure("\(journals[0]) has other records than a header and the mark of a close") }
-        let now = Int(Date().timeIntervalSince1970 * 1000)
+        let stored = Int(early.timeIntervalSince1970 * 1000)
         try print(journals[0]) { write in
             try write(String(lines[0]))
             for number in 0..<records {
                 let key = Content.key(overwritten(by: number))
-                try write("\n" + entry(key, file(of: number), stored: now, life: 86_400_000))
+                try write("\n" + entry(key, file(of: number), stored: stored, life: 86_400_000))
             }
             if end == .killed { return }
             let last = file(of: records) - 1
