@@ -93,7 +93,7 @@ extension Scenario {
     private static func openHalfExpired(_ entries: Int) -> Scenario {
         Scenario(
             name: "open, \(Figure.short(entries)), half expired", entries: entries, unit: .ms,
-            floor: "the same with none expired", target: .ratio(1.5)
+            floor: "the same with none expired", target: openingTarget(entries, 0, after: .closed)
         ) { folder in
             let directory = SyntheticDirectory(folder.own, entries: entries, expired: entries / 2)
             try directory.writeGrouped(journal: 0)
