@@ -52,11 +52,12 @@ struct LarderBench {
         }
     }
 
-    private static func draw(_ outcomes: [Outcome], _ file: URL) throws {
-        guard let svg = Plot(outcomes).svg else {
+    private static func draw(_ outcomes: [Outcome], _ folder: URL) throws {
+        let files = Plot(outcomes).files
+        if files.isEmpty {
             throw BenchFailure(
                 "nothing to draw: a plot needs sets or gets of several sizes, sets beside entries, or openings")
         }
-        try Data(svg.utf8).write(to: file)
+        for (name, svg) in files { try Data(svg.utf8).write(to: folder.appendingPathComponent(name)) }
     }
 }

@@ -3,7 +3,7 @@ import Foundation
 /// The options of the command line.
 struct Options {
     static let help = """
-        usage: larder-bench [--scenario NAME] [--directory PATH] [--rounds N] [--json] [--plot FILE] [--guard] [--help]
+        usage: larder-bench [--scenario NAME] [--directory PATH] [--rounds N] [--json] [--plot PATH] [--guard] [--help]
 
         Runs each scenario in turns with its floor, in the same process and place. The floor is the bare system
         calls, or a dictionary under a lock. Build with -c release. Where a single call is too short for the clock,
@@ -14,7 +14,8 @@ struct Options {
                              temporary directory
           --rounds N         rounds of each scenario; 5 by default
           --json             one JSON object per line for each scenario
-          --plot FILE        also draws the figures of the first place as SVG
+          --plot PATH        also draws the figures of the first place, as performance.svg and opening.svg in this
+                             directory
           --guard            fails when even the best round of a scenario is more than twice above its target; leaves
                              out the scenarios that take long to prepare, unless --scenario names them
 
@@ -57,10 +58,8 @@ struct Options {
             case "--rounds": rounds = try number()
             case "--directory": place = try Place(URL(fileURLWithPath: try value(), isDirectory: true))
             case "--plot":
-                let file = URL(fileURLWithPath: try value())
                 // Now, rather than after everything has been measured.
-                guard (try? Data().write(to: file)) != nil else { throw BenchFailure("cannot write \(file.path)") }
-                plot = file
+                plot = try Place(URL(fileURLWithPath: try value(), isDirectory: true)).url
             case "--count":
                 guard let operation = Counted(rawValue: try value()) else {
                     throw BenchFailure("--count takes one of \(Counted.names), and a number")

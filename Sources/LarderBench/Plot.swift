@@ -1,7 +1,7 @@
 import Foundation
 
-/// Charts as one SVG: the cost of a set against the number of entries, microseconds for each size against the floor, and
-/// the cost of an opening against the number of entries.
+/// Charts as SVG: in one file the cost of a set against the number of entries, and microseconds for each size against the
+/// floor; in another the cost of an opening against the number of entries.
 struct Plot {
     private let outcomes: [Outcome]
 
@@ -9,20 +9,22 @@ struct Plot {
         self.outcomes = outcomes
     }
 
-    /// Nil when there is nothing to draw.
-    var svg: String? {
-        let charts = [growth, sizes, opening].filter { !$0.series.isEmpty }
-        if charts.isEmpty { return nil }
-        let columns = min(2, charts.count)
-        let (width, height) = (40 + 440 * columns, charts.map(\.wholeHeight).max()!)
-        let all = height * (1 + (charts.count - 1) / columns)
+    /// The files for which there is something to draw.
+    var files: [(name: String, svg: String)] {
+        [("performance.svg", [growth, sizes]), ("opening.svg", [opening])].compactMap { name, charts in
+            Self.svg(charts.filter { !$0.series.isEmpty }).map { (name, $0) }
+        }
+    }
+
+    private static func svg(_ charts: [Chart]) -> String? {
+        guard let height = charts.map(\.wholeHeight).max() else { return nil }
+        let width = 40 + 440 * charts.count
         let groups = charts.enumerated().map { number, chart in
-            #"<g transform="translate(\#(70 + 440 * (number % columns)) \#(height * (number / columns)))">"#
-                + "\n\(chart.svg)\n</g>"
+            "<g transform=\"translate(\(70 + 440 * number) 0)\">\n\(chart.svg)\n</g>"
         }
         return """
-            <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(width) \(all)" font-family="sans-serif" font-size="12">
-            <rect width="\(width)" height="\(all)" fill="white"/>
+            <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(width) \(height)" font-family="sans-serif" font-size="12">
+            <rect width="\(width)" height="\(height)" fill="white"/>
             \(groups.joined(separator: "\n"))
             </svg>
 
