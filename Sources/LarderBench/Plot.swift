@@ -1,7 +1,7 @@
 import Foundation
 
-/// Charts as SVG: in one file the cost of a set against the number of entries, and microseconds for each size against the
-/// floor; in another the cost of an opening against the number of entries.
+/// Charts as SVG: in one file the cost of a set against the number of entries, and microseconds for each size against
+/// the floor; in another the cost of an opening against the number of entries.
 struct Plot {
     private let outcomes: [Outcome]
 

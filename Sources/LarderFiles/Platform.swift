@@ -40,6 +40,21 @@ enum Platform {
         }
     }
 
+    /// The first half of the random identifier that the system takes at each boot; 0 when it has none.
+    static let boot: UInt64 = {
+        var text = [UInt8](repeating: 0, count: 64)
+        #if canImport(Darwin)
+            var length = text.count
+            if sysctlbyname("kern.bootsessionuuid", &text, &length, nil, 0) != 0 { return 0 }
+        #else
+            guard let file = fopen("/proc/sys/kernel/random/boot_id", "re") else { return 0 }
+            _ = fread(&text, 1, text.count, file)
+            fclose(file)
+        #endif
+        let digits = text.filter { $0 != UInt8(ascii: "-") }
+        return UInt64(String(decoding: digits.prefix(16), as: UTF8.self), radix: 16) ?? 0
+    }()
+
     /// The time since 1970.
     static func time() -> (seconds: Int64, nanoseconds: Int64) {
         var time = timespec()

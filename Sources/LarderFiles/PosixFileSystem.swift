@@ -5,6 +5,8 @@ package struct PosixFileSystem: FileSystem {
 
     package init() {}
 
+    package var boot: UInt64 { Platform.boot }
+
     package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
         do {
             return FileDescriptor(raw: try Platform.openDirectory(path: path), of: self)

@@ -1,6 +1,8 @@
 package import LarderFiles
 
 extension MemoryFileSystem: FileSystem {
+    package var boot: UInt64 { image.boot }
+
     package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
         let raw = try call(.openDirectory) { state throws(Errno) in
             var node = MemoryImage.root
@@ -101,6 +103,7 @@ extension MemoryFileSystem: FileSystem {
             let content = state.image.nodes[node]?.content ?? []
             let part = content.dropFirst(offset).prefix(buffer.count)
             buffer.copyBytes(from: part)
+            state.bytesRead += part.count
             return part.count
         }
     }

@@ -13,6 +13,7 @@ extension MemoryFileSystem {
         var calls = 0
         /// Since the file system was created.
         var counts: [Operation: Int] = [:]
+        var bytesRead = 0
         var fault: (@Sendable (Int, Operation) -> Fault?)?
         var isDead = false
         /// Bytes that fit on the disk.

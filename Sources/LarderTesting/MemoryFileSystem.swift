@@ -83,6 +83,9 @@ package final class MemoryFileSystem: Sendable {
     /// Calls made since the file system was created, except those of a killed process.
     package var counts: [Operation: Int] { state.withLock { $0.counts } }
 
+    /// Bytes, since the file system was created.
+    package var bytesRead: Int { state.withLock { $0.bytesRead } }
+
     package var image: MemoryImage { state.withLock { $0.image } }
 
     /// Makes the disk larger or smaller. Only `freeSpace` reflects this; writes still succeed. A file takes whole
@@ -172,6 +175,7 @@ package final class MemoryFileSystem: Sendable {
                 image.apply(change)
             }
         }
+        image.boot += 1
         return image
     }
 

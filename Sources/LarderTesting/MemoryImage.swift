@@ -11,6 +11,8 @@ package struct MemoryImage: Sendable {
     package static let root: UInt64 = 1
 
     package var nodes: [UInt64: Node] = [root: Node(isDirectory: true)]
+    /// Counts the power cuts.
+    package var boot: UInt64 = 1
 
     package init() {}
 

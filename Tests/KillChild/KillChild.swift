@@ -17,6 +17,7 @@ struct KillChild {
         }
         var configuration = DiskCache.Configuration()
         configuration.saveDelay = .milliseconds(5)
+        configuration.entriesPerGroup = 4
         let cache = try DiskCache(directory: URL(fileURLWithPath: arguments[1]), configuration: configuration)
         var generator = SeededGenerator(seed: seed)
         for number in 1... {

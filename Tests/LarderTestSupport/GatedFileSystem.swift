@@ -4,6 +4,8 @@ package import LarderTesting
 
 /// A file system that stops chosen calls before they run, while other threads continue.
 package final class GatedFileSystem: FileSystem {
+    package var boot: UInt64 { base.boot }
+
     package typealias Operation = MemoryFileSystem.Operation
     /// A stopped call.
     package struct Hold: Sendable {

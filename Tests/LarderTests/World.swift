@@ -14,6 +14,14 @@ struct World {
     let clock = ManualClock()
     var configuration = DiskCache.Configuration()
 
+    /// A world whose caches have manifests of small groups, so that a few entries are loaded later.
+    static func grouped(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) -> World {
+        World {
+            $0.entriesPerGroup = 3
+            configure(&$0)
+        }
+    }
+
     init(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) {
         configure(&configuration)
     }
@@ -90,6 +98,8 @@ extension DiskCache {
         _ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
     ) {
         var files: Set<UInt64> = []
+        let before = store.index.totals
+        if settled { store.index.loadAll() }
         for position in 0..<Index.shardCount {
             let shard = store.index.withShard(at: position) { $0 }
             #expect(shard.table.violations() == [], sourceLocation: sourceLocation)
@@ -105,6 +115,7 @@ extension DiskCache {
             totals.add(shard.table.totals)
         }
         #expect(store.index.totals == totals, sourceLocation: sourceLocation)
+        #expect(before == totals, "the sums are right before the entries are loaded", sourceLocation: sourceLocation)
         let expected = files.map { FileName.number($0).description }.sorted()
         #expect(world.entryFiles == expected, "entries and files agree", sourceLocation: sourceLocation)
         let strange = world.names.filter { $0.hasSuffix(".tmp") }

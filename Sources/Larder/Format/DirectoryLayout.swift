@@ -54,8 +54,14 @@ enum DirectoryLayout: Hashable {
 
     static func stagedNumber(_ number: UInt64) -> UInt64 { number | stagedMark }
 
-    static func isStaged(_ number: UInt64) -> Bool {
-        number & stagedMark != 0 && number & ~stagedMark <= Record.lastNumber
+    static func isStaged(_ number: UInt64) -> Bool { Self.number(ofStaged: number) != nil }
+
+    /// Returns the number from the name of a file that is being copied in; nil for any other name.
+    static func number(ofStaged name: UInt64) -> UInt64? {
+        guard name & stagedMark != 0, case let number = name & ~stagedMark, number <= Record.lastNumber else {
+            return nil
+        }
+        return number
     }
 
     var name: FileName {

@@ -6,9 +6,9 @@ import LarderFiles
 ///      "nt":[["images",100,102400,409600],…],"c":"…"}
 ///
 /// A key's group is in the high bits of its hash, with the seed `sd`. The groups follow each other from the offset `at`
-/// on, each with its bytes, entries, payload bytes, approximate bytes on disk, the earliest time until which an entry is
-/// kept, the latest expiry (null: never) and the XXH64 of its lines. `nt` has the totals of each namespace; it is absent
-/// when there are too many.
+/// on, each with its bytes, entries, payload bytes, approximate bytes on disk, the earliest time until which an entry
+/// is kept, the latest expiry (null: never) and the XXH64 of its lines. `nt` has the totals of each namespace; it is
+/// absent when there are too many.
 struct GroupTable: Sendable, Equatable {
     /// The average number of entries in a group. Reading them takes some 0.2 ms.
     static let entriesPerGroup = 512

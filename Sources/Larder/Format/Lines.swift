@@ -91,7 +91,7 @@ enum LineReaderError<Failure: Error>: Error {
 
 /// The format of a journal: a header, then every change, one record per line, only ever appended.
 ///
-///     {"larder":2,"g":1,"n":0,"c":"…"}
+///     {"larder":2,"g":1,"n":0,"bt":"…","c":"…"}
 ///     {"k":"a/b","n":1,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"…","c":"…"}
 ///     {"o":"remove","k":"a/b","n":2,"c":"…"}
 ///     {"o":"closed","n":2,"to":[0,0,0],"nt":[],"c":"…"}
@@ -100,9 +100,9 @@ enum LineReaderError<Failure: Error>: Error {
 /// `closed` is truncated before the next session's first change: it is only ever the last record.
 enum JournalFormat {
     /// Prints the first line of a journal.
-    static func header(generation: UInt64, last: UInt64) -> [UInt8] {
+    static func header(generation: UInt64, last: UInt64, boot: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 96)
-        printer.append(.header(version: Record.version, generation: generation, last: last))
+        printer.append(.header(version: Record.version, generation: generation, last: last, boot: boot))
         return printer.bytes
     }
 

@@ -131,7 +131,7 @@ extension PropertyListManifest {
         // memory.
         guard let list = PropertyList(data, mostObjects: data.count / 8 + 64),
             let header = record(list["header"], &sum),
-            case .header(let version, let generation, _) = header
+            case .header(let version, let generation, _, _) = header
         else { return nil }
         if version > Record.version {
             return Parsed(version: version, generation: 0, records: [header], damagedRecords: 0)

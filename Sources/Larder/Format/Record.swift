@@ -10,7 +10,7 @@ import LarderFiles
 /// | -------- | ---------------------------------------------------------------------------------------- |
 /// | `larder` | in a header: the format's version, 2                                                     |
 /// | `g`      | in a header: the generation                                                              |
-/// | `o`      | the operation: `remove`, `life`, `used`, `clear`, `obsolete`, `closed`, `groups`; absent in a header and a set |
+/// | `o`      | the operation, one of `Operation`; absent in a header and a set                          |
 /// | `k`      | key; a `life` without one ends the lives of all entries in a scope at `e`                |
 /// | `ns`     | namespace of key and tags, or of a `clear` or keyless `life`; absent: none, or for these two all |
 /// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
@@ -28,6 +28,7 @@ import LarderFiles
 /// | `ab`     | 1: the entry says that there is no value                                                 |
 /// | `mr`     | 1: must revalidate; an expired value is never returned                                   |
 /// | `cd`     | coding of the payload: `utf8`, `json`, `plist`, `archive`; absent: raw bytes, or not known |
+/// | `bt`     | in the header of a journal: see `header`                                                 |
 /// | `to`     | in `closed`: the number of entries, their payload bytes and their bytes on disk          |
 /// | `nt`     | in `closed` and `groups`: the same for each namespace; absent: there are too many        |
 /// | `sd`, `at`, `gr` | in `groups`, the last record of a manifest: see `GroupTable`                     |
@@ -42,7 +43,9 @@ import LarderFiles
 /// A `life` without a key has a scope, written like that of a `clear`. It ends the lives of all entries in it whose
 /// last change has a lower number. Versions that do not know it also count the line as damage.
 enum Record: Sendable {
-    case header(version: UInt64, generation: UInt64, last: UInt64)
+    /// `boot`, in a journal: while the system has not been booted anew, files that no line mentions belong to changes
+    /// that were running at the end; 0: only the names of all files tell.
+    case header(version: UInt64, generation: UInt64, last: UInt64, boot: UInt64? = nil)
     case set(IndexEntry)
     case remove(key: Key, number: UInt64)
     case life(key: Key, file: UInt64, change: UInt64, Life, Attachments.Update? = nil)
@@ -75,7 +78,7 @@ enum Record: Sendable {
     /// The highest sequence number that the record mentions.
     var highestNumber: UInt64 {
         switch self {
-        case .header(_, _, let last): last
+        case .header(_, _, let last, _): last
         case .set(let entry): max(entry.file, entry.change)
         case .remove(_, let number), .clear(_, let number), .expire(_, let number, _), .closed(let number, _): number
         case .life(_, let file, let change, _, _): max(file, change)
@@ -108,6 +111,7 @@ struct Fields {
     var absent: UInt64?
     var mustRevalidate: UInt64?
     var coding: String?
+    var boot: UInt64?
     var seed: UInt64?
     var start: UInt64?
     var groups: [GroupTable.Group]?
@@ -159,7 +163,7 @@ struct Fields {
     private func header(_ version: UInt64) -> Record? {
         if version > Record.version { return .header(version: version, generation: 0, last: 0) }
         guard let generation, let number else { return nil }
-        return .header(version: version, generation: generation, last: number)
+        return .header(version: version, generation: generation, last: number, boot: boot)
     }
 
     private var keyNamespace: Namespace { namespace.map { Namespace($0) } ?? .none }

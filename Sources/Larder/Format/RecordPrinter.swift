@@ -28,10 +28,11 @@ struct RecordPrinter: ~Copyable {
     mutating func append(_ record: Record) {
         start = count
         switch record {
-        case .header(let version, let generation, let last):
+        case .header(let version, let generation, let last, let boot):
             integer(#"{"larder":"#, version)
             integer(#","g":"#, generation)
             integer(#","n":"#, last)
+            if let boot { hex(#","bt":""#, boot) }
         case .set(let entry):
             return append(entry)
         case .remove(let key, let number):
@@ -114,9 +115,7 @@ struct RecordPrinter: ~Copyable {
         life(entry.life)
         if entry.used != entry.stored { integer(#","u":"#, entry.used.milliseconds) }
         integer(#","z":"#, entry.size)
-        append(#","h":""#)
-        text.append(hex: entry.checksum)
-        append(#"""#)
+        hex(#","h":""#, entry.checksum)
         guard let attachments = entry.attachments else { return }
         if !attachments.metadata.isEmpty { metadata(attachments.metadata) }
         traits(attachments.traits)
@@ -194,9 +193,8 @@ struct RecordPrinter: ~Copyable {
     private mutating func groups(_ table: GroupTable) {
         operation(.groups)
         integer(#","g":"#, table.generation)
-        append(#","sd":""#)
-        text.append(hex: table.seed)
-        integer(#"","at":"#, table.start)
+        hex(#","sd":""#, table.seed)
+        integer(#","at":"#, table.start)
         append(#","gr":["#)
         var separator: StaticString = "["
         for group in table.groups {
@@ -204,9 +202,8 @@ struct RecordPrinter: ~Copyable {
             sums(group.totals)
             time(group.earliest)
             time(group.latest)
-            append(#",""#)
-            text.append(hex: group.check)
-            append(#""]"#)
+            hex(#",""#, group.check)
+            append("]")
             separator = ",["
         }
         append("]")
@@ -249,6 +246,13 @@ struct RecordPrinter: ~Copyable {
         append(#","c":""#)
         text.append(hex: check)
         append(#""}"#)
+    }
+
+    @inline(__always)
+    private mutating func hex(_ name: StaticString, _ value: UInt64) {
+        append(name)
+        text.append(hex: value)
+        append(#"""#)
     }
 
     /// Omits the field when there is no limit.

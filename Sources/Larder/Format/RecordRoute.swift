@@ -2,8 +2,10 @@ import LarderFiles
 
 /// The leading fields of a record: enough to find the group of its key, without decoding the rest.
 enum RecordRoute {
-    /// A record about one key: the group, and the highest number that the record mentions.
-    case keyed(group: Int, number: UInt64)
+    /// A record about one key: the group, and the highest number that the record mentions. `isTaken`: a change took
+    /// that number, and is recorded.
+    /// No entry of the record ends before `expires`, in milliseconds; nil: it is not known.
+    case keyed(group: Int, number: UInt64, isTaken: Bool, expires: Int64?)
     /// Any other record.
     case whole(Record)
     case damaged
@@ -22,29 +24,46 @@ enum RecordRoute {
             self = .damaged
             return
         }
-        self = record.key.map { .keyed(group: groups.group(of: $0), number: record.highestNumber) } ?? .whole(record)
+        guard let key = record.key else {
+            self = .whole(record)
+            return
+        }
+        self = .keyed(group: groups.group(of: key), number: record.highestNumber, isTaken: false, expires: nil)
     }
 
     /// The fast path: a record whose fields are in the printed order. Nil for any other.
     private static func quickly(_ body: UnsafeRawBufferPointer, _ groups: GroupHash) -> RecordRoute? {
         var scanner = RecordScanner(bytes: body)
-        var (number, other) = (UInt64?.none, UInt64?.none)
+        var (number, other, time) = (UInt64?.none, UInt64?.none, Int64?.none)
         if scanner.skip(#"{"k":"#) {
             guard let group = scanner.group(among: groups), scanner.skip(#","n":"#), scanner.number(&number),
                 !scanner.skip(#","l":"#) || scanner.number(&other), let number
             else { return nil }
-            return .keyed(group: group, number: max(number, other ?? 0))
+            guard scanner.skip(#","s":"#), scanner.integer(&time) else { return nil }
+            return .keyed(
+                group: group, number: max(number, other ?? 0), isTaken: other == nil, expires: scanner.expiry())
         }
         let isRemoval = scanner.skip(#"{"o":"remove","k":"#)
-        guard isRemoval || scanner.skip(#"{"o":"life","k":"#) || scanner.skip(#"{"o":"used","k":"#),
+        let isLife = !isRemoval && scanner.skip(#"{"o":"life","k":"#)
+        guard isRemoval || isLife || scanner.skip(#"{"o":"used","k":"#),
             let group = scanner.group(among: groups), isRemoval || scanner.skip(#","f":"#) && scanner.number(&other),
             scanner.skip(#","n":"#), scanner.number(&number), let number
         else { return nil }
-        return .keyed(group: group, number: max(number, other ?? 0))
+        // The number of a removal may be one above that of the file, and another change's.
+        // A use only prolongs a life.
+        let expires = isLife ? scanner.expiry() : Life.unlimited
+        return .keyed(group: group, number: max(number, other ?? 0), isTaken: !isRemoval, expires: expires)
     }
 }
 
 extension RecordScanner {
+    /// Reads an expiry; `Life.unlimited` when there is none, nil when it is damaged.
+    fileprivate mutating func expiry() -> Int64? {
+        if !skip(#","e":"#) { return Life.unlimited }
+        var time: Int64?
+        return integer(&time) ? time : nil
+    }
+
     /// Reads a key, and its namespace if it has one.
     fileprivate mutating func group(among groups: GroupHash) -> Int? {
         guard let text = plainString() else { return nil }
@@ -56,7 +75,7 @@ extension RecordScanner {
 
 extension Record {
     /// The key that the record is about; nil when it is about several, or none.
-    fileprivate var key: Key? {
+    var key: Key? {
         switch self {
         case .set(let entry): entry.key
         case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): key

@@ -107,6 +107,7 @@ struct RecordScanner {
         if name.has("ab", at: 0) { return number(&fields.absent) }
         if name.has("mr", at: 0) { return number(&fields.mustRevalidate) }
         if name.has("cd", at: 0) { return string(&fields.coding) }
+        if name.has("bt", at: 0) { return hex(&fields.boot) }
         if name.has("sd", at: 0) { return hex(&fields.seed) }
         if name.has("at", at: 0) { return number(&fields.start) }
         if name.has("gr", at: 0) { return groups(&fields.groups) }
@@ -166,7 +167,7 @@ struct RecordScanner {
         return bytes.part(start..<position)
     }
 
-    private mutating func integer(_ value: inout Int64?) -> Bool {
+    mutating func integer(_ value: inout Int64?) -> Bool {
         let isNegative = skip(UInt8(ascii: "-"))
         let start = position
         var result: Int64 = 0
@@ -226,7 +227,7 @@ struct RecordScanner {
                 skip(UInt8(ascii: "]"))
             else { return false }
             found[Namespace(name)] = totals
-        } while skip(UInt8(ascii: ","))
+        } while skip(UInt8(ascii: ",")) && found.count < SavedTotals.mostNamespaces
         return skip(UInt8(ascii: "]"))
     }
 

@@ -14,17 +14,20 @@ final class ColdGroups: Sendable {
     let hash: GroupHash
     /// The time of the opening: no entry was used later.
     let opening: Timestamp
-    /// The last number that was taken before the opening.
-    let lastNumber: UInt64
+    /// Returns the life of an expired entry that its file knows and the index does not.
+    let longerLife: @Sendable (IndexEntry) -> Result<Life?, Errno>
     private let loaded: FlagArray
     /// Held while a group is loaded, so it is parsed once. Taken before the lock of a shard.
     private let state: Lock<State>
 
     /// `totals`: the sums at the end of the last session, if they are known.
-    init(_ saved: SavedGroups, totals: SavedTotals?, at opening: Timestamp) {
+    init(
+        _ saved: SavedGroups, totals: SavedTotals?, at opening: Timestamp,
+        longerLife: @escaping @Sendable (IndexEntry) -> Result<Life?, Errno>
+    ) {
+        self.longerLife = longerLife
         hash = saved.table.hash
         self.opening = opening
-        lastNumber = saved.lastNumber
         loaded = FlagArray(count: hash.count)
         let areExact = totals != nil || saved.lines.count == 0
         state = Lock(

@@ -25,9 +25,7 @@ extension Index {
 
     /// The same for groups in which an entry may have expired.
     func loadExpired(at now: Timestamp, while mayLoad: () -> Bool = { true }) {
-        load(while: mayLoad) { saved, group in
-            saved.table.groups[group].mayHaveExpired(at: now)
-        }
+        load(while: mayLoad) { saved, group in saved.mayHaveExpired(group, at: now) }
     }
 
     /// The same for groups for which journal lines wait.
@@ -36,8 +34,8 @@ extension Index {
         if load(while: mayLoad, { saved, group in saved.lines.hasLines(group) }) { groups?.noteChangesLoaded() }
     }
 
-    /// Loads up to `limit` of the groups that `isWanted` accepts, the first from a position on that `start` decides. False
-    /// when there are no more.
+    /// Loads up to `limit` of the groups that `isWanted` accepts, the first from a position on that `start` decides.
+    /// False when there are no more.
     func loadSome(
         _ limit: Int, from start: UInt64 = 0, _ isWanted: (SavedGroups, Int) -> Bool = { _, _ in true }
     ) -> Bool {
@@ -89,15 +87,28 @@ extension Index {
         _ content: SavedGroups.Content, _ group: Int, of groups: ColdGroups, _ state: inout ColdGroups.State
     ) {
         var parts = Array(repeating: [IndexEntry](), count: Self.shardCount)
-        for entry in content.entries { parts[entry.key.shard].append(entry) }
+        for var entry in content.entries {
+            if entry.isOver(at: groups.opening) {
+                switch groups.longerLife(entry) {
+                case .success(let life?):
+                    entry.life = life
+                    unrecorded.set()
+                case .success(nil): break
+                // The entry must not be removed: the recovery reads the file again.
+                case .failure: damageFound()
+                }
+            }
+            parts[entry.key.shard].append(entry)
+        }
         var dead = Array(repeating: [Key: UInt64](), count: Self.shardCount)
         for (key, number) in content.shard.tombstones { dead[key.shard][key] = number }
         var obsolete = Array(repeating: [Shard.ObsoleteFile](), count: Self.shardCount)
         if state.saved.isUnsettled {
-            for file in content.shard.superseded.sorted(by: { $0.file < $1.file }) { obsolete[file.shard].append(file) }
+            for file in content.supersededFiles { obsolete[file.shard].append(file) }
         }
         var added = SavedTotals()
-        for position in 0..<Self.shardCount {
+        for position in 0..<Self.shardCount
+        where !parts[position].isEmpty || !dead[position].isEmpty || !obsolete[position].isEmpty {
             withoutSums(at: position, of: groups) { shard in
                 added.add(shard.add(parts[position], dead[position], at: groups.opening))
                 shard.obsolete += obsolete[position]

@@ -11,6 +11,8 @@ final class Index: Sendable {
     private let cells: [Lock<Cell>]
     /// True while there are groups that have not been loaded.
     let hasUnloaded = Flag()
+    /// Set when an entry is loaded whose file knows a longer life than any line.
+    let unrecorded = Flag()
     /// Called when a damaged group is loaded. The group is loaded when it returns; it may take the locks of shards.
     let damageFound = Hook()
     // These three locks are taken inside that of a shard, one at a time.
@@ -333,7 +335,9 @@ final class Index: Sendable {
 
     /// True when any entry may be in a namespace. O(shards).
     var hasNamespaces: Bool {
-        if let groups = unloaded, groups.withState({ $0.totals.namespaces?.isEmpty != true }) { return true }
+        // Journal lines that wait may have one.
+        let mayBeUnloaded = unloaded?.withState { !$0.areTotalsExact || $0.totals.namespaces?.isEmpty != true }
+        if mayBeUnloaded == true { return true }
         return cells.indices.contains { withShard(at: $0) { !$0.table.namespaces.isEmpty } }
     }
 
@@ -361,24 +365,33 @@ extension Index {
         _ state: inout ColdGroups.State
     ) {
         let isLast = groups.note(group, content, added, &state)
-        let isCurrent = sums.withLock { sums in
-            guard sums.groups === groups else { return false }
+        if isLast {
+            // Before others see that everything is loaded.
+            for cell in cells { cell.withLock { if $0.groups === groups { $0.shard.table.restoreOrder() } } }
+        }
+        sums.withLock { sums in
+            // Whether or not they have been replaced since: then the shards' totals were subtracted with these.
             sums.loaded.add(added.whole)
+            guard sums.groups === groups else { return }
             sums.unloaded = state.totals.whole
             if isLast {
                 sums.groups = nil
                 hasUnloaded.set(false)
             }
-            return true
         }
-        guard isLast, isCurrent else { return }
-        for cell in cells {
-            cell.withLock { cell in
-                if cell.groups !== groups { return }
-                cell.groups = nil
-                cell.shard.table.restoreOrder()
-            }
-        }
+        if isLast { for cell in cells { cell.withLock { if $0.groups === groups { $0.groups = nil } } } }
+    }
+
+    /// True when a loaded entry has a life that no line records, since the last call.
+    func takeUnrecorded() -> Bool {
+        defer { unrecorded.set(false) }
+        return unrecorded.isSet
+    }
+
+    /// Forgets the groups that are not loaded, and with them their files, at the end of a session.
+    func forgetUnloaded() {
+        setGroups(nil)
+        for cell in cells { cell.withLock { $0.groups = nil } }
     }
 }
 

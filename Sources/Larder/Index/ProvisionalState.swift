@@ -7,9 +7,12 @@ import LarderFiles
 final class ProvisionalState: Sendable {
     private let flag: Flag
     private let reconciliation: Lock<Reconciliation>
+    /// Set after a kill, until the background work of this session has deleted what the last one has left.
+    private let leftovers: Flag
 
-    init(_ reconciliation: Reconciliation) {
+    init(_ reconciliation: Reconciliation, hasLeftovers: Bool) {
         flag = Flag(!reconciliation.isConsistent)
+        leftovers = Flag(hasLeftovers)
         self.reconciliation = Lock(reconciliation)
     }
 
@@ -20,18 +23,56 @@ final class ProvisionalState: Sendable {
     var isReconciling: Bool { isSet && !reconciliation.withLock { $0.hasScanned } }
 
     /// True while there may be unread files of any key.
-    var mayHaveUnread: Bool { isSet && reconciliation.withLock { !$0.hasScanned || $0.hasUnread } }
+    var mayHaveUnread: Bool {
+        hasLeftovers || isSet && reconciliation.withLock { !$0.hasScanned || $0.hasUnread }
+    }
 
     /// True while a tombstone may cover files that are neither read nor obsolete.
     var mayNeedTombstones: Bool {
-        isSet && reconciliation.withLock { $0.isScanning || $0.hasUnread }
+        hasLeftovers || isSet && reconciliation.withLock { $0.isScanning || $0.hasUnread }
+    }
+
+    /// Notes that older files of a scope are dead, unless all files are known.
+    func clear(_ scope: ClearScope, below number: UInt64) {
+        if !isSettled { reconciliation.withLock { $0.clear(scope, below: number) } }
+    }
+
+    /// Notes that the lives of a scope have ended, unless all files are known.
+    func expireNow(_ scope: ClearScope, _ mark: ExpiryMarks.Mark) {
+        if !isSettled { reconciliation.withLock { $0.expireNow(scope, mark) } }
+    }
+
+    /// Returns how many numbers the first mark of the session has to skip.
+    func takeSkip() -> UInt64 {
+        let skip = reconciliation.withLock { $0.takeSkip() }
+        return hasLeftovers ? max(skip, Reconciliation.concurrency) : skip
     }
 
     /// True while a damaged index is reconciled: where an entry and its file differ, the file may be right.
     var isRepairing: Bool { isSet && reconciliation.withLock { !$0.hasScanned && $0.isDamaged } }
 
+    /// True while the reconciliation has steps left, if only the last one.
+    var hasSteps: Bool { reconciliation.withLock { $0.isScanning || !$0.isConsistent } }
+
     /// True when entries and files agree.
     var isConsistent: Bool { reconciliation.withLock { $0.isConsistent } }
+
+    /// True while files may exist that a killed session has left, although the entries can be trusted.
+    var hasLeftovers: Bool { leftovers.isSet }
+
+    /// True while the file of an entry may not exist, because a killed session had just deleted it.
+    var mayLackFiles: Bool { isSet || hasLeftovers }
+
+    /// True when entries and files agree, and every file is an entry's or obsolete.
+    var isSettled: Bool { isConsistent && !hasLeftovers }
+
+    /// Notes that the files of a killed session have been dealt with.
+    func noteLeftoversFound() {
+        reconciliation.withLock { reconciliation in
+            leftovers.set(false)
+            if reconciliation.isConsistent { reconciliation.finish() }
+        }
+    }
 
     /// Entries up to this number are not returned. Read it before looking an entry up: an adopted entry is published
     /// before the horizon falls.
@@ -41,7 +82,7 @@ final class ProvisionalState: Sendable {
     var cleared: ClearMarks { reconciliation.withLock { $0.cleared } }
 
     /// The same for scopes that were expired.
-    var marks: ExpiryMarks { isSet ? reconciliation.withLock { $0.marks } : ExpiryMarks() }
+    var marks: ExpiryMarks { isSet || hasLeftovers ? reconciliation.withLock { $0.marks } : ExpiryMarks() }
 
     /// Returns the life of an entry that its file tells and the index does not know, if its number hides it from a mark
     /// of this session.
@@ -65,9 +106,18 @@ final class ProvisionalState: Sendable {
     /// Makes the index provisional, because a part of it was found to be damaged: nothing up to `number` is returned
     /// until the files are listed. Returns false when it waits for that already.
     func distrust(through number: UInt64) -> Bool {
-        let isNew = reconciliation.withLock { $0.distrust(through: number) }
-        flag.set()
-        return isNew
+        reconciliation.withLock { reconciliation in
+            flag.set()
+            return reconciliation.distrust(through: number)
+        }
+    }
+
+    /// Takes what a listing of the files has shown: they are examined next.
+    func take(_ findings: Reconciliation.Findings) {
+        reconciliation.withLock { reconciliation in
+            flag.set()
+            reconciliation.take(findings)
+        }
     }
 
     /// The last number that is not trusted until the files are listed; nil when they are.
@@ -75,19 +125,21 @@ final class ProvisionalState: Sendable {
 
     /// Replaces the reconciliation along with the directory. Call it in a barrier of the disk queue, before the new
     /// entries are visible.
-    func replace(with reconciliation: Reconciliation) {
+    func replace(with reconciliation: Reconciliation, hasLeftovers: Bool = false) {
         self.reconciliation.withLock { $0 = reconciliation }
+        leftovers.set(hasLeftovers)
         flag.set(!reconciliation.isConsistent)
     }
 
     /// Notes that every file has been checked. Returns whether unreadable files are left.
     func noteScanned() -> Bool {
-        let (isConsistent, hasUnread) = reconciliation.withLock { reconciliation in
+        reconciliation.withLock { reconciliation in
+            // Damage was found meanwhile: the files will be listed.
+            if reconciliation.distrusted != nil { return true }
             reconciliation.finish()
-            return (reconciliation.isConsistent, reconciliation.hasUnread)
+            if reconciliation.isConsistent { flag.set(false) }
+            return reconciliation.hasUnread
         }
-        if isConsistent { flag.set(false) }
-        return hasUnread
     }
 }
 
@@ -105,13 +157,15 @@ struct Reconciliation: Sendable {
     /// Threads take numbers and write lines in no particular order, but a suspect this far below the last line does not
     /// come from the killed session, and no number this far above it was taken.
     static let concurrency: UInt64 = 1 << 10
+    /// The number of suspects that are read side by side.
+    private static let batch = 64
     /// The most changes that an index which is lost or damaged may have known, but no footer that was read. Far below
     /// what an opening takes for a plausible number.
     private static let mostUnknown: UInt64 = 1 << 32
 
     /// Unread suspects, the newest last.
     private var suspects: [UInt64] = []
-    /// The suspect that is being read.
+    /// The newest of the suspects that are being read.
     private var current: UInt64?
     /// Suspects up to this number are older than the last line of a complete journal: they are leftovers.
     private var floor: UInt64 = 0
@@ -162,7 +216,7 @@ struct Reconciliation: Sendable {
     private(set) var distrusted: UInt64?
 
     /// Entries and files agree.
-    var isConsistent: Bool { hasScanned && !hasResidue }
+    var isConsistent: Bool { hasScanned && !hasResidue && distrusted == nil }
     /// Some file could not be read.
     private var hasResidue: Bool {
         hasUnread || !aside.isEmpty || !unreadTombstones.isEmpty || !unverifiable.isEmpty
@@ -187,6 +241,8 @@ struct Reconciliation: Sendable {
         var unrecorded: [Tombstone] = []
         var aside: [UInt64] = []
         var unreadTombstones: [UInt64] = []
+        /// The index knows what they cover, but their files have to be deleted.
+        var appliedTombstones: [UInt64] = []
         var isDamaged = false
     }
 
@@ -218,9 +274,12 @@ struct Reconciliation: Sendable {
         return true
     }
 
-    /// Takes what the files and the rest of the index have shown.
+    /// Takes what a listing of the files has shown.
     mutating func take(_ findings: Findings) {
         distrusted = nil
+        hasScanned = false
+        isScanning = true
+        floor = findings.floor
         suspects = findings.suspects
         unverified = findings.unverified
         dead += findings.dead
@@ -228,7 +287,8 @@ struct Reconciliation: Sendable {
         missing = findings.missing
         aside = Set(findings.aside)
         unreadTombstones = Set(findings.unreadTombstones)
-        retried = unreadTombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
+        let tombstones = findings.unreadTombstones + findings.appliedTombstones
+        retried = tombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
     }
 
     /// Entries up to this number are not returned: an unread file may have replaced or removed them.
@@ -252,7 +312,7 @@ struct Reconciliation: Sendable {
 
     enum Step {
         case record(Tombstone)
-        case examine(file: UInt64)
+        case examine([UInt64])
         case verify(Entry)
         case readTombstone(UInt64)
         case resolve(aside: UInt64)
@@ -264,11 +324,14 @@ struct Reconciliation: Sendable {
     /// The next step. All files are read before any is deleted, and before an entry with a missing file is forgotten.
     mutating func next() -> Step {
         if let tombstone = unrecorded.popLast() { return .record(tombstone) }
-        if let file = suspects.popLast() {
-            current = file
-            return .examine(file: file)
-        }
+        // First: what they cover is not adopted.
         if let step = retried.popLast() { return step }
+        if let newest = suspects.last {
+            current = newest
+            let files = Array(suspects.suffix(Self.batch).reversed())
+            suspects.removeLast(files.count)
+            return .examine(files)
+        }
         if let entry = unverified.popLast() {
             verifying = entry.file
             return .verify(entry)
@@ -282,13 +345,12 @@ struct Reconciliation: Sendable {
         return .finish
     }
 
-    /// Notes that the suspect has been read, and the outcome is visible.
+    /// Notes that the suspects have been read, and the outcome is visible.
     mutating func examined() {
         current = nil
     }
 
     mutating func couldNotRead(_ file: UInt64) {
-        current = nil
         unreadable.insert(file)
     }
 

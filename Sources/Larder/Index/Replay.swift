@@ -15,6 +15,8 @@ struct Replay {
     private let now: Timestamp
     /// Files that wait to be deleted.
     private(set) var obsolete: [UInt64] = []
+    /// The manifest has several groups.
+    private(set) var hasGroups = false
     var damagedLines = 0
     var journals = LoadedJournals()
     /// Bytes of memory that the records need, approximately.
@@ -56,7 +58,8 @@ struct Replay {
         case .obsolete(let file, let key):
             obsolete.append(file)
             if let key { apply(record, to: key) }
-        case .header, .closed, .groups, .unknown: break
+        case .groups(let table): hasGroups = table.groups.count > 1
+        case .header, .closed, .unknown: break
         }
     }
 
@@ -155,9 +158,20 @@ struct LoadedJournals {
     var isDamaged = false
     /// There are entry files but no index. The first journal must not look like that of a new directory.
     var isLost = false
+    /// Entries in the manifest have been removed, and no line records it. The sums at the end of the session would not
+    /// be those of manifest and journal.
+    var lacksRemovals = false
     /// Some entries are in neither the manifest nor the journals.
     var isIncomplete = false
 
-    /// True when the first change has to remove the marker, or to create the first journal, before anything else.
-    var hasShutdownMarker: Bool { endsClosed || generations.isEmpty }
+    /// The last number taken according to the header of the last journal, and whether it says that only changes that
+    /// run leave files which no line mentions.
+    var headerLast: UInt64 = 0
+    var isHeaderSettled: Bool?
+    /// That is no longer true.
+    var isUnsettled = false
+
+    /// True when the first change has to remove the marker, to correct the header or to create the first journal,
+    /// before anything else.
+    var hasShutdownMarker: Bool { endsClosed || generations.isEmpty || isUnsettled }
 }

@@ -27,7 +27,7 @@ struct SavedGroups: Sendable {
     let cleared: ClearMarks
     /// The highest number that a line may mention; a higher one proves damage.
     let lastNumber: UInt64
-    /// The last session did not end in order: the files of superseded entries may exist, and may record longer lives.
+    /// The last session was killed: the files of superseded entries may exist.
     let isUnsettled: Bool
     private let pool = AttachmentsPool()
 
@@ -45,6 +45,11 @@ struct SavedGroups: Sendable {
 
     var table: GroupTable { manifest.table }
 
+    /// True when a search for expired entries may find some in a group, or in the lines that wait for it.
+    func mayHaveExpired(_ group: Int, at now: Timestamp) -> Bool {
+        table.groups[group].mayHaveExpired(at: now) || lines.mayHaveExpired(group, at: now)
+    }
+
     /// The content of a group.
     struct Content {
         /// The entries, with the changes of the journal lines.
@@ -55,6 +60,13 @@ struct SavedGroups: Sendable {
         var isDamaged = false
 
         var entries: some Sequence<IndexEntry> { shard.table.entries.lazy.filter { $0.file != 0 } }
+
+        /// The files that lines mention and no entry uses, the oldest first. An entry may use one that had been
+        /// replaced: a change that could not be synced was taken back.
+        var supersededFiles: [Shard.ObsoleteFile] {
+            let used = Set(entries.lazy.map(\.file))
+            return shard.superseded.filter { !used.contains($0.file) }.sorted { $0.file < $1.file }
+        }
     }
 
     /// The bytes of a group in the manifest; nil when they are not those that were written.
@@ -97,7 +109,7 @@ struct SavedGroups: Sendable {
                     content.isDamaged = true
                     return
                 }
-                replay(record, into: &content)
+                replay(record, of: group, into: &content)
             }
         } catch {
             content.isDamaged = true
@@ -110,22 +122,21 @@ struct SavedGroups: Sendable {
         let record = line.first == UInt8(ascii: ",") ? line.part(1..<line.count) : line
         // The check of an intact group covers its lines.
         guard case .set(let entry)? = RecordScanner.record(on: record, isChecked: isIntact),
-            max(entry.file, entry.change) <= lastNumber, table.hash.group(of: entry) == group
+            max(entry.file, entry.change) <= lastNumber,
+            content.saved.whole.count < table.groups[group].totals.count
         else { return content.isDamaged = true }
         content.saved.add(entry)
-        if !cleared.cover(entry) { replay(.set(entry), into: &content) }
+        if !cleared.cover(entry) { replay(.set(entry), of: group, into: &content) }
     }
 
-    private func replay(_ record: Record, into content: inout Content) {
+    private func replay(_ record: Record, of group: Int, into content: inout Content) {
+        guard let key = record.key, table.hash.group(of: key) == group else { return content.isDamaged = true }
         switch record {
         case .set(var entry):
-            let key = entry.key
             entry.attachments = pool.shared(entry.attachments)
             content.shard.replay(.set(entry), of: key)
-        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _), .obsolete(_, let key?):
+        default:
             content.shard.replay(record, of: key)
-        case .header, .clear, .expire, .obsolete, .closed, .groups, .unknown:
-            content.isDamaged = true
         }
     }
 

@@ -18,10 +18,13 @@ struct WaitingLines: Sendable {
     /// The first and the last line of each group.
     private var first: [UInt32]
     private var last: [UInt32]
+    /// The earliest expiry in the lines of each group. Milliseconds.
+    private var earliest: [Int64]
 
     init(groups: Int) {
         first = Array(repeating: Self.none, count: groups)
         last = first
+        earliest = Array(repeating: .max, count: groups)
     }
 
     var count: Int { lines.count }
@@ -31,13 +34,17 @@ struct WaitingLines: Sendable {
 
     func hasLines(_ group: Int) -> Bool { first[group] != Self.none }
 
+    /// True when an entry of a line may have expired.
+    func mayHaveExpired(_ group: Int, at now: Timestamp) -> Bool { earliest[group] <= now.milliseconds }
+
     /// Begins the lines of another journal.
     mutating func begin(_ journal: SharedDescriptor) {
         journals.append(journal)
     }
 
     /// Appends a line of the last journal. O(1) amortized.
-    mutating func append(at offset: Int, length: Int, to group: Int) {
+    mutating func append(at offset: Int, length: Int, expires: Int64?, to group: Int) {
+        earliest[group] = min(earliest[group], expires ?? .min)
         let place = UInt64(journals.count - 1) << Self.offsetBits | UInt64(offset)
         let position = UInt32(lines.count)
         lines.append(Line(place: place, length: UInt32(length), next: Self.none))

@@ -12,7 +12,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         let path: String
     }
 
-    private struct WeakOccupant: Sendable {
+    fileprivate struct WeakOccupant: Sendable {
         weak var object: Occupant?
         /// An occupant may move to another directory, but never to another disk.
         let device: UInt64
@@ -21,7 +21,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     private let places = Lock<[FileIdentity: Place]>([:])
     private let lastTicket = Lock(0)
     /// By ticket.
-    private let occupants = Lock<[Int: WeakOccupant]>([:])
+    fileprivate let occupants = Lock<[Int: WeakOccupant]>([:])
 
     /// The place of one directory. Its gate is held while the directory is opened or closed.
     final class Place: Sendable {
@@ -82,10 +82,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// The living occupants on a device.
     func occupants(onDevice device: UInt64) -> [Occupant] {
         // Outside of the lock: this reference to an occupant may be the last one, and releasing it may run user code.
-        let known = occupants.withLock { $0 }.filter { $0.value.device == device }
-        let dead = known.filter { $0.value.object == nil }.keys
-        occupants.withLock { occupants in for ticket in dead { occupants[ticket] = nil } }
-        return known.values.compactMap(\.object)
+        occupants.withLock { $0 }.values.filter { $0.device == device }.compactMap(\.object)
     }
 
     /// Takes the place of a directory for an occupant whose own was deleted, if `move` returns true. No handle can join
@@ -197,6 +194,7 @@ extension DirectoryRegistry {
 
         deinit {
             place.gate.withLock { vacate(&$0) }
+            registry.occupants.withLock { $0[ticket] = nil }
             registry.leave(identity, place)
         }
     }

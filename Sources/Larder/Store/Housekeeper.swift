@@ -72,6 +72,9 @@ final class Housekeeper: StoreOwner {
         // The next opening would trust a manifest written during the scan, and not look for the files that are still
         // unknown. The reconciler requests a save when it has finished.
         if disk.isClosed || provisional.isReconciling { return }
+        if index.takeUnrecorded() { info.demandSave() }
+        // The new manifest does not mention the files that these lines supersede.
+        if provisional.hasLeftovers { index.loadChanged() }
         try frozen.save(always: always)
         reaper.deleteAllInBackground()
     }

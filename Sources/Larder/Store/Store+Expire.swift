@@ -40,7 +40,7 @@ extension Store {
             // Afterwards: a fetch that begins earlier may still receive the fresh value.
             defer { observer.didChange(key) }
             index.load(key)
-            if provisional.isSet,
+            if provisional.mayLackFiles,
                 !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true),
                 provisional.mayHaveUnread || index.entry(key) != nil
             {

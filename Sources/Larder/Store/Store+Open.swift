@@ -35,6 +35,7 @@ extension DirectoryRegistry<Store> {
             let store = Store(loaded, clock: clock, settings: settings)
             store.lease = lease
             handle = store.join(at: path, onEvent)
+            store.reconciler.examineSuspects()
             // Before any other thread can see the store and wait for the scan.
             store.reconciler.begin()
             return store
@@ -135,7 +136,8 @@ extension Store {
     private func endSession() throws(CacheError) {
         guard let directory = disk.directory else { return }
         disk.replace(nil)
-        let isConsistent = index.obsoleteCount == 0 && !reaper.hasTombstones && provisional.isConsistent
+        let isConsistent = index.obsoleteCount == 0 && !reaper.hasTombstones && provisional.isSettled
+        defer { index.forgetUnloaded() }
         try info.endSession(isConsistent: isConsistent, index.savedTotals, directory)
     }
 }
@@ -144,17 +146,21 @@ extension Store {
 extension Store {
     /// Removes expired entries. Returns their number.
     func removeExpired(at now: Timestamp) -> Int {
+        // First: it may find damage.
+        index.loadExpired(at: now)
         recovery.awaitScan()
         return expirer.applyAll(retrying: true) + sweeper.removeExpired(at: now)
     }
 
     func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
+        index.loadAll()
         recovery.awaitScan()
         evictor.trim(limit, need)
     }
 
     /// Bytes.
     func trim(toFreeSpace target: Int) {
+        index.loadAll()
         recovery.awaitScan()
         evictor.trim(toFreeSpace: target)
     }

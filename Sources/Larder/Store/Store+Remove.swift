@@ -35,7 +35,7 @@ extension Store {
             // Afterwards: a fetch that begins earlier may still receive the removed value.
             defer { observer.didChange(key, with: permit) }
             index.load(key)
-            if !provisional.isSet { return try removeFiles(of: key, in: directory) }
+            if !provisional.mayLackFiles { return try removeFiles(of: key, in: directory) }
             let isBelieved = recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
             let entry = try removeFiles(of: key, in: directory)
             return isBelieved ? entry : nil

@@ -29,7 +29,7 @@ extension Store {
         do {
             return try disk.run(shard: key.shard) { directory throws(CacheError) in
                 index.load(key)
-                if provisional.isSet,
+                if provisional.mayLackFiles,
                     !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
                 {
                     return false

@@ -104,7 +104,7 @@ extension Store {
             ).load()
             info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory)
             // Before any entry is visible: look-ups in the index do not run in blocks of this queue.
-            provisional.replace(with: loaded.reconciliation)
+            provisional.replace(with: loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
             index.replace(with: loaded.shards, loaded.groups, at: now)
             trash.replaceDirectory()
             reaper.replaceTombstones(loaded.tombstones)

@@ -126,7 +126,7 @@ extension Store {
         case .ifPermitted(let permit): return permit.isValid(for: key)
         case .ifNotFresh:
             let now = request.now
-            if provisional.isSet,
+            if provisional.mayLackFiles,
                 !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
             {
                 return true

@@ -59,13 +59,14 @@ final class Store: Sendable {
     init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings) {
         index = Index(loaded.shards, loaded.groups, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
-        context = StoreContext(loaded.directory, index, loaded.reconciliation, clock: clock, settings: settings)
+        let provisional = ProvisionalState(loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
+        context = StoreContext(loaded.directory, index, provisional, clock: clock, settings: settings)
         hasLimits = context.limits.unretainedFlag
         fileSystem = context.fileSystem
         self.clock = clock
         self.settings = settings
         disk = context.disk
-        provisional = context.provisional
+        self.provisional = provisional
         reporter = context.reporter
         info = CommitQueue(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, context)
         frozen = ManifestWriter(context, info: info)

@@ -100,6 +100,7 @@ struct TagTests {
         var disk = try world.open()
         func attachments() -> Set<ObjectIdentifier> {
             var found: Set<ObjectIdentifier> = []
+            disk.store.index.loadAll()
             disk.store.index.forEachShard { shard in
                 for entry in shard.table.entries { entry.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
             }

@@ -133,9 +133,11 @@ struct KilledProcessTests {
         #expect(try world.open().count == 1200)
     }
 
-    @Test("an opening purges expired entries at once, and their files in the background")
-    func purgeOnOpen() throws {
-        var world = World()
+    @Test(
+        "an opening purges expired entries: of a small index at once, of a large one in the background",
+        arguments: [3, 512])
+    func purgeOnOpen(entriesPerGroup: Int) throws {
+        var world = World { $0.entriesPerGroup = entriesPerGroup }
         let cache = try world.open()
         for number in 0..<60 {
             try cache.setString("v", forKey: "\(number)", ttl: .seconds(number % 2 == 0 ? 10 : 1000))
@@ -146,6 +148,7 @@ struct KilledProcessTests {
         let log = EventLog()
         world.configuration.onEvent = log.note
         let again = try world.open()
+        if entriesPerGroup < 60 { again.settle() }
         #expect(again.count == 30 && again.statistics.expirations == 30)
         try again.flush()
         #expect(world.entryFiles.count == 30)

@@ -9,7 +9,7 @@ import Testing
 struct OldOrNewTests {
     @Test("the next read sees a set, through every handle")
     func readYourWrites() throws {
-        let world = World()
+        let world = World.grouped()
         let one = try world.open()
         let other = try world.open()
         for version in 0..<100 {
@@ -22,7 +22,7 @@ struct OldOrNewTests {
 
     @Test("set, remove and set again of one key keep their order after a restart")
     func order() throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         try cache.setString("1", forKey: "k")
         try cache.removeValue(forKey: "k")
@@ -39,7 +39,7 @@ struct OldOrNewTests {
 
     @Test("a removed value does not come back, even when the index is lost with the process")
     func removedStaysRemoved() throws {
-        var world = World()
+        var world = World.grouped()
         let cache = try world.open()
         for version in 0..<5 { try cache.setString("\(version)", forKey: "k") }
         try cache.removeValue(forKey: "k")
@@ -52,7 +52,7 @@ struct OldOrNewTests {
 
     @Test("a removal during the scan is not undone when the scan finds older files")
     func removedBeforeReconciled() throws {
-        var world = World()
+        var world = World.grouped()
         try world.open().setString("v", forKey: "k")
         world.remove("journal-0000000000000001.jsonl")
         let cache = try world.open()
@@ -68,7 +68,7 @@ struct OldOrNewTests {
 
     @Test("a removed key stays removed through saves while an old file of it is unreadable and undeletable")
     func removedWithResidue() throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         try cache.setString("old", forKey: "k")
         try cache.setString("new", forKey: "k")
@@ -92,7 +92,7 @@ struct OldOrNewTests {
 
     @Test("a cleared cache stays cleared")
     func cleared() throws {
-        var world = World()
+        var world = World.grouped()
         let cache = try world.open()
         for number in 0..<50 { try cache.setString("v", forKey: "\(number)") }
         try cache.removeAll()
@@ -107,7 +107,7 @@ struct OldOrNewTests {
 
     @Test("a new life applies at once and after a restart, shorter or longer", arguments: [5, 500] as [Double])
     func renewal(seconds: Double) throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         try cache.setString("v", forKey: "k", ttl: .seconds(50), metadata: ["a": "b"])
         let file = try #require(world.files.image.content(at: "/cache/entries/0000000000000001"))
@@ -150,7 +150,7 @@ struct OldOrNewTests {
 
     @Test("only a fresh entry gets a new life, and a zero life removes it")
     func renewalOfNothing() throws {
-        let world = World()
+        let world = World.grouped()
         let cache = try world.open()
         #expect(try !cache.setTimeToLive(.days(1), forKey: "k"))
         try cache.setString("v", forKey: "k", ttl: .seconds(1))
@@ -164,7 +164,7 @@ struct OldOrNewTests {
 
     @Test("a reader whose file a writer replaces reads the new file")
     func overtakenReader() throws {
-        let world = World()
+        let world = World.grouped()
         let cache = try world.open()
         try cache.setString("old", forKey: "k")
         try cache.setString("new", forKey: "other")

@@ -219,7 +219,7 @@ struct CrashTests {
         let start = try callsBeforeTheStory(durability, beginning)
         while true {
             number = beginning.next(after: number, start: start)
-            var world = World { $0.durability = durability }
+            var world = World.grouped { $0.durability = durability }
             var story = Story()
             if beginning != .empty { try story.begin(&world) }
             let isReached = world.killing(in: number)
@@ -252,7 +252,7 @@ struct CrashTests {
     }
 
     private func callsBeforeTheStory(_ durability: Durability, _ beginning: Beginning) throws -> Int {
-        var world = World { $0.durability = durability }
+        var world = World.grouped { $0.durability = durability }
         var story = Story()
         if beginning != .empty { try story.begin(&world) }
         _ = world.killing(in: .max)
@@ -264,7 +264,7 @@ struct CrashTests {
     func powerSafe(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         for number in 1... {
-            var world = World { $0.durability = .powerSafe }
+            var world = World.grouped { $0.durability = .powerSafe }
             var story = Story()
             if !seed.isMultiple(of: 2) { try story.begin(&world) }
             let isReached = world.killing(in: number)
@@ -287,7 +287,7 @@ struct CrashTests {
         arguments: 1...40 as ClosedRange<UInt64>)
     func killSafePowerCut(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
-        var world = World()
+        var world = World.grouped()
         var story = Story()
         var cache = try world.open()
         for number in 10..<20 { try story.set(cache, "k\(number)", "kept", ttl: .forever) }
@@ -324,7 +324,7 @@ struct CrashTests {
         arguments: 1...60 as ClosedRange<UInt64>)
     func powerCutAfterClose(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
-        var world = World()
+        var world = World.grouped()
         var story = Story()
         var cache = try world.open()
         for number in 0..<12 { try story.set(cache, "k\(number)", "kept", ttl: .forever) }
@@ -367,7 +367,7 @@ struct CrashTests {
     func powerCutAfterFailedSync() throws {
         for seed in 1...60 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
-            var world = World { $0.sweepInterval = nil }
+            var world = World.grouped { $0.sweepInterval = nil }
             var cache = try world.open()
             for number in 0..<5 { try cache.setString("kept", forKey: "k\(number)", ttl: .forever) }
             try cache.close()
@@ -401,7 +401,7 @@ struct CrashTests {
     func powerCutAtBirth() throws {
         for seed in 1...150 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
-            var world = World { $0.sweepInterval = nil }
+            var world = World.grouped { $0.sweepInterval = nil }
             var cache = try world.open()
             for number in 0..<Int.random(in: 1...4, using: &generator) {
                 try cache.setString("value \(number)", forKey: "\(number)")

@@ -161,7 +161,7 @@ struct FaultTests {
     ]
 
     private func prepared(_ operation: Operation) throws -> (World, DiskCache) {
-        var world = World {
+        var world = World.grouped {
             $0.durability = operation.durability
             $0.manifestFormat = operation.manifestFormat
         }
@@ -186,6 +186,9 @@ struct FaultTests {
     }
 
     private func check(_ cache: DiskCache, _ expected: Set<String?>, _ context: Comment, others: Bool = true) {
+        // A part of the index that could not be read: there are misses until the files are listed, in the background.
+        if cache.store.provisional.distrusted != nil { cache.store.reconciler.retry() }
+        cache.store.recovery.awaitScan()
         let isExpected = expected.contains(cache.string(forKey: "k"))
         #expect(isExpected, context)
         #expect(cache.string(forKey: "gone") == nil, context)
@@ -292,7 +295,7 @@ struct FaultTests {
     func read(error: Errno) throws {
         for number in 1...2 {
             let log = EventLog()
-            let world = World { $0.onEvent = log.note }
+            let world = World.grouped { $0.onEvent = log.note }
             let cache = try world.open()
             try cache.setString("v", forKey: "k")
             world.files.inject { call, _ in call == number ? .fail(error) : nil }
@@ -308,7 +311,7 @@ struct FaultTests {
     @Test("opening fails clearly or opens; the next opening has everything", arguments: errors, [true, false])
     func open(error: Errno, clean: Bool) throws {
         for number in 1... {
-            var world = World()
+            var world = World.grouped()
             var cache = try world.open()
             for number in 0..<8 { try cache.setString("v", forKey: "\(number)") }
             try cache.flush()
@@ -347,7 +350,7 @@ struct FaultTests {
 
     @Test("on a full disk a set throws noSpace, and the cache can still be read and emptied")
     func fullDisk() throws {
-        let world = World()
+        let world = World.grouped()
         let cache = try world.open()
         for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
         world.files.inject { _, operation in
@@ -368,7 +371,7 @@ struct FaultTests {
 
     @Test("the space of replaced files is used before a set fails")
     func roomOfReplacedFiles() throws {
-        let world = World()
+        let world = World.grouped()
         let cache = try world.open()
         try cache.setString("1", forKey: "k")
         try cache.setString("2", forKey: "k")
@@ -386,7 +389,7 @@ struct FaultTests {
 
     @Test("an undeletable file keeps its value, and the removal throws")
     func undeletable() throws {
-        var world = World()
+        var world = World.grouped()
         let cache = try world.open()
         try cache.setString("v", forKey: "k")
         world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
@@ -411,7 +414,7 @@ struct FaultTests {
 
     @Test("a removal whose record cannot be written is not undone by a close whose manifest cannot be written")
     func closedWithoutManifest() throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
         try cache.close()
@@ -434,7 +437,7 @@ struct FaultTests {
         "a power-safe set whose sync fails is undone: it is not counted, and the old value is there",
         arguments: 1...3)
     func unsyncedSet(number: Int) throws {
-        var world = World { $0.durability = .powerSafe }
+        var world = World.grouped { $0.durability = .powerSafe }
         var cache = try world.open()
         try cache.setString("old", forKey: "k")
         cache.settle()
@@ -455,7 +458,7 @@ struct FaultTests {
     @Test("a power-safe clear or removal whose sync fails throws, but takes effect", arguments: 1...6)
     func unsyncedRemoval(number: Int) throws {
         for clears in [true, false] {
-            var world = World { $0.durability = .powerSafe }
+            var world = World.grouped { $0.durability = .powerSafe }
             var cache = try world.open()
             for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
             cache.settle()
@@ -489,7 +492,7 @@ struct FaultTests {
 
     @Test("no failure leaves a descriptor open")
     func descriptors() throws {
-        let world = World()
+        let world = World.grouped()
         try {
             let cache = try world.open()
             for number in 1...20 {

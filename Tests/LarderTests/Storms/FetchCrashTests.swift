@@ -137,7 +137,7 @@ struct FetchCrashTests {
     func killed(durability: Durability) async throws {
         var points = 0
         for number in 1... {
-            var world = World { $0.durability = durability }
+            var world = World.grouped { $0.durability = durability }
             try prepare(&world)
             let (acknowledged, pending, isKilled) = await run(world, killedIn: number)
             let image = world.files.image
@@ -176,7 +176,7 @@ struct FetchCrashTests {
     func powerSafe(seed: UInt64) async throws {
         var generator = SeededGenerator(seed: seed)
         for number in 1... {
-            var world = World { $0.durability = .powerSafe }
+            var world = World.grouped { $0.durability = .powerSafe }
             try prepare(&world)
             let (acknowledged, pending, isKilled) = await run(world, killedIn: number)
             world.restart(with: world.files.imageAfterPowerCut(using: &generator))

@@ -63,11 +63,14 @@ struct KillTests {
                 directory, seed: seed &+ UInt64(round), afterBytes: Int.random(in: 1...8_000, using: &generator))
             acknowledged += output.filter { $0 == UInt8(ascii: "!") }.count
             knowledge.hear(output)
-            let cache = try DiskCache(directory: directory)
+            var configuration = DiskCache.Configuration()
+            configuration.entriesPerGroup = 4
+            let cache = try DiskCache(directory: directory, configuration: configuration)
             // At once, and again after the cleanup, which may find the file of a pending change.
             _ = verify(cache, knowledge, "round \(round), seed \(seed)")
             try cache.flush()
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
+            cache.store.index.loadAll()
             let entries = Set(
                 (0..<Index.shardCount).flatMap { shard in
                     cache.store.index.snapshot(shard).map {

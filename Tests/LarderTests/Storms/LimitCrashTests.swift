@@ -48,7 +48,7 @@ struct LimitCrashTests {
     }
 
     private func prepared(_ format: ManifestFormat) throws -> World {
-        var world = World {
+        var world = World.grouped {
             $0.manifestFormat = format
             $0.countLimit = 9
         }

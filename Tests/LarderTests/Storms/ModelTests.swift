@@ -48,7 +48,7 @@ struct ModelTests {
 
         init(seed: UInt64, sliding: Bool) throws {
             generator = SeededGenerator(seed: seed)
-            world = World { $0.slidingExpiry = sliding }
+            world = World.grouped { $0.slidingExpiry = sliding }
             cache = try world.open()
         }
 
@@ -233,6 +233,9 @@ struct ModelTests {
         /// The loss of the index may shorten an extended sliding life by up to a tenth of its TTL, never more.
         private mutating func takeOverShorterLives() {
             let values = model
+            // Until the files are listed, there may be misses.
+            cache.store.index.loadAll()
+            cache.store.recovery.awaitScan()
             for (name, value) in values where value.ttl != .max && value.expires > now {
                 let space = String(decoding: name[0], as: UTF8.self)
                 let key = String(decoding: name[1], as: UTF8.self)

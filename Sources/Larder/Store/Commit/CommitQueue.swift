@@ -17,9 +17,11 @@ final class CommitQueue: Sendable {
     private let clock: any Clock
     private let reporter: Reporter
     private let lastNumber: Lock<UInt64>
+    private let lastBefore: Lock<UInt64>
     /// Whether the journal has a clean-shutdown marker, or is missing. The first change must remove the marker or
     /// create the journal.
     private let hasShutdownMarker: Flag
+    private let provisional: ProvisionalState
     /// Used in blocks of the queue only.
     @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
 
@@ -30,17 +32,24 @@ final class CommitQueue: Sendable {
         clock = context.clock
         reporter = context.reporter
         self.lastNumber = Lock(lastNumber)
+        lastBefore = Lock(lastNumber)
         hasShutdownMarker = Flag(loaded.hasShutdownMarker)
-        journal = Journal(loaded, of: directory, isPowerSafe: isPowerSafe)
+        provisional = context.provisional
+        let settled = provisional
+        journal = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { settled.isSettled }
     }
 
     /// Replaces the journal by that of another directory. Call it in a barrier of the disk queue.
     func replaceJournal(_ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory) {
-        let fresh = Journal(loaded, of: directory, isPowerSafe: isPowerSafe)
+        let fresh = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { [provisional] in provisional.isSettled }
         queue.run { journal = fresh }
         hasShutdownMarker.set(loaded.hasShutdownMarker)
         raiseNumbers(to: lastNumber)
+        lastBefore.withLock { $0 = lastNumber }
     }
+
+    /// The last number that was taken before the session.
+    var lastNumberBefore: UInt64 { lastBefore.withLock { $0 } }
 }
 
 extension CommitQueue {
@@ -116,6 +125,8 @@ extension CommitQueue {
         do throws(Errno) {
             try journal.append(lines, count: count, last: lastTaken)
         } catch {
+            // Numbers are taken without a line: the next opening could not find the files by them.
+            try? journal.unsettle()
             throw CacheError(error, doing: "write the journal", path: path)
         }
         if journal.debouncer.changed() { scheduleSave() }
@@ -197,6 +208,11 @@ extension CommitQueue {
 
     /// The journal does not record everything that the index has.
     var mustSave: Bool { queue.run { journal.mustSave } }
+
+    /// Notes that the next opening must list the files, unless the session ends in order.
+    func markUnsettled() {
+        queue.run { try? journal.unsettle() }
+    }
 
     func demandSave() {
         queue.run { journal.demandSave() }

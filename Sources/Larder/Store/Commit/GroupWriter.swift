@@ -1,7 +1,7 @@
 import LarderFiles
 
-/// Writes the entries of a manifest, group by group: a group that is not loaded from its old lines and the journal lines
-/// that wait for it, any other from the index.
+/// Writes the entries of a manifest, group by group: a group that is not loaded from its old lines and the journal
+/// lines that wait for it, any other from the index.
 ///
 /// In memory at a time: the lines of one group, and eight bytes for each loaded entry.
 struct GroupWriter {
@@ -81,6 +81,8 @@ struct GroupWriter {
     }
 
     private func damage(in group: Int, _ old: Index.Frozen) -> Failure {
+        // It was read well meanwhile.
+        if old.groups.isLoaded(group) { return .io(.io) }
         index.load(group, of: old.groups)
         return .damaged
     }

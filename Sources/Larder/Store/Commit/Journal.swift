@@ -4,6 +4,8 @@ import LarderFiles
 final class Journal {
     private let fileSystem: any FileSystem
     private let isPowerSafe: Bool
+    /// Whether entries and files agree, for the header of the next journal.
+    private let isSettled: () -> Bool
     /// The directory of the journals; nil once released. The journals stay in it when the store moves to another
     /// directory.
     private var directory: SharedDescriptor?
@@ -38,6 +40,12 @@ final class Journal {
     private var isMarkerUnsynced = false
     /// The length of that record. Bytes.
     private let closedLength: Int
+    /// The last number taken according to the header of the current journal, and whether it says that only changes that
+    /// run leave files which no line mentions; nil in a journal of version 1, which does not say it.
+    private var headerLast: UInt64
+    private var isHeaderSettled: Bool?
+    /// That is no longer true, and the header could not be corrected yet.
+    private var mustUnsettle: Bool
     /// There were entry files without an index, so journals begin at 2: journals from 1 on count as complete without a
     /// manifest.
     private let isLost: Bool
@@ -47,7 +55,11 @@ final class Journal {
     private(set) var manifests: [ManifestFormat]
     var debouncer = SaveDebouncer()
 
-    init(_ loaded: LoadedJournals, of place: StoreDirectory, isPowerSafe: Bool) {
+    init(
+        _ loaded: LoadedJournals, of place: StoreDirectory, isPowerSafe: Bool,
+        isSettled: @escaping @Sendable () -> Bool
+    ) {
+        self.isSettled = isSettled
         fileSystem = place.fileSystem
         directory = place.root
         self.isPowerSafe = isPowerSafe
@@ -62,7 +74,10 @@ final class Journal {
         records = loaded.records
         manifests = loaded.manifests
         endsClosed = loaded.endsClosed
-        demands = loaded.isDamaged || loaded.isIncomplete ? 1 : 0
+        headerLast = loaded.headerLast
+        isHeaderSettled = loaded.isHeaderSettled
+        mustUnsettle = loaded.isUnsettled
+        demands = loaded.isDamaged || loaded.isIncomplete || loaded.lacksRemovals ? 1 : 0
     }
 
     /// True when the manifest must be rewritten, however little changed.
@@ -72,21 +87,44 @@ final class Journal {
 
     func demandSave() {
         demands += 1
+        try? unsettle()
     }
 
-    /// Truncates the clean-shutdown marker, or begins the first journal, before any other change to the directory: with
-    /// the marker, the next opening would trust the index even if a kill came between a file and its record. Truncating
+    /// Notes in the header that the next opening must list the files, unless the session ends in order. In place: that
     /// needs no space on the disk.
+    func unsettle() throws(Errno) {
+        mustUnsettle = true
+        try setHeader(isSettled: false)
+    }
+
+    private func setHeader(isSettled: Bool) throws(Errno) {
+        guard let isHeaderSettled, isHeaderSettled != isSettled, !isBroken || !isSettled else { return }
+        if file == nil, try !resume() { return }
+        guard let file else { return }
+        let header = JournalFormat.header(
+            generation: generation, last: headerLast, boot: isSettled ? fileSystem.boot : 0)
+        try fileSystem.write(header, to: file.file, at: 0)
+        if isPowerSafe { try fileSystem.sync(file.file) }
+        self.isHeaderSettled = isSettled
+        if isSettled { mustUnsettle = false }
+    }
+
+    /// Corrects the header, truncates the clean-shutdown marker, or begins the first journal, before any other change
+    /// to the directory: with the marker, the next opening would trust the index even if a kill came between a file and
+    /// its record. Truncating needs no space on the disk.
     func removeShutdownMarker(last: UInt64) throws(Errno) {
         if generation == 0 {
             // The first journal precedes the first file: it proves that the directory is ours. On a full disk it is
             // skipped, and the change itself succeeds or fails.
             return (try? begin(last: last)) ?? ()
         }
+        if mustUnsettle { try unsettle() }
         guard endsClosed || isMarkerUnsynced else { return }
         var isResumed = false
         if endsClosed { isResumed = try resume() }
         if isResumed, let file {
+            // The marker said the same.
+            if !mustUnsettle { try? setHeader(isSettled: true) }
             try fileSystem.truncate(file.file, to: length - closedLength)
             length -= closedLength
             endsClosed = false
@@ -154,6 +192,7 @@ final class Journal {
         isBegunForSave = false
         records -= recordsSaved
         demands -= demandsMet
+        if generation == self.generation, !mustSave, isSettled() { try? setHeader(isSettled: true) }
     }
 
     /// Notes that there is a manifest in a format; returns the others, which are older.
@@ -205,7 +244,9 @@ final class Journal {
         let isFirst = generations.isEmpty && savedGeneration == 0
         if generation == 0, isLost { generation = 1 }
         let (file, next) = try createAbove()
-        let header = JournalFormat.header(generation: generation + 1, last: last)
+        let isSettled = isSettled() && !mustSave
+        let header = JournalFormat.header(
+            generation: generation + 1, last: last, boot: isSettled ? fileSystem.boot : 0)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
             // The first journal proves that the directory is ours. A power cut must not undo it and leave torn entries.
@@ -219,6 +260,9 @@ final class Journal {
         }
         generation += 1
         generations.append(generation)
+        headerLast = last
+        isHeaderSettled = isSettled
+        mustUnsettle = !isSettled
         length = header.count
         isBroken = false
         endsClosed = false

@@ -22,6 +22,7 @@ final class ManifestWriter: Sendable {
     private let index: Index
     private let provisional: ProvisionalState
     private let info: CommitQueue
+    private let disk: DiskQueue
     private let reporter: Reporter
     private let lifetime: StoreLifetime
 
@@ -32,6 +33,7 @@ final class ManifestWriter: Sendable {
         index = context.index
         provisional = context.provisional
         self.info = info
+        disk = context.disk
         reporter = context.reporter
         lifetime = context.lifetime
     }
@@ -51,6 +53,8 @@ final class ManifestWriter: Sendable {
     func save(always: Bool) throws(CacheError) {
         dispatchPrecondition(condition: .onQueue(queue))
         guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return }
+        // From here on, every change has a higher number than the header of the journal, or is published.
+        disk.awaitChanges()
         guard let format = try translating("save the manifest", at: path, { () throws(Errno) in try write(save) })
         else { return }
         try translating("delete an old journal", at: path) { () throws(Errno) in
@@ -185,7 +189,12 @@ final class ManifestWriter: Sendable {
 
     /// The same for the records that are not entries.
     private func forEachOtherRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {
-        for (scope, number) in provisional.cleared.numbers {
+        var cleared = provisional.cleared
+        // Their entries have been left out, but not all their files are obsolete yet.
+        index.forEachShard { shard in
+            for (scope, number) in shard.table.cleared.numbers { cleared.add(scope, below: number) }
+        }
+        for (scope, number) in cleared.numbers {
             guard try body(.clear(scope, number: number)) else { return }
         }
         for (scope, marks) in provisional.marks.scopes {

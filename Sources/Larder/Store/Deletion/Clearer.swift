@@ -134,13 +134,13 @@ extension Clearer {
         if scope != .namespace(.none) || index.hasNamespaces { index.loadAll(for: scope) }
         return try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
-            if scope == .namespace(.none), provisional.isConsistent, !index.hasNamespaces {
+            if scope == .namespace(.none), provisional.isSettled, !index.hasNamespaces {
                 return try replaceEntries(of: directory, clearing: scope)
             }
             // Afterwards: a fetch that begins earlier may still receive a removed value.
             defer { observer.didClear(scope, in: index) }
             let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
-            if isEmpty, provisional.isConsistent {
+            if isEmpty, provisional.isSettled {
                 index.invalidateAll(in: scope)
                 return Summary(count: 0)
             }
@@ -149,7 +149,7 @@ extension Clearer {
             try info.removeShutdownMarker()
             let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
             // Unknown files of the scope must not be adopted.
-            provisional.update { if !$0.isConsistent { $0.clear(scope, below: number) } }
+            provisional.clear(scope, below: number)
             var removed = EntryTable.Totals()
             let ticket = info.commitBestEffort(.clear(scope, number: number)) {
                 removed = index.clear(scope, below: number)

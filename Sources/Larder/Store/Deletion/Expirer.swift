@@ -35,17 +35,17 @@ final class Expirer: StoreOwner {
             // Afterwards: a fetch that begins earlier may still receive a fresh value.
             defer { observer.didClear(scope, in: index) }
             let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
-            if isEmpty, provisional.isConsistent {
+            if isEmpty, provisional.isSettled {
                 index.expireAll(in: scope)
                 return nil
             }
             // Another directory may have been opened meanwhile.
             index.loadAll()
             try info.removeShutdownMarker()
-            info.skipNumbers(provisional.update { $0.takeSkip() })
+            info.skipNumbers(provisional.takeSkip())
             let number = try reaper.placeTombstone(of: .expiry(scope, at: now), in: directory)
             let mark = ExpiryMarks.Mark(number: number, time: now)
-            provisional.update { if !$0.isConsistent { $0.expireNow(scope, mark) } }
+            provisional.expireNow(scope, mark)
             let ticket = info.commitBestEffort(.expire(scope, number: number, at: now)) { index.expire(scope, mark) }
             do throws(CacheError) {
                 try info.wait(for: ticket)

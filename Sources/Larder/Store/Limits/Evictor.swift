@@ -104,7 +104,8 @@ extension Evictor {
             excess.withLock { $0 = current }
             // The least recently used entry may be on disk.
             if index.hasUnloaded.isSet, current.crossed.isAny || limits.age != nil || budget.owed > 0 {
-                return (index.loadSome(Self.groups) || index.hasUnloaded.isSet) && !isEnding.isSet
+                _ = index.loadSome(Self.groups)
+                return !isEnding.isSet
             }
             return evictSome(current)
         }

@@ -24,15 +24,15 @@ final class Sweeper: StoreOwner {
             let now = clock.now
             // Short sessions, each of which does a part, begin at different groups.
             let hasMore = index.loadSome(Self.groups, from: info.lastTaken) { saved, group in
-                saved.table.groups[group].mayHaveExpired(at: now)
+                saved.mayHaveExpired(group, at: now)
             }
             _ = removeLoaded(at: now)
             return hasMore && !context.isEnding.isSet
         }
     }
 
-    /// Removes every expired entry, at a cost proportional to their number and, where the index is not loaded, to that of
-    /// the groups in which there are any. The files are deleted in the background. Returns the number. Removes none
+    /// Removes every expired entry, at a cost proportional to their number and, where the index is not loaded, to that
+    /// of the groups in which there are any. The files are deleted in the background. Returns the number. Removes none
     /// during reconciliation, because a file may hold a longer life.
     func removeExpired(at now: Timestamp) -> Int {
         index.loadExpired(at: now) { !context.isEnding.isSet }

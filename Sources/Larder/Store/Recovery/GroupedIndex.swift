@@ -8,18 +8,30 @@ struct GroupedIndex {
     /// Files that wait to be deleted.
     private(set) var obsolete: [UInt64] = []
     private(set) var cleared = ClearMarks()
+    /// After a kill: files that no line mentions.
+    private(set) var suspects: [UInt64] = []
+    /// The last session was killed.
+    var isAfterKill: Bool { !journals.endsClosed }
 
     private let manifest: SavedGroups.Manifest
     private var lines: WaitingLines
     /// The sums at the end of the last session.
     private var totals: SavedTotals?
     private let fileSystem: any FileSystem
+    /// The highest number when the manifest was begun: changes up to it are in the manifest, or have failed.
+    private var saved: UInt64 = 0
+    /// Higher numbers that lines prove to have been taken.
+    private var taken: [UInt64] = []
+    /// True when only changes that run leave files that no line mentions.
+    private var isSettled = true
 
+    /// Each stays open until the next save.
+    private static let mostJournals = 8
     /// The longest group, and the longest part after the groups. Bytes; a longer one is read line by line.
     private static let longest = 256 << 20
 
     /// Returns nil when the index has to be read whole: it is small, of another version or format, damaged, or has
-    /// records that concern several groups, or the last session did not end in order.
+    /// records that concern several groups, or the files have to be listed.
     init?(_ listing: RootListing, _ reader: IndexReader, at now: Timestamp) {
         guard listing.manifests == [.json] else { return nil }
         do {
@@ -33,21 +45,42 @@ struct GroupedIndex {
             journals.manifests = listing.manifests
             journals.savedGeneration = manifest.table.generation
             let following = listing.journals.filter { $0 >= manifest.table.generation }
-            guard following.first == manifest.table.generation,
+            guard following.first == manifest.table.generation, following.count <= Self.mostJournals,
                 following.last! - following.first! == UInt64(following.count - 1)
             else { return nil }
             for generation in following { guard try read(generation, reader) else { return nil } }
         } catch {
             return nil
         }
-        guard journals.endsClosed else { return nil }
+        guard journals.endsClosed || isSettled else { return nil }
     }
 
     /// The groups, none of which is loaded.
-    func groups(at now: Timestamp) -> ColdGroups {
+    func groups(of directory: StoreDirectory, at now: Timestamp) -> ColdGroups {
         let saved = SavedGroups(
-            manifest, lines, cleared: cleared, lastNumber: lastNumber, isUnsettled: false, in: fileSystem)
-        return ColdGroups(saved, totals: totals, at: now)
+            manifest, lines, cleared: cleared, lastNumber: lastNumber, isUnsettled: isAfterKill, in: fileSystem)
+        let isAfterKill = isAfterKill
+        return ColdGroups(saved, totals: journals.endsClosed ? totals : nil, at: now) { entry in
+            guard isAfterKill else { return .success(nil) }
+            do throws(Errno) {
+                guard case .valid(let found)? = try directory.footer(of: entry.file),
+                    found.isEntry(entry, of: entry.key), found.knowsMore(than: entry)
+                else { return .success(nil) }
+                return .success(found.life)
+            } catch {
+                return error == .noEntry ? .success(nil) : .failure(error)
+            }
+        }
+    }
+
+    /// After a kill: looks for the files of changes that were running. False when the files have to be listed.
+    mutating func findSuspects(in directory: StoreDirectory) -> Bool {
+        if !isAfterKill { return true }
+        let probe = SuspectProbe(directory: directory)
+        guard let found = probe.suspects(above: saved, through: lastNumber, taken: Set(taken)) else { return false }
+        suspects = found
+        lastNumber = max(lastNumber, suspects.last ?? 0)
+        return true
     }
 
     /// Takes a record of the manifest that is not in a group; false when it concerns several.
@@ -83,18 +116,30 @@ struct GroupedIndex {
         return isGood && length != nil && offset > 0
     }
 
+    private mutating func note(taken number: UInt64) {
+        if taken.count == 8 * Int(SuspectProbe.concurrency) {
+            taken.removeAll { $0 + SuspectProbe.concurrency < lastNumber }
+        }
+        taken.append(number)
+    }
+
     /// Takes a line of a journal; false when it is damaged, or concerns several groups.
     private mutating func take(_ line: UnsafeRawBufferPointer, at offset: Int) -> Bool {
         if line.isEmpty { return offset > 0 }
         journals.endsClosed = false
         switch RecordRoute(of: line, among: manifest.table.hash) {
-        case .keyed(let group, let number):
-            lines.append(at: offset, length: line.count, to: group)
+        case .keyed(let group, let number, let isTaken, let expires):
+            lines.append(at: offset, length: line.count, expires: expires, to: group)
             journals.records += 1
             lastNumber = max(lastNumber, number)
+            if isTaken { note(taken: number) }
             return offset > 0
-        case .whole(.header(let version, _, let last)):
+        case .whole(.header(let version, let generation, let last, let boot)):
             lastNumber = max(lastNumber, last)
+            if generation == manifest.table.generation { saved = last }
+            isSettled = isSettled && fileSystem.isThisBoot(boot) == true
+            journals.headerLast = last
+            journals.isHeaderSettled = fileSystem.isThisBoot(boot)
             return offset == 0 && version <= Record.version
         case .whole(.closed(let number, let totals)):
             journals.endsClosed = true
@@ -126,7 +171,7 @@ private struct ManifestFrame {
         var head = [UInt8](repeating: 0, count: min(table.start, 256))
         guard try fileSystem.read(file.file, at: 0, into: &head) == head.count,
             let end = head.firstIndex(of: UInt8(ascii: "\n")), head[0] == UInt8(ascii: "["),
-            case .header(let version, let generation, let number)? = Array(head[1..<end]).withBytes({
+            case .header(let version, let generation, let number, _)? = Array(head[1..<end]).withBytes({
                 RecordScanner.record(on: $0)
             }), version == Record.version, generation == table.generation, generation > 0
         else { return nil }
@@ -165,11 +210,18 @@ private struct ManifestFrame {
             let line = tail.dropLast(3)
             guard let feed = line.lastIndex(of: UInt8(ascii: "\n")) else {
                 if length == size || length > LineReader.longestLine { return nil }
-                length = min(size, length * 4)
+                length = min(size, length * 2)
                 continue
             }
             guard case .record(let record) = Array(line[(feed + 1)...]).withBytes({ Line($0) }) else { return nil }
             return (record, size - length + feed + 1)
         }
+    }
+}
+
+extension FileSystem {
+    /// True when the system has not been booted since a header was written or corrected; nil when it does not say.
+    func isThisBoot(_ boot: UInt64?) -> Bool? {
+        boot.map { $0 != 0 && $0 == self.boot }
     }
 }

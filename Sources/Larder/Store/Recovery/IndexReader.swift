@@ -127,7 +127,7 @@ struct IndexReader {
         let damagedBefore = replay.damagedLines
         let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, isManifest: true, into: &replay) {
             line, _ in
-            if case .record(.header(_, let found, _)) = line { generation = found }
+            if case .record(.header(_, let found, _, _)) = line { generation = found }
             if case .end = line { hasEnd = true }
         }
         guard outcome.isWhole, hasEnd, replay.damagedLines == damagedBefore, let generation, generation > 0 else {
@@ -142,9 +142,12 @@ struct IndexReader {
         var endsClosed = false
         var hasHeader = false
         var closedLength = 0
+        var header: (last: UInt64, boot: UInt64?) = (0, nil)
         let outcome = try readLines(of: DirectoryLayout.journal(generation).name, into: &replay) { line, length in
             switch line {
-            case .record(.header): hasHeader = true
+            case .record(.header(_, _, let last, let boot)):
+                hasHeader = true
+                header = (last, boot)
             case .record(.closed):
                 endsClosed = true
                 closedLength = length + 1
@@ -158,6 +161,8 @@ struct IndexReader {
         if !outcome.isWhole || !hasHeader { replay.damagedLines += 1 }
         replay.journals.records += records
         guard isLast else { return }
+        replay.journals.headerLast = header.last
+        replay.journals.isHeaderSettled = fileSystem.isThisBoot(header.boot)
         replay.journals.endsClosed = endsClosed
         replay.journals.closedLength = closedLength
         replay.journals.length = outcome.length
@@ -191,7 +196,7 @@ struct IndexReader {
                     replay.damagedLines += 1
                     damage += bytes.count
                     return damage <= Self.mostDamage
-                case .record(.header(let version, _, _)) where version > Record.version: throw .error(newer(version))
+                case .record(.header(let version, _, _, _)) where version > Record.version: throw .error(newer(version))
                 case .record(let record):
                     isManifest ? replay.applyOfManifest(record) : replay.applyOfJournal(record)
                     replay.claim(bytes.count)

@@ -17,10 +17,10 @@ struct Opener {
         let entries = try openEntries(listing)
         if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
         let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
-        if mayLoadLater, let entries, let found = GroupedIndex(listing, reader, at: now) {
+        if mayLoadLater, let entries, var found = GroupedIndex(listing, reader, at: now) {
             let directory = StoreDirectory(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
-            return try finish(found, listing, directory)
+            if found.findSuspects(in: directory) { return try finish(found, listing, directory) }
         }
         let replay = listing.isEmpty ? Replay(at: now) : try reader.read(listing, at: now)
         let opened = if let entries { entries } else { try make(listing) }
@@ -65,6 +65,8 @@ struct Opener {
             tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
         // No line mentions an adopted entry.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
+        loaded.journals.lacksRemovals = expired > 0 && replay.hasGroups
+        loaded.journals.isUnsettled = !loaded.reconciliation.isConsistent || loaded.journals.isIncomplete
         return loaded
     }
 
@@ -73,13 +75,19 @@ struct Opener {
         _ index: GroupedIndex, _ listing: RootListing, _ directory: StoreDirectory
     ) throws(CacheError) -> LoadedStore {
         var shard = Shard()
-        shard.forgetTombstones()
+        if !index.isAfterKill { shard.forgetTombstones() }
         var shards = Array(repeating: shard, count: Index.shardCount)
         for file in index.obsolete { shards[0].markObsolete(file) }
+        var reconciliation = Reconciliation(cleared: index.cleared)
+        if !index.suspects.isEmpty {
+            let findings = Reconciliation.Findings(suspects: index.suspects)
+            reconciliation = Reconciliation(findings, cleared: index.cleared, marks: ExpiryMarks())
+        }
         return LoadedStore(
-            directory: directory, shards: shards, groups: index.groups(at: now),
+            directory: directory, shards: shards, groups: index.groups(of: directory, at: now),
             lastNumber: max(index.lastNumber, try lastNumberInTrash(listing)), journals: index.journals,
-            reconciliation: Reconciliation(cleared: index.cleared), damagedLines: 0, tombstones: TombstoneFiles(),
+            reconciliation: reconciliation, hasLeftovers: index.isAfterKill, damagedLines: 0,
+            tombstones: TombstoneFiles(),
             found: LoadedStore.Found(
                 hasTrash: listing.hasTrash,
                 leftovers: leftovers(listing, savedGeneration: index.journals.savedGeneration)))
@@ -162,6 +170,8 @@ struct LoadedStore {
     var lastNumber: UInt64
     var journals: LoadedJournals
     var reconciliation: Reconciliation
+    /// The last session was killed, and the files have not been listed.
+    var hasLeftovers = false
     var damagedLines: Int
     /// The tombstones that may still cover files.
     var tombstones: TombstoneFiles

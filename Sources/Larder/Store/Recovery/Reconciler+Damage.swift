@@ -7,9 +7,9 @@ import LarderFiles
 extension Reconciler {
     /// Makes the index provisional, and has the files listed in the background. Called while the group is loaded.
     func distrustIndex() {
-        guard let groups = index.unloaded, provisional.distrust(through: groups.lastNumber) else { return }
+        let isNew = provisional.distrust(through: info.lastNumberBefore)
         // Removals from here on must keep files dead that the index does not know.
-        index.forEachShard { $0.rememberTombstones() }
+        if isNew { index.forEachShard { $0.rememberTombstones() } }
         begin()
     }
 
@@ -24,40 +24,21 @@ extension Reconciler {
                 // Another directory may have been opened meanwhile.
                 guard let last = provisional.distrusted else { return true }
                 try info.removeShutdownMarker()
-                let names = try translating("list the entries", at: path) { () throws(Errno) in
-                    try fileSystem.numbers(.regular, in: directory.entries.file)
-                }
-                // After the listing: a file that has been replaced since is obsolete, or already deleted.
-                let findings = findings(names, through: last)
-                provisional.update { $0.take(findings) }
+                var search = LeftoverSearch(try numbers(in: directory), of: directory, through: last)
+                search.take(index)
+                index.forEachShard { $0.rememberTombstones() }
+                provisional.take(search.findings(isDamaged: true))
+                provisional.noteLeftoversFound()
                 return true
             }
         }
         return isListed ?? false
     }
 
-    private func findings(_ names: [UInt64], through last: UInt64) -> Reconciliation.Findings {
-        var findings = Reconciliation.Findings()
-        var unmentioned = Set(names.lazy.filter { $0 > 0 && $0 <= last })
-        let files = unmentioned
-        for shard in 0..<Index.shardCount {
-            index.withShard(at: shard) { shard in
-                for entry in shard.table.entries where entry.file != 0 && entry.file <= last {
-                    unmentioned.remove(entry.file)
-                    if files.contains(entry.file) {
-                        findings.unverified.append((entry.key, entry.file))
-                    } else {
-                        findings.missing.append((entry.key, entry.file))
-                    }
-                }
-                for entry in shard.table.evacuated { unmentioned.remove(entry.file) }
-                for file in shard.obsolete { unmentioned.remove(file.file) }
-            }
+    /// The names of all files. O(files).
+    func numbers(in directory: StoreDirectory) throws(CacheError) -> [UInt64] {
+        try translating("list the entries", at: path) { () throws(Errno) in
+            try fileSystem.numbers(.regular, in: directory.entries.file)
         }
-        findings.unverified.sort { $0.file < $1.file }
-        findings.suspects = unmentioned.sorted()
-        findings.unreadTombstones = names.compactMap(DirectoryLayout.number(ofTombstone:)).filter { $0 <= last }
-        findings.aside = names.compactMap(DirectoryLayout.number(ofAside:)).filter { $0 <= last }
-        return findings
     }
 }

@@ -10,9 +10,9 @@ final class Reconciler: StoreOwner {
 
     let context: StoreContext
     let info: CommitQueue
-    private let reaper: FileReaper
+    let reaper: FileReaper
     private let expirer: Expirer
-    private let evictor: Evictor
+    let evictor: Evictor
     private let sweeper: Sweeper
     private let recovery: Recovery
 
@@ -31,17 +31,34 @@ final class Reconciler: StoreOwner {
 
     /// Reconciles files and index in the background, if there is anything to reconcile.
     func begin() {
-        if provisional.isConsistent { return }
+        if provisional.isSettled, provisional.distrusted == nil { return }
+        let (search, isReconciled) = (Lock<LeftoverSearch?>(nil), Flag())
         maintenance.begin(.reconcile) { [weak self] in
             guard let self else { return false }
             if provisional.distrusted != nil { return listFiles() }
+            if isReconciled.isSet || !provisional.hasSteps {
+                let hasMore = search.withLock { findLeftovers(&$0) }
+                // What they have shown has to be reconciled.
+                if provisional.isReconciling { isReconciled.set(false) }
+                return hasMore
+            }
             switch try? disk.run({ directory in reconcileSome(in: directory) }) {
             case true?: return true
             case false?: beginDeferredWork()
-            case nil: break
+            case nil: return false
             }
-            return false
+            isReconciled.set()
+            return provisional.hasLeftovers
         }
+    }
+
+    /// Examines the few files of changes that were running when the last session was killed, before the first answer.
+    func examineSuspects() {
+        guard provisional.hasLeftovers, provisional.hasSteps else { return }
+        var hasMore: Bool? = true
+        while hasMore == true { hasMore = try? disk.run { directory in reconcileSome(in: directory) } }
+        // The next opening may not find these files by their numbers.
+        if !provisional.isConsistent { info.markUnsettled() }
     }
 
     /// Retries everything that could not be read; false when there is nothing.
@@ -64,8 +81,9 @@ final class Reconciler: StoreOwner {
                 let record = tombstone.removal.record(number: tombstone.number)
                 let ticket = info.commitBestEffort(record) {}
                 _ = reporter.attempt { () throws(CacheError) in try info.wait(for: ticket) }
-            case .examine(let file):
-                examine(file, in: directory)
+            case .examine(let files):
+                examine(files, in: directory)
+                return true
             case .verify(let entry):
                 verify(entry, in: directory)
             case .readTombstone(let number):
@@ -89,7 +107,7 @@ final class Reconciler: StoreOwner {
     private func noteScanned() {
         // Files were adopted newest first; nothing is evicted before they are in order.
         if reporter.statistics.adoptions > 0 { index.orderAnew(at: clock.now) }
-        if !provisional.noteScanned() { index.forEachShard { $0.forgetTombstones() } }
+        if !provisional.noteScanned(), !provisional.hasLeftovers { index.forEachShard { $0.forgetTombstones() } }
     }
 
     /// Begins the work that had to wait.
@@ -105,10 +123,15 @@ final class Reconciler: StoreOwner {
 
 /// The steps, each in a block of the disk queue.
 extension Reconciler {
-    /// Examines a file that no line of the index mentions.
-    private func examine(_ file: UInt64, in directory: StoreDirectory) {
-        do {
-            switch try directory.footer(of: file) {
+    /// Examines files that no line of the index mentions, the newest first.
+    private func examine(_ files: [UInt64], in directory: StoreDirectory) {
+        for (file, footer) in zip(files, directory.footers(of: files)) { examine(file, footer, in: directory) }
+        provisional.update { $0.examined() }
+    }
+
+    private func examine(_ file: UInt64, _ footer: Result<EntryFile.Footer?, Errno>, in directory: StoreDirectory) {
+        do throws(Errno) {
+            switch try footer.get() {
             case .valid(let found): consider(found)
             case .invalid, .longer: provisional.update { $0.addOrphan(file, of: nil) }
             case .newer, nil: break
@@ -117,9 +140,8 @@ extension Reconciler {
         } catch {
             provisional.update { $0.couldNotRead(file) }
             let path = directory.path(of: file)
-            return reporter.report(CacheError(error, doing: "examine an unknown file", path: path))
+            reporter.report(CacheError(error, doing: "examine an unknown file", path: path))
         }
-        provisional.update { $0.examined() }
     }
 
     /// Adopts an entry that was found by its file, unless the index has newer information about its key.
@@ -261,6 +283,7 @@ extension Reconciler {
     }
 
     private func remove(_ removal: EntryFile.Removal, below number: UInt64) {
+        index.loadAll()
         var shards = Array(0..<Index.shardCount)
         switch removal {
         case .scope(let scope): provisional.update { $0.clear(scope, below: number) }
@@ -271,6 +294,10 @@ extension Reconciler {
             // A mark of an earlier session: it covers only what has a lower number.
             _ = info.commitBestEffort(removal.record(number: number)) { index.expire(scope, mark) }
             return
+        }
+        // A file that is found later is dead.
+        if case .key(let key) = removal {
+            index.withShard(of: key) { if $0.table.entry(key) == nil { $0.remove(key, below: number) } }
         }
         for shard in shards {
             for entry in index.snapshot(shard) where entry.file < number && removal.covers(entry) {

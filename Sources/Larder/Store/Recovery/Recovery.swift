@@ -16,7 +16,9 @@ final class Recovery: StoreOwner {
     /// maintenance queue, or in a block of the disk queue.
     func awaitScan() {
         // More than once: another scan may have begun meanwhile.
-        for _ in 0..<3 where provisional.isReconciling { maintenance.wait(for: .reconcile) }
+        for _ in 0..<3 where provisional.isReconciling || provisional.hasLeftovers {
+            maintenance.wait(for: .reconcile)
+        }
     }
 }
 
@@ -27,7 +29,8 @@ extension Recovery {
     /// With `checkingFile`, returns it during reconciliation only if its file exists.
     func entry(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> IndexEntry? {
         index.load(key)
-        if provisional.isSet, !settle(key, at: now, checkingFile: checkingFile) { return nil }
+        let mustSettle = provisional.isSet || checkingFile && provisional.hasLeftovers
+        if mustSettle, !settle(key, at: now, checkingFile: checkingFile) { return nil }
         return index.entry(key)
     }
 
@@ -60,13 +63,14 @@ extension Recovery {
         let hasExpired = entry.life.isExpired(at: now)
         let mustLook = provisional.update { reconciliation in
             reconciliation.mustLook(at: entry.file, hasExpired: hasExpired)
-                || checkingFile && !reconciliation.hasScanned
+                || checkingFile && (!reconciliation.hasScanned || provisional.hasLeftovers)
         }
         if !mustLook { return true }
         do {
-            guard case .valid(let found)? = try directory.footer(of: entry.file), found.isEntry(entry, of: key),
-                !found.hasDamagedSlot
-            else { return false }
+            guard case .valid(let found)? = try directory.footer(of: entry.file), found.isEntry(entry, of: key) else {
+                return false
+            }
+            // A damaged slot tells nothing; the index does.
             if found.knowsMore(than: entry) {
                 if holdsStripe {
                     takeOverLife(of: found, key)

@@ -61,6 +61,13 @@ final class DiskQueue: Sendable {
         return try body()
     }
 
+    /// Returns when every change that has taken a number is published or has failed.
+    func awaitChanges() {
+        queue.run {
+            for shard in stripes.indices { withStripe(shard) {} }
+        }
+    }
+
     /// Runs `body` after all blocks that have begun, while no other block runs.
     func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try queue.runAlone(body)

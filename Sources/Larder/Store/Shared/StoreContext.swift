@@ -19,7 +19,7 @@ final class StoreContext: Sendable {
     let isEnding = Flag()
 
     init(
-        _ directory: StoreDirectory, _ index: Index, _ reconciliation: Reconciliation, clock: any Clock,
+        _ directory: StoreDirectory, _ index: Index, _ provisional: ProvisionalState, clock: any Clock,
         settings: StoreSettings
     ) {
         fileSystem = directory.fileSystem
@@ -29,7 +29,7 @@ final class StoreContext: Sendable {
         limits = LimitsInForce(settings.limits)
         self.index = index
         disk = DiskQueue(directory, path: directory.path)
-        provisional = ProvisionalState(reconciliation)
+        self.provisional = provisional
         maintenance = MaintenanceQueue(lifetime)
     }
 }

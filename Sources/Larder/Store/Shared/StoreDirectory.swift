@@ -131,6 +131,25 @@ extension StoreDirectory {
         }
     }
 
+    /// The same for several files. Many are read by two threads: most of the time goes to the system.
+    func footers(of numbers: [UInt64]) -> [Result<EntryFile.Footer?, Errno>] {
+        @Sendable func read(_ part: Range<Int>) -> [Result<EntryFile.Footer?, Errno>] {
+            numbers[part].map { number in
+                Result { () throws(Errno) in try footer(of: number) }
+            }
+        }
+        if numbers.count < Self.many { return read(0..<numbers.count) }
+        let middle = numbers.count / 2
+        let halves = Lock([[Result<EntryFile.Footer?, Errno>]](repeating: [], count: 2))
+        DispatchQueue.concurrentPerform(iterations: 2) { half in
+            let found = read(half == 0 ? 0..<middle : middle..<numbers.count)
+            halves.withLock { $0[half] = found }
+        }
+        return halves.withLock { $0[0] + $0[1] }
+    }
+
+    private static let many = 32
+
     private func reading<Value>(_ error: Errno, of file: UInt64) -> Reading<Value> {
         switch error {
         case .noEntry: .gone

@@ -10,7 +10,7 @@ import Testing
 struct NamespaceTests {
     @Test("one key in three namespaces is three entries in every call, and after a restart")
     func identity() throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         let names = ["", "e\u{301}", "\u{e9}"]
         for name in names {
@@ -66,10 +66,11 @@ struct NamespaceTests {
         #expect(
             RecordTests.text(.remove(key: key, number: 18)).hasPrefix(#"{"o":"remove","k":"a/b","ns":"users","n":18"#))
         #expect(Attachments() == nil)
-        let world = World()
+        let world = World.grouped()
         var cache = try world.open()
         func attachments() -> Set<ObjectIdentifier> {
             var found: Set<ObjectIdentifier> = []
+            cache.store.index.loadAll()
             cache.store.index.forEachShard { shard in
                 for entry in shard.table.entries { entry.attachments.map { _ = found.insert(ObjectIdentifier($0)) } }
             }
@@ -90,7 +91,7 @@ struct NamespaceTests {
         let entries = 12
         var points = 0
         for number in 1... {
-            var world = World()
+            var world = World.grouped()
             let cache = try world.open()
             for number in 0..<entries {
                 for name in ["a", "b"] { try cache.namespace(name).setString(name, forKey: "\(number)") }
@@ -143,7 +144,7 @@ struct NamespaceTests {
 
     @Test("removing one costs the same at ten entries as at three thousand", arguments: [10, 3000])
     func constantCost(entries: Int) throws {
-        let world = World { $0.sweepInterval = nil }
+        let world = World.grouped { $0.sweepInterval = nil }
         let cache = try world.open()
         let space = cache.namespace("users")
         for number in 0..<entries { try space.setString("v", forKey: "\(number)") }
@@ -171,7 +172,7 @@ struct NamespaceTests {
 
     @Test("on a full disk it can still be removed: some of its files make room", arguments: [1, 5, 1000])
     func fullDisk(needed: Int) throws {
-        let world = World { $0.saveDelay = .seconds(1000) }
+        let world = World.grouped { $0.saveDelay = .seconds(1000) }
         let cache = try world.open()
         let space = cache.namespace("users")
         for number in 0..<300 { try space.setString("v", forKey: "\(number)") }
@@ -193,7 +194,7 @@ struct NamespaceTests {
 
     @Test("a removal that a full disk kept from being recorded still lasts, from the first read after a kill")
     func unrecorded() async throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         for number in 0..<10 { try cache.namespace("users").setString("v", forKey: "\(number)") }
         cache.settle()
@@ -248,7 +249,7 @@ struct NamespaceTests {
             return
         }
         // A tombstone under another name is not trusted either.
-        var world = World()
+        var world = World.grouped()
         let cache = try world.open()
         try cache.namespace("users").setString("v", forKey: "k")
         var image = world.files.image
@@ -265,7 +266,7 @@ struct NamespaceTests {
 
     @Test("an unreadable tombstone does not affect values stored later")
     func unreadTombstone() throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         for number in 0..<20 { try cache.namespace("users").setString("v", forKey: "\(number)") }
         let image = try cache.store.maintenance.alone {
@@ -299,7 +300,7 @@ struct NamespaceTests {
     @Test("several threads remove two namespaces, and neither comes back after a kill")
     func concurrently() throws {
         for round in 0..<20 {
-            var world = World()
+            var world = World.grouped()
             let cache = try world.open()
             for name in 0..<4 {
                 for number in 0..<30 { try cache.namespace("\(name)").setString("v", forKey: "\(number)") }
@@ -319,7 +320,7 @@ struct NamespaceTests {
 
     @Test("the next save deletes a tombstone whose files another program has deleted")
     func lateTombstone() throws {
-        let world = World()
+        let world = World.grouped()
         let cache = try world.open()
         try cache.namespace("users").setString("v", forKey: "k")
         let isFirst = Lock(true)
@@ -344,7 +345,7 @@ struct NamespaceTests {
 
     @Test("undeletable files stay dead, and are deleted later")
     func stuckFiles() throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         for number in 0..<20 { try cache.namespace("users").setString("v", forKey: "\(number)") }
         world.files.inject { _, operation in operation == .remove ? .fail(.io) : nil }
@@ -374,7 +375,7 @@ struct NamespaceTests {
 
     @Test("a tombstone stays as long as a file that it covers, even if it could be deleted")
     func tombstoneIsLast() throws {
-        var world = World()
+        var world = World.grouped()
         var cache = try world.open()
         for number in 0..<20 { try cache.namespace("users").setString("v", forKey: "\(number)") }
         let removals = Lock(0)
@@ -399,7 +400,7 @@ struct NamespaceTests {
     @Test("events have the namespace")
     func events() throws {
         let log = EventLog()
-        let world = World { $0.onEvent = log.note }
+        let world = World.grouped { $0.onEvent = log.note }
         let cache = try world.open()
         for name in ["a", "b"] {
             try cache.namespace(name).setString("v", forKey: "k", ttl: .seconds(1))

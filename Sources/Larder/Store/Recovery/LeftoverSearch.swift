@@ -1,0 +1,112 @@
+import LarderFiles
+
+/// A comparison of the names of all files from earlier sessions with the index.
+struct LeftoverSearch {
+    let directory: StoreDirectory
+    /// The numbers of entry files, sorted, and which of them the index mentions.
+    private let files: [UInt64]
+    private var isMentioned: [Bool]
+    private let last: UInt64
+    private var missing: [Reconciliation.Entry] = []
+    private var mentioned: [Reconciliation.Entry] = []
+    private var copies: [UInt64] = []
+    private var tombstones: [UInt64] = []
+    private var aside: [UInt64] = []
+    /// The groups that have been compared.
+    private var group = 0
+
+    /// `last`: the last number that was taken before the session.
+    init(_ names: [UInt64], of directory: StoreDirectory, through last: UInt64) {
+        self.directory = directory
+        self.last = last
+        files = names.filter { $0 > 0 && $0 <= last }.sorted()
+        isMentioned = Array(repeating: false, count: files.count)
+        for name in names where name > Record.lastNumber {
+            if let number = DirectoryLayout.number(ofStaged: name) {
+                if number <= last { copies.append(name) }
+            } else if let number = DirectoryLayout.number(ofTombstone: name) {
+                if number <= last { tombstones.append(number) }
+            } else if let number = DirectoryLayout.number(ofAside: name), number <= last {
+                aside.append(number)
+            }
+        }
+    }
+
+    /// Files were set aside, which only a session does that ends with a note in the journal: the index is not what it
+    /// seems.
+    var isStrange: Bool { !aside.isEmpty }
+
+    /// Compares the entries of some groups that are not loaded, and need not be. Returns false after the last one.
+    mutating func takeSome(_ limit: Int, of index: Index) -> Bool {
+        guard let frozen = index.freeze() else { return false }
+        let end = min(group + limit, frozen.isLoaded.count)
+        for group in group..<end where !frozen.isLoaded[group] {
+            let content = frozen.saved.content(of: group)
+            if content.isDamaged {
+                index.load(group, of: frozen.groups)
+            } else {
+                for entry in content.entries { take(entry, keepsMentioned: false) }
+            }
+        }
+        group = end
+        return end < frozen.isLoaded.count
+    }
+
+    /// Compares the entries that are loaded. Call it after the files were listed.
+    mutating func take(_ index: Index) {
+        index.forEachShard { shard in
+            for entry in shard.table.entries where entry.file != 0 && entry.file <= last {
+                take(entry, keepsMentioned: true)
+            }
+            for entry in shard.table.evacuated { mention(entry.file) }
+            for file in shard.obsolete { mention(file.file) }
+        }
+    }
+
+    private mutating func take(_ entry: IndexEntry, keepsMentioned: Bool) {
+        if !mention(entry.file) {
+            missing.append((entry.key, entry.file))
+        } else if keepsMentioned {
+            mentioned.append((entry.key, entry.file))
+        }
+    }
+
+    /// Returns false when there is no such file.
+    @discardableResult
+    private mutating func mention(_ file: UInt64) -> Bool {
+        var (low, high) = (0, files.count)
+        while low < high, case let middle = (low + high) / 2 {
+            if files[middle] < file { low = middle + 1 } else { high = middle }
+        }
+        guard low < files.count, files[low] == file else { return false }
+        isMentioned[low] = true
+        return true
+    }
+
+    /// The work that is left. With a damaged index, the files decide about the lives of all entries.
+    func findings(isDamaged: Bool) -> Reconciliation.Findings {
+        var findings = Reconciliation.Findings()
+        findings.suspects = zip(files, isMentioned).compactMap { $1 ? nil : $0 }
+        findings.missing = missing
+        findings.dead = copies.map { ($0, nil) }
+        findings.aside = aside
+        findings.isDamaged = isDamaged
+        if isDamaged {
+            findings.unverified = mentioned.sorted { $0.file < $1.file }
+            findings.unreadTombstones = tombstones
+        } else {
+            findings.appliedTombstones = tombstones
+            // Those of changes that were running have been examined: no other holds a newer value than the index.
+            findings.floor = last
+        }
+        return findings
+    }
+}
+
+extension Reconciliation.Findings {
+    /// True when there is nothing to do.
+    var isEmpty: Bool {
+        suspects.isEmpty && missing.isEmpty && dead.isEmpty && unreadTombstones.isEmpty && appliedTombstones.isEmpty
+            && aside.isEmpty
+    }
+}

@@ -1,0 +1,52 @@
+import LarderFiles
+
+/// After a kill, the entries of an undamaged index can be trusted at once. In the background, all files are compared
+/// with them: the killed session may have left files that no line mentions, and entries whose files it had just
+/// deleted.
+extension Reconciler {
+    /// Groups that are read in one step.
+    private static let groups = 16
+
+    /// Does a part of the comparison; false when it is done. The end of the session cuts it short: the next one begins
+    /// anew.
+    func findLeftovers(_ search: inout LeftoverSearch?) -> Bool {
+        guard provisional.hasLeftovers, !context.isEnding.isSet else { return false }
+        // The lines for these groups mention files that are superseded.
+        if index.loadSome(Self.groups, { saved, group in saved.lines.hasLines(group) }) { return true }
+        index.loadChanged()
+        guard var found = search else {
+            search = reporter.attempt { () throws(CacheError) in
+                try disk.run { directory throws(CacheError) in
+                    LeftoverSearch(try numbers(in: directory), of: directory, through: info.lastNumberBefore)
+                }
+            }
+            return search != nil
+        }
+        search = nil
+        let hasMore = found.takeSome(Self.groups, of: index)
+        search = consume found
+        if hasMore { return true }
+        let isDone = try? disk.run { directory in
+            // Another directory may have been opened meanwhile, and has its own search.
+            guard provisional.hasLeftovers, var found = search, found.directory === directory else { return false }
+            // Damage was found meanwhile.
+            if provisional.distrusted != nil { return true }
+            found.take(index)
+            if found.isStrange {
+                distrustIndex()
+            } else {
+                let findings = found.findings(isDamaged: false)
+                if !findings.isEmpty { provisional.take(findings) }
+                provisional.noteLeftoversFound()
+                if provisional.isConsistent { index.forEachShard { $0.forgetTombstones() } }
+            }
+            return true
+        }
+        if isDone == true {
+            reaper.deleteAllInBackground()
+            // The sums now include the last changes.
+            evictor.enforceInBackground()
+        }
+        return provisional.isReconciling
+    }
+}

@@ -1,0 +1,274 @@
+import Dispatch
+import Foundation
+import LarderFiles
+import LarderTesting
+import Testing
+
+@testable import Larder
+
+@Suite("An index that is loaded group by group")
+struct GroupsTests {
+    /// A directory after a clean close, with a journal.
+    static func filled(
+        _ count: Int = 40, entriesPerGroup: Int = 3, _ configure: (inout DiskCache.Configuration) -> Void = { _ in }
+    ) throws -> World {
+        var world = World {
+            $0.sweepInterval = nil
+            $0.saveDelay = .seconds(3600)
+            $0.entriesPerGroup = entriesPerGroup
+            configure(&$0)
+        }
+        let cache = try world.open()
+        for number in 0..<count { try cache.setString("v\(number)", forKey: "k\(number)") }
+        for number in 0..<count / 4 { try cache.namespace("n").setString("n\(number)", forKey: "k\(number)") }
+        try cache.flush()
+        try cache.setString("w1", forKey: "k1")
+        try cache.removeValue(forKey: "k2")
+        try cache.close()
+        world.restart()
+        return world
+    }
+
+    private func value(_ number: Int) -> String? {
+        switch number {
+        case 1: "w1"
+        case 2: nil
+        default: "v\(number)"
+        }
+    }
+
+    private func table(_ world: World) throws -> (GroupTable, bytes: [UInt8], last: Range<Int>) {
+        let bytes = try #require(world.files.image.content(at: "/cache/manifest.json"))
+        let lines = bytes.dropLast(3)
+        let start = try #require(lines.lastIndex(of: UInt8(ascii: "\n"))) + 1
+        guard case .record(.groups(let table)) = Array(lines[start...]).withBytes({ Line($0) }) else {
+            throw CocoaError(.coderReadCorrupt)
+        }
+        return (table, bytes, start..<lines.endIndex)
+    }
+
+    @Test("an opening reads as many bytes for 4,000 entries as for 1,000, and loads nothing; a read loads one group")
+    func constantCost() throws {
+        var costs: [(opening: Int, group: Int)] = []
+        for count in [1_000, 4_000] {
+            let world = try Self.filled(count, entriesPerGroup: count / 32)
+            let before = world.files.bytesRead
+            let cache = try world.open()
+            let opened = world.files.bytesRead
+            let index = cache.store.index
+            #expect(index.unloaded?.unloaded().count == index.unloaded?.hash.count)
+            #expect(cache.count == count - 1 && cache.namespace("n").count == count / 4)
+            #expect(cache.string(forKey: "k3") == "v3")
+            #expect(index.unloaded?.unloaded().count == index.unloaded.map { $0.hash.count - 1 })
+            costs.append((opened - before, world.files.bytesRead - opened))
+            let closing = world.files.bytesRead
+            try cache.close()
+            #expect(world.files.bytesRead - closing < 1_000, "closing loads nothing")
+        }
+        #expect(costs[1].opening < costs[0].opening + 200, "\(costs)")
+        #expect(costs[1].group < costs[0].group * 6, "\(costs)")
+    }
+
+    @Test("sums are right at once, and stay right while groups are loaded, changed and saved")
+    func sums() throws {
+        var world = try Self.filled()
+        let cache = try world.open()
+        #expect(cache.count == 39 && cache.namespace("n").count == 10)
+        var generator = SeededGenerator(seed: 5)
+        for round in 0..<60 {
+            let key = "k\(Int.random(in: 0..<50, using: &generator))"
+            let (isThere, count) = (cache.hasValue(forKey: key), cache.count)
+            if generator.chance(50) {
+                try cache.setString("new", forKey: key)
+                #expect(cache.count == count + (isThere ? 0 : 1))
+            } else {
+                #expect(try cache.removeValue(forKey: key) == isThere)
+                #expect(cache.count == count - (isThere ? 1 : 0))
+            }
+            if round % 10 == 9 { try cache.flush() }
+        }
+        let (count, size) = (cache.count, cache.size)
+        try cache.close()
+        world.restart()
+        let again = try world.open()
+        #expect(again.count == count && again.size == size && again.namespace("n").count == 10)
+        #expect(again.keys().count == count)
+        again.checkInvariants(world, settled: true)
+    }
+
+    @Test("a save copies the groups that are not loaded, and loads none")
+    func streamed() throws {
+        var world = try Self.filled()
+        let cache = try world.open()
+        try cache.setString("new", forKey: "k3")
+        let left = cache.store.index.unloaded?.unloaded().count
+        #expect(left ?? 0 > 4)
+        try cache.flush()
+        #expect(cache.store.index.unloaded?.unloaded().count == left)
+        // From the new manifest.
+        #expect(cache.string(forKey: "k9") == "v9" && cache.string(forKey: "k3") == "new")
+        try cache.close()
+        world.restart()
+        let again = try world.open()
+        for number in 4..<40 { #expect(again.string(forKey: "k\(number)") == value(number)) }
+        #expect(again.string(forKey: "k3") == "new" && again.string(forKey: "k2") == nil)
+        again.checkInvariants(world, settled: true)
+    }
+
+    @Test("threads that touch one group parse it once")
+    func parsedOnce() throws {
+        let world = try Self.filled()
+        let cache = try world.open()
+        let groups = try #require(cache.store.index.unloaded)
+        let group = groups.hash.group(of: Key("k5"))
+        let keys = (0..<40).map { "k\($0)" }.filter { groups.hash.group(of: Key($0)) == group }
+        let counter = CallCounter()
+        world.files.inject(counter.count)
+        DispatchQueue.concurrentPerform(iterations: 8) { thread in
+            _ = cache.hasValue(forKey: keys[thread % keys.count])
+        }
+        #expect(counter.number(of: .read) <= 1 + 2, "the group, and the lines that wait for it")
+    }
+
+    /// Acts at once, then checks after the recovery, and after the loss of the index.
+    private func expectRecovered(_ world: World, _ context: Comment) throws {
+        var world = world
+        let cache = try world.open()
+        // At once. A miss is allowed until the files are listed.
+        let read = cache.string(forKey: "k7")
+        #expect(read == nil || read == "v7", context)
+        try cache.removeValue(forKey: "k5")
+        try cache.setString("new", forKey: "k6")
+        #expect(cache.string(forKey: "k6") == "new", context)
+        #expect(cache.string(forKey: "k5") == nil, context)
+        for number in 0..<40 {
+            let found = cache.string(forKey: "k\(number)")
+            #expect(found == nil || found == value(number) || number == 6 && found == "new", context)
+        }
+        try cache.flush()
+        func check(_ cache: DiskCache) {
+            for number in 0..<40 {
+                let expected = number == 5 ? nil : number == 6 ? "new" : value(number)
+                #expect(cache.string(forKey: "k\(number)") == expected, "k\(number), \(context)")
+            }
+            #expect(cache.namespace("n").keys().count == 10, context)
+        }
+        check(cache)
+        cache.checkInvariants(world, settled: true)
+        for name in world.names where name != "entries" { world.remove(name) }
+        let rebuilt = try world.open()
+        try rebuilt.flush()
+        check(rebuilt)
+    }
+
+    @Test("damage to any byte of the last record costs nothing")
+    func lastRecord() throws {
+        let original = try Self.filled()
+        let last = try table(original).last
+        for position in last.striding(by: 7) {
+            var world = original
+            try world.damage("manifest.json") { $0[position] ^= 1 << UInt8(position % 8) }
+            try expectRecovered(world, "byte \(position)")
+        }
+    }
+
+    @Test("damage to a group is found when it is touched, and costs nothing", arguments: 0..<8)
+    func damagedGroup(group: Int) throws {
+        var world = try Self.filled()
+        let (table, _, _) = try table(world)
+        let offset = table.start + table.groups[..<group].reduce(0) { $0 + $1.length }
+        let middle = offset + table.groups[group].length / 2
+        try world.damage("manifest.json") { $0[middle] ^= 1 }
+        try expectRecovered(world, "group \(group)")
+    }
+
+    @Test("a group from an older manifest is damage, not an older value")
+    func swappedGroups() throws {
+        var world = try Self.filled()
+        let (old, oldBytes, _) = try table(world)
+        let cache = try world.open()
+        // The same length, so that the group fits.
+        for number in 7..<40 where number.isMultiple(of: 3) { try cache.setString("x\(number)", forKey: "k\(number)") }
+        try cache.flush()
+        try cache.close()
+        world.restart()
+        let (new, _, _) = try table(world)
+        #expect(new.seed == old.seed && new.groups.count == old.groups.count)
+        var (offset, oldOffset) = (new.start, old.start)
+        var swapped = 0
+        try world.damage("manifest.json") { bytes in
+            for (now, before) in zip(new.groups, old.groups) {
+                if now.length == before.length, now.check != before.check {
+                    bytes.replaceSubrange(offset..<offset + now.length, with: oldBytes[oldOffset...].prefix(now.length))
+                    swapped += 1
+                }
+                offset += now.length
+                oldOffset += before.length
+            }
+        }
+        let again = try world.open()
+        for number in 7..<40 where number.isMultiple(of: 3) {
+            let found = again.string(forKey: "k\(number)")
+            #expect(found == nil || found == "x\(number)")
+        }
+        try again.flush()
+        for number in 7..<40 where number.isMultiple(of: 3) {
+            #expect(again.string(forKey: "k\(number)") == "x\(number)", "\(swapped) groups")
+        }
+        again.checkInvariants(world, settled: true)
+    }
+
+    @Test("a manifest of version 1 is read whole, and the next save writes version 2")
+    func versionOne() throws {
+        var world = try Self.filled()
+        let (table, bytes, last) = try table(world)
+        var manifest = Array(("[" + RecordTests.checked(#"{"larder":1,"g":\#(table.generation),"n":99"#) + "\n").utf8)
+        manifest += bytes[table.start..<last.lowerBound] + Array("]\n".utf8)
+        try world.damage("manifest.json") { $0 = manifest }
+        let cache = try world.open()
+        #expect(cache.store.index.unloaded == nil && cache.count == 39 && cache.string(forKey: "k1") == "w1")
+        try cache.setString("new", forKey: "k3")
+        try cache.close()
+        world.restart()
+        let second = try world.open()
+        #expect(second.string(forKey: "k3") == "new")
+        try second.setString("newer", forKey: "k3")
+        try second.flush()
+        try second.close()
+        world.restart()
+        let third = try world.open()
+        #expect(third.store.index.unloaded != nil && third.string(forKey: "k3") == "newer" && third.count == 39)
+    }
+
+    @Test("after a kill nothing is listed before the first answer, and every value is there at once")
+    func killed() throws {
+        var world = try Self.filled()
+        let first = try world.open()
+        for number in 10..<20 { try first.setString("w\(number)", forKey: "k\(number)") }
+        try first.removeValue(forKey: "k20")
+        world.restart()
+        let cache = try world.open()
+        #expect(!cache.store.provisional.isSet)
+        for number in 10..<20 { #expect(cache.string(forKey: "k\(number)") == "w\(number)") }
+        #expect(cache.string(forKey: "k20") == nil && cache.string(forKey: "k21") == "v21")
+        #expect(cache.count == 38)
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("after a power cut the files are listed, even if the index seems complete")
+    func otherBoot() throws {
+        var world = try Self.filled()
+        let first = try world.open()
+        try first.setString("w10", forKey: "k10")
+        var image = world.files.image
+        image.boot += 1
+        world.restart(with: image)
+        let cache = try world.open()
+        #expect(cache.store.index.unloaded == nil && cache.string(forKey: "k10") == "w10")
+    }
+}
+
+extension Range<Int> {
+    fileprivate func striding(by step: Int) -> StrideTo<Int> { stride(from: lowerBound, to: upperBound, by: step) }
+}
