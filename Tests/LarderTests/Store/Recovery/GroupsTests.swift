@@ -256,6 +256,54 @@ struct GroupsTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test("removing the part without a namespace after a kill keeps a namespace that only the journal knows")
+    func rootAfterKill() throws {
+        var world = World { $0.entriesPerGroup = 3 }
+        let first = try world.open()
+        for number in 0..<40 { try first.setString("v", forKey: "k\(number)") }
+        try first.flush()
+        try first.namespace("x").setString("kept", forKey: "k")
+        world.restart()
+        let cache = try world.open()
+        try cache.removeAll()
+        #expect(cache.namespace("x").string(forKey: "k") == "kept" && cache.string(forKey: "k1") == nil)
+        try cache.flush()
+        #expect(cache.count == 0 && cache.namespace("x").count == 1)
+        world.restart()
+        #expect(try world.open().namespace("x").string(forKey: "k") == "kept")
+    }
+
+    @Test("a journal line whose fields disagree about its key is damage, and no trap")
+    func forgedLine() throws {
+        var world = try Self.filled()
+        let forged = RecordTests.checked(
+            #"{"k":"k3","n":90,"s":1763632800000,"z":1,"h":"0000000000000000","k":"k9""#)
+        try world.damage(try world.journal) { bytes in
+            let closed = bytes.lastIndex(of: UInt8(ascii: "\n"))!
+            bytes.insert(contentsOf: Array(("\n" + forged).utf8), at: closed)
+        }
+        let cache = try world.open()
+        try cache.setString("new", forKey: "k30")
+        try cache.flush()
+        for number in 3..<30 { #expect(cache.string(forKey: "k\(number)") == "v\(number)") }
+        try cache.flush()
+        #expect(cache.string(forKey: "k30") == "new")
+    }
+
+    @Test("entries that expire while only the journal knows them are removed")
+    func expiredLines() throws {
+        var world = try Self.filled()
+        let first = try world.open()
+        try first.setString("short", forKey: "short", ttl: .seconds(1))
+        try first.close()
+        world.restart()
+        world.clock.advance(by: .seconds(2))
+        let cache = try world.open()
+        _ = cache.removeExpired()
+        cache.settle()
+        #expect(cache.count == 39 && cache.statistics.expirations == 1)
+    }
+
     @Test("after a power cut the files are listed, even if the index seems complete")
     func otherBoot() throws {
         var world = try Self.filled()
