@@ -130,7 +130,8 @@ package final class Flag: Sendable {
     #endif
 }
 
-/// Booleans that many threads read and that are set one by one.
+/// Booleans that many threads read, and that are set one by one. Each is an atomic; their memory is allocated in `init`
+/// and freed in `deinit`.
 package final class FlagArray: Sendable {
     #if canImport(Darwin)
         private let flags: Lock<[Bool]>

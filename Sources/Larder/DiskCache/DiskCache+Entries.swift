@@ -26,7 +26,7 @@ extension DiskCache {
     }
 
     /// The number of entries of this namespace (or without one), including expired ones that the sweep has not removed
-    /// yet. O(1).
+    /// yet. O(1); after a kill, the first call loads what the last session had changed.
     public var count: Int { totals.count }
 
     /// The payload bytes of all entries of this namespace (or without one), including expired ones that the sweep has

@@ -21,7 +21,8 @@ extension DiskCache {
         try openStore.expire(self.key(key), at: now)
     }
 
-    /// Expires every entry of this namespace (or without one) now; see ``expireValue(forKey:)``. O(1), plus O(fetches
+    /// Expires every entry of this namespace (or without one) now; see ``expireValue(forKey:)``. The first such call on
+    /// a large cache loads its index: O(n). Otherwise O(1), plus O(fetches
     /// in progress).
     ///
     /// In the background, entries that are not kept beyond their expiry are removed, and the end of the others is

@@ -33,15 +33,15 @@ struct SavedTotals: Sendable, Equatable {
     /// Of the namespaces with a name; nil: there were too many.
     var namespaces: [Namespace: EntryTotals]? = [:]
 
-    /// Adds or, with `times: -1`, subtracts an entry.
-    mutating func add(_ entry: IndexEntry, times factor: Int = 1) {
+    mutating func add(_ entry: IndexEntry) {
         var one = EntryTotals()
         one.add(entry)
-        whole.add(one, times: factor)
+        whole.add(one)
         let namespace = entry.namespace
-        if !namespace.isNone { add(one, times: factor, to: namespace) }
+        if !namespace.isNone { add(one, times: 1, to: namespace) }
     }
 
+    /// Adds or, with `times: -1`, subtracts other sums. O(their namespaces).
     mutating func add(_ other: SavedTotals, times factor: Int = 1) {
         whole.add(other.whole, times: factor)
         guard let others = other.namespaces else { return namespaces = nil }

@@ -56,7 +56,7 @@ struct GroupTable: Sendable, Equatable {
     var end: Int { groups.reduce(start) { $0 + $1.length } }
 
     /// The number of groups for a number of entries.
-    static func groupCount(for entries: Int, perGroup: Int = entriesPerGroup) -> Int {
+    static func groupCount(for entries: Int, perGroup: Int) -> Int {
         var count = 1
         while count < mostGroups, entries > count * perGroup { count *= 2 }
         return count
@@ -71,11 +71,6 @@ struct GroupHash: Sendable, Equatable {
     let seed: UInt64
     /// A power of two.
     let count: Int
-
-    init(seed: UInt64, count: Int) {
-        self.seed = seed
-        self.count = count
-    }
 
     /// O(its length).
     func group(of key: Key) -> Int {

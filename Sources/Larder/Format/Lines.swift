@@ -113,6 +113,13 @@ enum JournalFormat {
         return printer.bytes
     }
 
+    /// Prints the removals of entries, each after its line feed. The files of their keys up to theirs are dead.
+    static func removals(of entries: [IndexEntry]) -> RecordPrinter {
+        var printer = RecordPrinter(reserving: entries.count * 96)
+        for entry in entries { append(.remove(key: entry.key, number: entry.file + 1), to: &printer) }
+        return printer
+    }
+
     static func append(_ entry: IndexEntry, to printer: inout RecordPrinter) {
         printer.append("\n")
         printer.append(entry)

@@ -2,9 +2,10 @@ import LarderFiles
 
 /// The leading fields of a record: enough to find the group of its key, without decoding the rest.
 enum RecordRoute {
-    /// A record about one key: the group, and the highest number that the record mentions. `isTaken`: a change took
-    /// that number, and is recorded.
-    /// No entry of the record ends before `expires`, in milliseconds; nil: it is not known.
+    /// A record about one key: its group, and the highest number that the record mentions.
+    ///
+    /// `isTaken`: a change took that number. The life of the record ends at `expires` (milliseconds) or later; nil: it
+    /// may end at any time.
     case keyed(group: Int, number: UInt64, isTaken: Bool, expires: Int64?)
     /// Any other record.
     case whole(Record)

@@ -37,8 +37,6 @@ final class ColdGroups: Sendable {
 
     func isLoaded(_ group: Int) -> Bool { loaded.isSet(group) }
 
-    func isLoaded(_ key: Key) -> Bool { loaded.isSet(hash.group(of: key)) }
-
     func withState<Result>(_ body: (inout State) -> Result) -> Result { state.withLock(body) }
 
     /// The groups that are not loaded and that `isWanted` accepts.

@@ -18,20 +18,21 @@ extension Index {
         load(group, of: groups)
     }
 
-    /// Loads all groups, one after another; others use the index in between. Stops early when `mayLoad` returns false.
-    func loadAll(while mayLoad: () -> Bool = { true }) {
-        load(while: mayLoad) { _, _ in true }
+    /// Loads all groups, one after another; others use the index in between.
+    func loadAll() {
+        load { _, _ in true }
     }
 
-    /// The same for groups in which an entry may have expired.
+    /// The same for groups in which an entry may have expired. Stops early when `mayLoad` returns false.
     func loadExpired(at now: Timestamp, while mayLoad: () -> Bool = { true }) {
         load(while: mayLoad) { saved, group in saved.mayHaveExpired(group, at: now) }
     }
 
     /// The same for groups for which journal lines wait.
-    func loadChanged(while mayLoad: () -> Bool = { true }) {
+    func loadChanged() {
         let groups = unloaded
-        if load(while: mayLoad, { saved, group in saved.lines.hasLines(group) }) { groups?.noteChangesLoaded() }
+        load { saved, group in saved.lines.hasLines(group) }
+        groups?.noteChangesLoaded()
     }
 
     /// Loads up to `limit` of the groups that `isWanted` accepts, the first from a position on that `start` decides.
@@ -50,7 +51,7 @@ extension Index {
 
     /// Loads the groups that may have a fresh entry.
     func loadFresh(at now: Timestamp) {
-        load(while: { true }) { saved, group in
+        load { saved, group in
             !saved.table.groups[group].isOver(at: now) || saved.lines.hasLines(group)
         }
     }
@@ -61,15 +62,12 @@ extension Index {
         loadAll()
     }
 
-    /// Returns false when it stopped early.
-    @discardableResult
-    private func load(while mayLoad: () -> Bool, _ isWanted: (SavedGroups, Int) -> Bool) -> Bool {
-        guard let groups = unloaded else { return true }
+    private func load(while mayLoad: () -> Bool = { true }, _ isWanted: (SavedGroups, Int) -> Bool) {
+        guard let groups = unloaded else { return }
         for group in groups.unloaded(where: isWanted) {
-            guard mayLoad() else { return false }
+            guard mayLoad() else { return }
             load(group, of: groups)
         }
-        return true
     }
 
     /// Loads one group, unless it is loaded. O(its entries).

@@ -158,17 +158,18 @@ struct LoadedJournals {
     var isDamaged = false
     /// There are entry files but no index. The first journal must not look like that of a new directory.
     var isLost = false
-    /// Entries in the manifest have been removed, and no line records it. The sums at the end of the session would not
-    /// be those of manifest and journal.
+    /// Expired entries of the manifest have been removed, and no line records it: the sums at the end of the session
+    /// would not be those of manifest and journal.
     var lacksRemovals = false
     /// Some entries are in neither the manifest nor the journals.
     var isIncomplete = false
 
-    /// The last number taken according to the header of the last journal, and whether it says that only changes that
-    /// run leave files which no line mentions.
+    /// The last number taken according to the header of the last journal.
     var headerLast: UInt64 = 0
+    /// Whether that header says that all files which no line mentions belong to changes that were running at the end;
+    /// nil: it says nothing about it.
     var isHeaderSettled: Bool?
-    /// That is no longer true.
+    /// The header has to be corrected: other files may exist, too.
     var isUnsettled = false
 
     /// True when the first change has to remove the marker, to correct the header or to create the first journal,

@@ -13,7 +13,7 @@ struct WaitingLines: Sendable {
     private static let none = UInt32.max
     private static let offsetBits: UInt64 = 48
 
-    private(set) var journals: [SharedDescriptor] = []
+    private var journals: [SharedDescriptor] = []
     private var lines: [Line] = []
     /// The first and the last line of each group.
     private var first: [UInt32]
@@ -28,9 +28,6 @@ struct WaitingLines: Sendable {
     }
 
     var count: Int { lines.count }
-
-    /// The groups that have lines. O(groups).
-    var groups: [Int] { first.indices.filter { first[$0] != Self.none } }
 
     func hasLines(_ group: Int) -> Bool { first[group] != Self.none }
 

@@ -41,6 +41,9 @@ struct GroupTableTests {
         var long = Self.table(2)
         long.groups[1].length = 1 << 48
         #expect(parsed(.groups(long)) == nil)
+        var many = Self.table(2)
+        for number in 0...SavedTotals.mostNamespaces { many.namespaces?[Namespace("\(number)")] = EntryTotals() }
+        #expect(parsed(.groups(many)) == nil)
     }
 
     @Test("a journal line is routed to the group of its key, whatever the key and the operation")

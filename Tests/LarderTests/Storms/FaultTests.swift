@@ -187,8 +187,10 @@ struct FaultTests {
 
     private func check(_ cache: DiskCache, _ expected: Set<String?>, _ context: Comment, others: Bool = true) {
         // A part of the index that could not be read: there are misses until the files are listed, in the background.
-        if cache.store.provisional.distrusted != nil { cache.store.reconciler.retry() }
-        cache.store.recovery.awaitScan()
+        if cache.store.provisional.distrusted != nil {
+            cache.store.reconciler.retry()
+            cache.store.recovery.awaitScan()
+        }
         let isExpected = expected.contains(cache.string(forKey: "k"))
         #expect(isExpected, context)
         #expect(cache.string(forKey: "gone") == nil, context)

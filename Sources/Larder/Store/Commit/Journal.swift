@@ -40,11 +40,12 @@ final class Journal {
     private var isMarkerUnsynced = false
     /// The length of that record. Bytes.
     private let closedLength: Int
-    /// The last number taken according to the header of the current journal, and whether it says that only changes that
-    /// run leave files which no line mentions; nil in a journal of version 1, which does not say it.
+    /// The last number taken according to the header of the current journal.
     private var headerLast: UInt64
+    /// Whether the header says that all files which no line mentions belong to changes that were running at the end;
+    /// nil in a journal of version 1, whose header says nothing about it.
     private var isHeaderSettled: Bool?
-    /// That is no longer true, and the header could not be corrected yet.
+    /// The header has to be corrected: other files may exist, too.
     private var mustUnsettle: Bool
     /// There were entry files without an index, so journals begin at 2: journals from 1 on count as complete without a
     /// manifest.

@@ -24,8 +24,7 @@ final class Expirer: StoreOwner {
     }
 
     /// Ends the lives of all entries in a scope other than everything. O(1) once the index is loaded, except on a full
-    /// disk. Returns an error if
-    /// this succeeded but a power cut may undo it.
+    /// disk. Returns an error if this succeeded but a power cut may undo it.
     ///
     /// In a barrier: every earlier change has a lower number and is published, every later one has a higher number.
     func expire(_ scope: ClearScope, at now: Timestamp) throws(CacheError) -> CacheError? {
@@ -155,9 +154,7 @@ extension Expirer {
     /// mark.
     private func remove(_ over: [IndexEntry], of shard: Int) {
         if over.isEmpty { return }
-        var printer = RecordPrinter(reserving: over.count * 96)
-        for entry in over { JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer) }
-        _ = info.commitBestEffort(printer, count: over.count) {
+        _ = info.commitBestEffort(JournalFormat.removals(of: over), count: over.count) {
             _ = index.change(at: shard, .expired) { shard in
                 for entry in over { shard.removeWithFile(entry) }
                 return over

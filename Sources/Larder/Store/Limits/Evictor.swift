@@ -199,7 +199,6 @@ extension Evictor {
     }
 
     private func beginTrimming() {
-        index.loadAll()
         index.orderAnewIfSetBack(at: clock.now)
         while clearer.removeSomeCleared() {}
         if expirer.applyAll() + sweeper.removeExpired(at: clock.now) > 0 { reaper.deleteAllObsolete() }
@@ -254,11 +253,7 @@ extension Evictor {
                 }
                 if entries.isEmpty { return entries }
                 try info.removeShutdownMarker()
-                var printer = RecordPrinter(reserving: entries.count * 96)
-                for entry in entries {
-                    JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer)
-                }
-                _ = info.commitBestEffort(printer, count: entries.count) {
+                _ = info.commitBestEffort(JournalFormat.removals(of: entries), count: entries.count) {
                     _ = index.change(at: shard, .evictedOnDisk) { shard in
                         for entry in entries { shard.removeWithFile(entry) }
                         return entries

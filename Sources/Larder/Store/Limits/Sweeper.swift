@@ -72,8 +72,7 @@ final class Sweeper: StoreOwner {
     /// record the next opening removes the entries again.
     private func record(_ expired: [IndexEntry]) {
         if expired.isEmpty { return }
-        var printer = RecordPrinter(reserving: expired.count * 96)
-        for entry in expired { JournalFormat.append(.remove(key: entry.key, number: entry.file + 1), to: &printer) }
+        let printer = JournalFormat.removals(of: expired)
         do throws(CacheError) {
             try info.removeShutdownMarker()
             _ = try printer.withBytes { lines throws(CacheError) in

@@ -27,9 +27,6 @@ struct GroupedIndex {
 
     /// Each stays open until the next save.
     private static let mostJournals = 8
-    /// The longest group, and the longest part after the groups. Bytes; a longer one is read line by line.
-    private static let longest = 256 << 20
-
     /// Returns nil when the index has to be read whole: it is small, of another version or format, damaged, or has
     /// records that concern several groups, or the files have to be listed.
     init?(_ listing: RootListing, _ reader: IndexReader, at now: Timestamp) {
@@ -194,7 +191,7 @@ private struct ManifestFrame {
         others = found
     }
 
-    /// Bytes; longer parts are read line by line.
+    /// The longest group, and the longest part after the groups. Bytes; a longer one is read line by line.
     private static let longest = 256 << 20
 
     /// Returns the last record and the offset of its line.

@@ -32,8 +32,7 @@ struct LeftoverSearch {
         }
     }
 
-    /// Files were set aside, which only a session does that ends with a note in the journal: the index is not what it
-    /// seems.
+    /// Files were set aside, although the header of the journal denies it: the index cannot be trusted.
     var isStrange: Bool { !aside.isEmpty }
 
     /// Compares the entries of some groups that are not loaded, and need not be. Returns false after the last one.
@@ -90,7 +89,6 @@ struct LeftoverSearch {
         findings.missing = missing
         findings.dead = copies.map { ($0, nil) }
         findings.aside = aside
-        findings.isDamaged = isDamaged
         if isDamaged {
             findings.unverified = mentioned.sorted { $0.file < $1.file }
             findings.unreadTombstones = tombstones

@@ -16,7 +16,6 @@ extension Reconciler {
     /// Loads the rest of the index, lists the files, and notes what has to be examined. Returns false when the files
     /// cannot be listed; the sweep tries again.
     func listFiles() -> Bool {
-        reporter.count { $0.damagedLines += 1 }
         info.demandSave()
         index.loadAll()
         let isListed = reporter.attempt { () throws(CacheError) in
@@ -29,6 +28,7 @@ extension Reconciler {
                 index.forEachShard { $0.rememberTombstones() }
                 provisional.take(search.findings(isDamaged: true))
                 provisional.noteLeftoversFound()
+                reporter.count { $0.damagedLines += 1 }
                 return true
             }
         }

@@ -31,14 +31,14 @@ final class Reconciler: StoreOwner {
 
     /// Reconciles files and index in the background, if there is anything to reconcile.
     func begin() {
-        if provisional.isSettled, provisional.distrusted == nil { return }
+        if provisional.isSettled { return }
         let (search, isReconciled) = (Lock<LeftoverSearch?>(nil), Flag())
         maintenance.begin(.reconcile) { [weak self] in
             guard let self else { return false }
             if provisional.distrusted != nil { return listFiles() }
             if isReconciled.isSet || !provisional.hasSteps {
                 let hasMore = search.withLock { findLeftovers(&$0) }
-                // What they have shown has to be reconciled.
+                // The findings are reconciled next.
                 if provisional.isReconciling { isReconciled.set(false) }
                 return hasMore
             }

@@ -131,7 +131,8 @@ extension StoreDirectory {
         }
     }
 
-    /// The same for several files. Many are read by two threads: most of the time goes to the system.
+    /// The same for several files, in their order. Two threads read them if there are many: most of the time goes to
+    /// system calls.
     func footers(of numbers: [UInt64]) -> [Result<EntryFile.Footer?, Errno>] {
         @Sendable func read(_ part: Range<Int>) -> [Result<EntryFile.Footer?, Errno>] {
             numbers[part].map { number in
@@ -148,6 +149,7 @@ extension StoreDirectory {
         return halves.withLock { $0[0] + $0[1] }
     }
 
+    /// Files from which on a second thread is worth it.
     private static let many = 32
 
     private func reading<Value>(_ error: Errno, of file: UInt64) -> Reading<Value> {

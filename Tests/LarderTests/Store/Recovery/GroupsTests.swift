@@ -273,6 +273,52 @@ struct GroupsTests {
         #expect(try world.open().namespace("x").string(forKey: "k") == "kept")
     }
 
+    @Test("a namespace that is removed while a save runs stays removed after a kill")
+    func clearedAmidSave() throws {
+        var world = try Self.filled()
+        let first = try world.open()
+        try first.store.maintenance.alone { () throws(CacheError) in
+            try first.namespace("n").removeAll()
+            // The removed entries are still in the index, and their files in the directory.
+            try first.store.frozen.run { () throws(CacheError) in try first.store.frozen.save(always: true) }
+            world.restart()
+        }
+        let cache = try world.open()
+        for number in 0..<10 { #expect(cache.namespace("n").string(forKey: "k\(number)") == nil) }
+        #expect(cache.string(forKey: "k7") == "v7")
+        try cache.flush()
+        #expect(cache.namespace("n").keys() == [] && cache.namespace("n").count == 0)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("after a change that could not be recorded, the header of the journal asks for a listing")
+    func unrecordedNumbers() throws {
+        var world = try Self.filled()
+        let cache = try world.open()
+        try cache.setString("new", forKey: "k3")
+        func header(_ world: World) throws -> String {
+            let journal = try #require(world.files.image.content(at: "/cache/" + world.journal))
+            return String(decoding: journal.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+        }
+        #expect(try !header(world).contains(#""bt":"0000000000000000""#))
+        // The file is written first, then the line.
+        let writes = Lock(0)
+        world.files.inject { _, operation in
+            guard operation == .write else { return nil }
+            let isLine = writes.withLock { writes in
+                writes += 1
+                return writes == 2
+            }
+            return isLine ? .fail(.noSpace) : nil
+        }
+        #expect(code { try cache.setString("newer", forKey: "k3") } == .noSpace)
+        world.files.inject(nil)
+        #expect(try header(world).contains(#""bt":"0000000000000000""#))
+        world.restart()
+        let again = try world.open()
+        #expect(again.store.index.unloaded == nil && again.string(forKey: "k3") == "new")
+    }
+
     @Test("a journal line whose fields disagree about its key is damage, and no trap")
     func forgedLine() throws {
         var world = try Self.filled()
