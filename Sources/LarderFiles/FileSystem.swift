@@ -64,7 +64,7 @@ package protocol FileSystem: Sendable {
     /// Takes the exclusive advisory lock of an open directory; false when another process holds it.
     func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
 
-    /// A number for the time since the system was booted: after a power cut it is another one. 0: not known.
+    /// Identifies the current boot of the system, so it is different after a power cut. 0: unknown.
     var boot: UInt64 { get }
 
     /// Releases the lock taken through this descriptor, even if another process has a copy of the descriptor.

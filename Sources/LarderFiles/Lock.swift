@@ -130,8 +130,8 @@ package final class Flag: Sendable {
     #endif
 }
 
-/// Booleans that many threads read, and that are set one by one. Each is an atomic; their memory is allocated in `init`
-/// and freed in `deinit`.
+/// Booleans that many threads read, each set on its own and never cleared. As for `Flag`, a lock replaces the atomics
+/// on Apple platforms. Elsewhere `init` allocates their memory, and `deinit` frees it.
 package final class FlagArray: Sendable {
     #if canImport(Darwin)
         private let flags: Lock<[Bool]>

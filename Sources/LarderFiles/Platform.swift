@@ -40,7 +40,7 @@ enum Platform {
         }
     }
 
-    /// The first half of the random identifier that the system takes at each boot; 0 when it has none.
+    /// The first half of the random identifier of the current boot; 0 when the system has none.
     static let boot: UInt64 = {
         var text = [UInt8](repeating: 0, count: 64)
         #if canImport(Darwin)

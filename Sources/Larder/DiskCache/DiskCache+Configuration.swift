@@ -47,7 +47,7 @@ extension DiskCache {
         /// Called with every failure, and every removal with its cause. The handle's own. Default: nil.
         public var onEvent: (@Sendable (CacheEvent) -> Void)?
 
-        /// The average number of entries in a group of the manifest. Tests have small groups.
+        /// The average number of entries in a group of the manifest, at most. Tests use smaller groups.
         package var entriesPerGroup = GroupTable.entriesPerGroup
         private var isSystemTime = true
 

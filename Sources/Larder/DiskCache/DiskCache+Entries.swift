@@ -26,11 +26,11 @@ extension DiskCache {
     }
 
     /// The number of entries of this namespace (or without one), including expired ones that the sweep has not removed
-    /// yet. O(1); after a kill, the first call loads what the last session had changed.
+    /// yet. O(1); after a kill, the first call loads the entries that changed since the last save.
     public var count: Int { totals.count }
 
     /// The payload bytes of all entries of this namespace (or without one), including expired ones that the sweep has
-    /// not removed yet. O(1).
+    /// not removed yet. It costs as much as ``count``.
     public var size: Int { totals.size }
 
     private var totals: EntryTable.Totals {

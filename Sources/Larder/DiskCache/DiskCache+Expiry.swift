@@ -21,9 +21,8 @@ extension DiskCache {
         try openStore.expire(self.key(key), at: now)
     }
 
-    /// Expires every entry of this namespace (or without one) now; see ``expireValue(forKey:)``. The first such call on
-    /// a large cache loads its index: O(n). Otherwise O(1), plus O(fetches
-    /// in progress).
+    /// Expires every entry of this namespace (or without one) now; see ``expireValue(forKey:)``. O(1), plus O(fetches
+    /// in progress); on a large cache, the first such call may have to load the index: O(n).
     ///
     /// In the background, entries that are not kept beyond their expiry are removed, and the end of the others is
     /// written to their files; counts include all of them until then. Memory tiers of the namespace are emptied. Other

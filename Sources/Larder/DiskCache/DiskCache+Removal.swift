@@ -34,8 +34,8 @@ extension DiskCache {
         return removed
     }
 
-    /// Removes every entry of this namespace (or without one). O(1); the files are deleted in the background. The first
-    /// such call on a large cache loads its index: O(n).
+    /// Removes every entry of this namespace (or without one). O(1); on a large cache, the first such call may have to
+    /// load the index: O(n). The files are deleted in the background.
     ///
     /// Other namespaces keep theirs, also those inside this one. ``removeAllNamespaces(progress:)`` removes everything.
     ///
@@ -62,9 +62,9 @@ extension DiskCache {
         try openStore.removeAll(of: .everything, progress: progress)
     }
 
-    /// Removes every entry of this namespace (or without one) that was stored with a tag. The first such call on a large
-    /// cache loads its index: O(n). Otherwise O(1), plus O(fetches in
-    /// progress); entries and files are removed in the background, and are included in counts until then.
+    /// Removes every entry of this namespace (or without one) that was stored with a tag. O(1), plus O(fetches in
+    /// progress); on a large cache, the first such call may have to load the index: O(n). Entries and files are removed
+    /// in the background, and are included in counts until then.
     ///
     /// Memory tiers of the namespace are emptied: values that are still valid are read from the disk again when they
     /// are asked for.

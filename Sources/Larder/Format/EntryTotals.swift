@@ -22,10 +22,10 @@ struct EntryTotals: Hashable, Sendable {
     }
 }
 
-/// The sums over all entries, and over those of each namespace, as an index file states them.
+/// The sums over all entries, and over those of each namespace, as stated in an index file.
 struct SavedTotals: Sendable, Equatable {
-    /// The maximum number of namespaces that an index file states the sums of, and of bytes in their names: the record
-    /// must not become too long.
+    /// The maximum number of namespaces whose sums an index file states, and of bytes in their names. More would make
+    /// the record too long.
     static let mostNamespaces = 1_000
     static let longestNames = 64 << 10
 

@@ -2,27 +2,27 @@ import LarderFiles
 
 /// The last record of a manifest: where each group of its entries begins, and what is in it.
 ///
-///     {"o":"groups","g":2,"sd":"8d1f…","at":37,"gr":[[87040,512,524288,2097152,1763719200000,null,"26c7…"],…],
+///     {"o":"groups","g":2,"sd":"8d1f…","at":50,"gr":[[87040,512,524288,2097152,1763719200000,null,"26c7…"],…],
 ///      "nt":[["images",100,102400,409600],…],"c":"…"}
 ///
-/// A key's group is in the high bits of its hash, with the seed `sd`. The groups follow each other from the offset `at`
-/// on, each with its bytes, entries, payload bytes, approximate bytes on disk, the earliest time until which an entry
-/// is kept, the latest expiry (null: never) and the XXH64 of its lines. `nt` has the totals of each namespace; it is
-/// absent when there are too many.
+/// The high bits of a key's hash, seeded with `sd`, are its group. The groups follow one another from the offset `at`
+/// on. `gr` states for each group: its length in bytes, its entries, their payload bytes, their approximate bytes on
+/// disk, the time when the first of them ceases to be kept (null: never), the latest expiry (null: never), and the
+/// XXH64 of its lines. `nt` states the totals of each namespace; it is absent when there are too many.
 struct GroupTable: Sendable, Equatable {
-    /// The average number of entries in a group. Reading them takes some 0.2 ms.
+    /// The average number of entries in a group, at most. Reading so many takes some 0.2 ms.
     static let entriesPerGroup = 512
-    /// With more the record would become too long.
+    /// More would make the record too long.
     static let mostGroups = 8192
 
-    /// Offsets and sums are below this number, so that sums of them do not overflow.
+    /// Offsets and sums are below this number, so adding them up does not overflow.
     private static let largest: Int64 = 1 << 48
 
     struct Group: Sendable, Equatable {
         /// Bytes.
         var length = 0
         var totals = EntryTotals()
-        /// The earliest time until which an entry is kept; nil: all are kept forever.
+        /// The time when the first entry ceases to be kept; nil: all are kept forever.
         var earliest: Timestamp?
         /// The latest expiry; nil: some entry never expires, or there is none.
         var latest: Timestamp?
@@ -39,7 +39,7 @@ struct GroupTable: Sendable, Equatable {
     var seed: UInt64
     /// The offset of the first group. Bytes.
     var start: Int
-    /// A power of two of them.
+    /// Their number is a power of two.
     var groups: [Group]
     /// Of the namespaces with a name; nil: there were too many.
     var namespaces: [Namespace: EntryTotals]?
@@ -62,11 +62,11 @@ struct GroupTable: Sendable, Equatable {
         return count
     }
 
-    /// True for a number that an offset or a sum may be.
+    /// True when the number is plausible as an offset or a sum.
     static func isPlausible(_ number: Int64) -> Bool { number >= 0 && number < largest }
 }
 
-/// Finds the group of a key. Unlike the hash of a key, this one is the same in every process.
+/// Finds the group of a key. Unlike `Key.hash`, its hash is the same in every process.
 struct GroupHash: Sendable, Equatable {
     let seed: UInt64
     /// A power of two.

@@ -113,7 +113,8 @@ enum JournalFormat {
         return printer.bytes
     }
 
-    /// Prints the removals of entries, each after its line feed. The files of their keys up to theirs are dead.
+    /// Prints the removal of each entry, after its line feed. The entry's file and all older files of the key are then
+    /// dead.
     static func removals(of entries: [IndexEntry]) -> RecordPrinter {
         var printer = RecordPrinter(reserving: entries.count * 96)
         for entry in entries { append(.remove(key: entry.key, number: entry.file + 1), to: &printer) }
@@ -137,12 +138,12 @@ enum JournalFormat {
 ///     [{"larder":2,"g":2,"n":17,"c":"…"}
 ///     ,{"k":"a/b","n":16,"s":1763632800000,"e":1763719200000,"t":86400000,"z":5,"h":"…","c":"…"}
 ///     ,{"k":"b","n":17,"s":1763632800123,"z":1024,"h":"…","m":{"etag":"x"},"c":"…"}
-///     ,{"o":"groups","g":2,"sd":"…","at":48,"gr":[[197,2,1029,8192,1763719200000,null,"…"]],"nt":[],"c":"…"}
+///     ,{"o":"groups","g":2,"sd":"…","at":50,"gr":[[229,2,1029,8192,1763719200000,null,"…"]],"nt":[],"c":"…"}
 ///     ]
 ///
-/// It is written group by group, and read so, or line by line: a bad line costs only itself. Without the last line it
-/// is damaged. Between the groups and the last record it keeps the `obsolete`, `remove`, `clear` and keyless `life`
-/// records that are still needed.
+/// It is written group by group. It is read group by group or line by line, and a bad line costs only itself. Without
+/// the last line it is damaged. Between the groups and the last record it keeps the `obsolete`, `remove`, `clear` and
+/// keyless `life` records that are still needed.
 enum JSONManifest {
     static func begin(_ printer: inout RecordPrinter, generation: UInt64, last: UInt64) {
         printer.append("[")

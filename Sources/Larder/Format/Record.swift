@@ -43,8 +43,8 @@ import LarderFiles
 /// A `life` without a key has a scope, written like that of a `clear`. It ends the lives of all entries in it whose
 /// last change has a lower number. Versions that do not know it also count the line as damage.
 enum Record: Sendable {
-    /// `boot`, in a journal: while the system has not been booted anew, files that no line mentions belong to changes
-    /// that were running at the end; 0: only the names of all files tell.
+    /// `boot`, in a journal: during this boot of the system, every file that no line mentions belongs to a change that
+    /// was under way at the end. 0: other such files may exist, so they must be listed.
     case header(version: UInt64, generation: UInt64, last: UInt64, boot: UInt64? = nil)
     case set(IndexEntry)
     case remove(key: Key, number: UInt64)
@@ -65,7 +65,7 @@ enum Record: Sendable {
     /// A valid record of an operation that this version does not know.
     case unknown
 
-    /// 1: manifests without groups.
+    /// The manifests of version 1 have no groups.
     static let version: UInt64 = 2
     /// A record with a larger number is damaged, and a file with a larger name is foreign. No cache gets that far, and
     /// JSON readers would round such a number.

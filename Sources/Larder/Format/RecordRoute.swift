@@ -4,8 +4,8 @@ import LarderFiles
 enum RecordRoute {
     /// A record about one key: its group, and the highest number that the record mentions.
     ///
-    /// `isTaken`: a change took that number. The life of the record ends at `expires` (milliseconds) or later; nil: it
-    /// may end at any time.
+    /// `isTaken`: a change took that number. `expires`: the earliest time at which the life may end, in milliseconds;
+    /// nil: any time.
     case keyed(group: Int, number: UInt64, isTaken: Bool, expires: Int64?)
     /// Any other record.
     case whole(Record)
@@ -50,8 +50,8 @@ enum RecordRoute {
             let group = scanner.group(among: groups), isRemoval || scanner.skip(#","f":"#) && scanner.number(&other),
             scanner.skip(#","n":"#), scanner.number(&number), let number
         else { return nil }
-        // The number of a removal may be one above that of the file, and another change's.
-        // A use only prolongs a life.
+        // The number of a removal may be that of the file plus one, which another change has taken. A use only prolongs
+        // a life.
         let expires = isLife ? scanner.expiry() : Life.unlimited
         return .keyed(group: group, number: max(number, other ?? 0), isTaken: !isRemoval, expires: expires)
     }

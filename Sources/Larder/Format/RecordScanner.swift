@@ -14,7 +14,7 @@ struct RecordScanner {
 
     /// Returns the record on `line`, which holds only the record; nil when it is damaged. O(its length).
     ///
-    /// `isChecked`: the check of a group, which covers the line, was right.
+    /// `isChecked`: the check of a group covers the line, and was right.
     static func record(on line: UnsafeRawBufferPointer, isChecked: Bool = false) -> Record? {
         guard let body = isChecked ? body(of: line)?.body : checkedBody(of: line) else { return nil }
         if let entry = plainEntry(on: body) { return .set(entry) }

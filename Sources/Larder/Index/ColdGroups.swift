@@ -1,23 +1,24 @@
 import LarderFiles
 
-/// The groups of the saved index that may not have been loaded. Whether one has is read without a lock.
+/// The groups of the saved index, from the opening until all are loaded. `isLoaded` does not wait while a group is
+/// read.
 final class ColdGroups: Sendable {
     struct State: Sendable {
         fileprivate(set) var saved: SavedGroups
         /// The sums over the groups that are not loaded.
         fileprivate(set) var totals: SavedTotals
-        /// False while the sums do not include the journal lines that wait.
+        /// False while the sums leave out the waiting journal lines.
         fileprivate(set) var areTotalsExact: Bool
         fileprivate var left: Int
     }
 
     let hash: GroupHash
-    /// The time of the opening: no entry was used later.
+    /// The time of the opening. A saved use does not count as later.
     let opening: Timestamp
-    /// Returns the life of an expired entry that its file knows and the index does not.
+    /// Returns the life that the file of an expired entry knows and the index does not.
     let longerLife: @Sendable (IndexEntry) -> Result<Life?, Errno>
     private let loaded: FlagArray
-    /// Held while a group is loaded, so it is parsed once. Taken before the lock of a shard.
+    /// Held while a group is loaded, so that it is parsed only once. Taken before the lock of a shard.
     private let state: Lock<State>
 
     /// `totals`: the sums at the end of the last session, if they are known.
@@ -46,7 +47,7 @@ final class ColdGroups: Sendable {
         }
     }
 
-    /// Notes that another manifest has replaced the one on disk, and covers all lines.
+    /// Notes that a new manifest has replaced the one on disk. It covers all waiting lines.
     func move(to manifest: SavedGroups.Manifest) {
         state.withLock { state in
             state.saved.move(to: manifest)
@@ -58,12 +59,13 @@ final class ColdGroups: Sendable {
         }
     }
 
-    /// Notes that all groups with waiting lines have been loaded: the sums of the others are those of the manifest.
+    /// Notes that all groups with waiting lines have been loaded. For the others, the sums in the manifest are exact.
     func noteChangesLoaded() {
         state.withLock { $0.areTotalsExact = true }
     }
 
-    /// Notes that a group has been loaded, with these entries. Returns true for the last group. Call it with the state.
+    /// Notes that a group has been loaded, with these entries. Returns true for the last group. Call it with the state
+    /// locked.
     func note(_ group: Int, _ content: SavedGroups.Content, _ added: SavedTotals, _ state: inout State) -> Bool {
         state.totals.add(state.areTotalsExact ? added : content.saved, times: -1)
         state.left -= 1

@@ -20,7 +20,7 @@ extension EntryTable {
         uses = list
     }
 
-    /// Brings the entries that were loaded since into their places in the order. O(n log n).
+    /// Puts the entries that were loaded late into their places in the order. O(n log n).
     mutating func restoreOrder() {
         uses?.restore { entries[$0].file }
     }

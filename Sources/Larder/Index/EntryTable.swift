@@ -94,8 +94,9 @@ struct EntryTable: Sendable {
         return known == entry.file ? nil : min(known, entry.file)
     }
 
-    /// The same for an entry of a group that is loaded from disk. Returns its file if the table has an entry of the
-    /// key; that of a damaged group may be older. O(1) amortized, O(log n) for the reminder.
+    /// The same for an entry of a group that is loaded from disk. If the table already has another entry of the key,
+    /// keeps that and returns the file of this one: a damaged group may have an older entry. O(1) amortized, O(log n)
+    /// for the reminder.
     mutating func add(_ entry: IndexEntry, for key: Key, at opening: Timestamp) -> UInt64? {
         if let slot = slot(key) { return entries[slot].file == entry.file ? nil : entry.file }
         let slot = takeSlot(entry)

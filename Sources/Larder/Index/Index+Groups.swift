@@ -1,11 +1,12 @@
 import LarderFiles
 
-/// Loading: the index of a large cache is read from its manifest group by group, each when one of its keys is touched.
+/// Loading. The index of a large cache is read group by group: each group when one of its keys is first touched.
 extension Index {
-    /// Loads the group of a key, unless it is loaded. Every other method that takes a key calls it first.
+    /// Loads the group of a key, unless it is loaded. Every method that reads or changes the entry of a key calls it
+    /// first.
     ///
-    /// A damaged group makes the index provisional before this returns: a caller that has to notice this calls it
-    /// before it asks.
+    /// A damaged group makes the index provisional before this returns. So call it before you ask whether the index is
+    /// provisional.
     @inline(__always)
     func load(_ key: Key) {
         if hasUnloaded.isSet { loadGroup(of: key) }
@@ -18,7 +19,7 @@ extension Index {
         load(group, of: groups)
     }
 
-    /// Loads all groups, one after another; others use the index in between.
+    /// Loads all groups, one after another. Other threads use the index in between.
     func loadAll() {
         load { _, _ in true }
     }
@@ -28,15 +29,15 @@ extension Index {
         load(while: mayLoad) { saved, group in saved.mayHaveExpired(group, at: now) }
     }
 
-    /// The same for groups for which journal lines wait.
+    /// The same for groups with waiting journal lines.
     func loadChanged() {
         let groups = unloaded
         load { saved, group in saved.lines.hasLines(group) }
         groups?.noteChangesLoaded()
     }
 
-    /// Loads up to `limit` of the groups that `isWanted` accepts, the first from a position on that `start` decides.
-    /// False when there are no more.
+    /// Loads up to `limit` of the groups that `isWanted` accepts, from a position that depends on `start`. Returns
+    /// false when none are left.
     func loadSome(
         _ limit: Int, from start: UInt64 = 0, _ isWanted: (SavedGroups, Int) -> Bool = { _, _ in true }
     ) -> Bool {
@@ -56,7 +57,8 @@ extension Index {
         }
     }
 
-    /// Loads what has to be loaded before a scope is cleared or expired: everything, unless the scope is empty or all.
+    /// Loads all groups before a scope is cleared or expired. Clearing everything needs none, and neither does a scope
+    /// whose namespace is empty.
     func loadAll(for scope: ClearScope) {
         guard hasUnloaded.isSet, scope != .everything, totals(of: scope.namespace ?? .none).count > 0 else { return }
         loadAll()
@@ -75,7 +77,7 @@ extension Index {
         groups.withState { state in
             if groups.isLoaded(group) { return }
             let content = state.saved.content(of: group)
-            // First: whoever sees the group loaded sees the index provisional.
+            // First, so that a thread which sees the group loaded also sees the index provisional.
             if content.isDamaged { damageFound() }
             insert(content, group, of: groups, &state)
         }
@@ -118,7 +120,7 @@ extension Index {
 
 /// Saving.
 extension Index {
-    /// The groups that were not loaded at one moment.
+    /// The groups at one moment, and which of them were loaded.
     struct Frozen {
         let groups: ColdGroups
         let saved: SavedGroups
@@ -138,7 +140,8 @@ extension Index {
         }
     }
 
-    /// Notes that a manifest with the same groups has replaced the one that the frozen groups were read from.
+    /// Notes that a manifest has replaced the one from which the frozen groups were read. One with other groups is
+    /// ignored: the old file stays open.
     func move(_ frozen: Frozen, to manifest: SavedGroups.Manifest) {
         if manifest.table.hash == frozen.groups.hash { frozen.groups.move(to: manifest) }
     }

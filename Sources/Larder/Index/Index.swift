@@ -11,9 +11,9 @@ final class Index: Sendable {
     private let cells: [Lock<Cell>]
     /// True while there are groups that have not been loaded.
     let hasUnloaded = Flag()
-    /// Set when an entry is loaded whose file knows a longer life than any line.
+    /// Set when the file of a loaded entry knows a longer life than any line.
     let unrecorded = Flag()
-    /// Called when a damaged group is loaded. The group is loaded when it returns; it may take the locks of shards.
+    /// Called while a damaged group is being loaded, before its entries are inserted. It may take the locks of shards.
     let damageFound = Hook()
     // These three locks are taken inside that of a shard, one at a time.
     /// The sums over the shards.
@@ -311,7 +311,7 @@ final class Index: Sendable {
             return totals
         }
         if let totals { return totals }
-        // The index file did not state the sums of so many namespaces.
+        // There are too many namespaces for the index file to state their sums.
         loadAll()
         return loadedTotals(of: namespace)
     }
@@ -335,7 +335,7 @@ final class Index: Sendable {
 
     /// True when any entry may be in a namespace. O(shards).
     var hasNamespaces: Bool {
-        // Journal lines that wait may have one.
+        // The entry of a waiting journal line may be in one.
         let mayBeUnloaded = unloaded?.withState { !$0.areTotalsExact || $0.totals.namespaces?.isEmpty != true }
         if mayBeUnloaded == true { return true }
         return cells.indices.contains { withShard(at: $0) { !$0.table.namespaces.isEmpty } }
@@ -370,7 +370,7 @@ extension Index {
             for cell in cells { cell.withLock { if $0.groups === groups { $0.shard.table.restoreOrder() } } }
         }
         sums.withLock { sums in
-            // Whether or not they have been replaced since: then the shards' totals were subtracted with these.
+            // Even if the shards were replaced meanwhile: the totals subtracted then included these entries.
             sums.loaded.add(added.whole)
             guard sums.groups === groups else { return }
             sums.unloaded = state.totals.whole
@@ -382,7 +382,7 @@ extension Index {
         if isLast { for cell in cells { cell.withLock { if $0.groups === groups { $0.groups = nil } } } }
     }
 
-    /// True when a loaded entry has a life that no line records, since the last call.
+    /// Returns whether an entry with a life that no line records was loaded since the last call.
     func takeUnrecorded() -> Bool {
         defer { unrecorded.set(false) }
         return unrecorded.isSet
@@ -393,26 +393,4 @@ extension Index {
         setGroups(nil)
         for cell in cells { cell.withLock { $0.groups = nil } }
     }
-}
-
-/// Values in memory that must never outlive those on disk. Its methods are called with a shard's lock held, so they
-/// release no values and call no other code.
-protocol MemoryTier: AnyObject, Sendable {
-    var namespace: Namespace { get }
-
-    /// Drops the value of a key.
-    func invalidate(_ key: String, _ cause: RemovalCause)
-
-    /// Drops all values.
-    func invalidateAll()
-
-    /// Drops all values that are on disk, and expires the others: those with the tag, or all.
-    func expireAll(tagged tag: Key?)
-}
-
-/// A value that enters a memory tier at the moment when it becomes visible on disk.
-struct Promotion {
-    let tier: any MemoryTier
-    /// Called with the entry of the value, under the same rules as the tier's own methods.
-    let insert: (IndexEntry) -> Void
 }

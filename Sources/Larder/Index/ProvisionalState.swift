@@ -7,7 +7,7 @@ import LarderFiles
 final class ProvisionalState: Sendable {
     private let flag: Flag
     private let reconciliation: Lock<Reconciliation>
-    /// Set after a kill, until the background work of this session has deleted what the last one has left.
+    /// Set after a kill, until the background work has found the files that the last session left.
     private let leftovers: Flag
 
     init(_ reconciliation: Reconciliation, hasLeftovers: Bool) {
@@ -57,7 +57,7 @@ final class ProvisionalState: Sendable {
     /// True when entries and files agree.
     var isConsistent: Bool { reconciliation.withLock { $0.isConsistent } }
 
-    /// True while files may exist that a killed session has left, although the entries can be trusted.
+    /// True while a killed session may have left files, although the entries can be trusted.
     var hasLeftovers: Bool { leftovers.isSet }
 
     /// True while the file of an entry may not exist, because a killed session had just deleted it.
@@ -84,8 +84,8 @@ final class ProvisionalState: Sendable {
     /// The same for scopes that were expired.
     var marks: ExpiryMarks { isSet || hasLeftovers ? reconciliation.withLock { $0.marks } : ExpiryMarks() }
 
-    /// Returns the life of an entry that its file tells and the index does not know, if its number hides it from a mark
-    /// of this session.
+    /// Returns the life that the file of an entry knows and the index does not, if its number hides it from a mark of
+    /// this session.
     func hiddenEnd(of found: IndexEntry) -> Life? {
         if !isSet { return nil }
         return reconciliation.withLock { reconciliation in
@@ -103,8 +103,8 @@ final class ProvisionalState: Sendable {
         reconciliation.withLock(body)
     }
 
-    /// Makes the index provisional, because a part of it was found to be damaged: nothing up to `number` is returned
-    /// until the files are listed. Returns false when it waits for that already.
+    /// Makes the index provisional, because a part of it is damaged. Entries up to `number` are not returned until the
+    /// files are listed. Returns false when the listing is already awaited.
     func distrust(through number: UInt64) -> Bool {
         reconciliation.withLock { reconciliation in
             flag.set()
@@ -112,7 +112,7 @@ final class ProvisionalState: Sendable {
         }
     }
 
-    /// Takes what a listing of the files has shown: they are examined next.
+    /// Takes over the findings of a listing. Its files are examined next.
     func take(_ findings: Reconciliation.Findings) {
         reconciliation.withLock { reconciliation in
             flag.set()
@@ -140,309 +140,5 @@ final class ProvisionalState: Sendable {
             if reconciliation.isConsistent { flag.set(false) }
             return reconciliation.hasUnread
         }
-    }
-}
-
-/// The work that makes entries and files agree after an unclean close.
-///
-/// Until it has finished, files decide. A file that no line of the index mentions is a *suspect*: it may hold a newer
-/// value than the index knows. Suspects are read newest first, so an entry can be trusted once its number is above
-/// those of all unread suspects.
-///
-/// It concerns only numbers from earlier sessions.
-struct Reconciliation: Sendable {
-    typealias Entry = (key: Key, file: UInt64)
-    typealias Tombstone = (number: UInt64, removal: EntryFile.Removal)
-
-    /// Threads take numbers and write lines in no particular order, but a suspect this far below the last line does not
-    /// come from the killed session, and no number this far above it was taken.
-    static let concurrency: UInt64 = 1 << 10
-    /// The number of suspects that are read side by side.
-    private static let batch = 64
-    /// The most changes that an index which is lost or damaged may have known, but no footer that was read. Far below
-    /// what an opening takes for a plausible number.
-    private static let mostUnknown: UInt64 = 1 << 32
-
-    /// Unread suspects, the newest last.
-    private var suspects: [UInt64] = []
-    /// The newest of the suspects that are being read.
-    private var current: UInt64?
-    /// Suspects up to this number are older than the last line of a complete journal: they are leftovers.
-    private var floor: UInt64 = 0
-    /// Entries whose file decides about their life: all of them after damage, otherwise the expired ones. The newest
-    /// last.
-    private var unverified: [Entry] = []
-    /// The entry whose file is being checked.
-    private var verifying: UInt64?
-    /// Dead files, with their keys where known. They are deleted once all suspects have been read, the oldest first: if
-    /// a key's older file outlived its newer one, the next loss of the index would bring it back.
-    private var dead: [(file: UInt64, key: Key?)] = []
-    private var isDeadSorted = false
-    /// Entries whose files were not in the directory.
-    private var missing: [Entry] = []
-    /// Cleared scopes: older files in them are dead.
-    private(set) var cleared = ClearMarks()
-    /// Expired scopes: entries that only their files know may have ended with them.
-    private(set) var marks = ExpiryMarks()
-    /// The scopes among them that were expired in this session. Whatever only files know is older, and ended with them
-    /// even if its last change has a higher number.
-    private(set) var ownMarks = ExpiryMarks()
-    /// The numbers that unread life slots may hold have been skipped.
-    private var hasSkipped = false
-    /// Tombstones that the journal may not record.
-    private var unrecorded: [Tombstone] = []
-    /// The manifest or a journal was damaged: any line may be missing.
-    private(set) var isDamaged = false
-
-    /// Suspects that could not be read. The sweep retries them.
-    private(set) var unreadable: Set<UInt64> = []
-    /// Files set aside after being unreadable for too long. They are never adopted, but may have replaced entries below
-    /// their numbers.
-    private(set) var aside: Set<UInt64> = []
-    /// Tombstones that could not be read: entries below may be dead.
-    private var unreadTombstones: Set<UInt64> = []
-    /// Files of entries whose life could not be read.
-    private(set) var unverifiable: [UInt64: Key] = [:]
-    /// Files of entries that a reader has checked before their turn.
-    private var asked: Set<UInt64> = []
-    /// Tombstones and files set aside that are being retried.
-    private var retried: [Step] = []
-
-    /// Every file has been checked once.
-    private(set) var hasScanned = true
-    /// The scan, or a retry of unreadable files, is running: there may be dead files that no shard mentions.
-    private(set) var isScanning = false
-    /// The last number that is not trusted, while the files have not been listed.
-    private(set) var distrusted: UInt64?
-
-    /// Entries and files agree.
-    var isConsistent: Bool { hasScanned && !hasResidue && distrusted == nil }
-    /// Some file could not be read.
-    private var hasResidue: Bool {
-        hasUnread || !aside.isEmpty || !unreadTombstones.isEmpty || !unverifiable.isEmpty
-    }
-    /// There are unread files, which may hold an older or newer value of any key and would then be adopted.
-    var hasUnread: Bool { !suspects.isEmpty || current != nil || !unreadable.isEmpty }
-
-    /// Nothing to do.
-    init(cleared: ClearMarks = ClearMarks()) {
-        self.cleared = cleared
-        self.cleared.keepOnly(.everything)
-    }
-
-    /// The findings of an opening.
-    struct Findings {
-        var suspects: [UInt64] = []
-        var unreadable: [UInt64] = []
-        var floor: UInt64 = 0
-        var unverified: [Entry] = []
-        var dead: [(file: UInt64, key: Key?)] = []
-        var missing: [Entry] = []
-        var unrecorded: [Tombstone] = []
-        var aside: [UInt64] = []
-        var unreadTombstones: [UInt64] = []
-        /// The index knows what they cover, but their files have to be deleted.
-        var appliedTombstones: [UInt64] = []
-        var isDamaged = false
-    }
-
-    init(_ findings: Findings, cleared: ClearMarks, marks: ExpiryMarks) {
-        suspects = findings.suspects
-        unreadable = Set(findings.unreadable)
-        floor = findings.floor
-        unverified = findings.unverified
-        dead = findings.dead
-        missing = findings.missing
-        unrecorded = findings.unrecorded
-        aside = Set(findings.aside)
-        unreadTombstones = Set(findings.unreadTombstones)
-        isDamaged = findings.isDamaged
-        self.cleared = cleared
-        self.marks = marks
-        hasScanned = false
-        isScanning = true
-    }
-
-    /// Notes that a part of the index is damaged; false when that is known, and the files are still to be listed.
-    mutating func distrust(through number: UInt64) -> Bool {
-        if distrusted != nil { return false }
-        distrusted = number
-        floor = 0
-        isDamaged = true
-        hasScanned = false
-        isScanning = true
-        return true
-    }
-
-    /// Takes what a listing of the files has shown.
-    mutating func take(_ findings: Findings) {
-        distrusted = nil
-        hasScanned = false
-        isScanning = true
-        floor = findings.floor
-        suspects = findings.suspects
-        unverified = findings.unverified
-        dead += findings.dead
-        isDeadSorted = false
-        missing = findings.missing
-        aside = Set(findings.aside)
-        unreadTombstones = Set(findings.unreadTombstones)
-        let tombstones = findings.unreadTombstones + findings.appliedTombstones
-        retried = tombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
-    }
-
-    /// Entries up to this number are not returned: an unread file may have replaced or removed them.
-    var horizon: UInt64 {
-        if let distrusted { return distrusted }
-        var highest = max(suspects.last ?? 0, current ?? 0)
-        for file in unreadable { highest = max(highest, file) }
-        if highest <= floor { highest = 0 }
-        for number in aside { highest = max(highest, number) }
-        for number in unreadTombstones { highest = max(highest, number) }
-        return highest
-    }
-
-    /// True when the file has to be checked before an entry counts.
-    func mustLook(at file: UInt64, hasExpired: Bool) -> Bool {
-        if asked.contains(file) { return false }
-        if unverifiable[file] != nil { return true }
-        // An entry above has been checked, was found by its file, or was stored since.
-        return (isDamaged || hasExpired) && file <= max(unverified.last?.file ?? 0, verifying ?? 0)
-    }
-
-    enum Step {
-        case record(Tombstone)
-        case examine([UInt64])
-        case verify(Entry)
-        case readTombstone(UInt64)
-        case resolve(aside: UInt64)
-        case delete(file: UInt64, of: Key?)
-        case check(Entry)
-        case finish
-    }
-
-    /// The next step. All files are read before any is deleted, and before an entry with a missing file is forgotten.
-    mutating func next() -> Step {
-        if let tombstone = unrecorded.popLast() { return .record(tombstone) }
-        // First: what they cover is not adopted.
-        if let step = retried.popLast() { return step }
-        if let newest = suspects.last {
-            current = newest
-            let files = Array(suspects.suffix(Self.batch).reversed())
-            suspects.removeLast(files.count)
-            return .examine(files)
-        }
-        if let entry = unverified.popLast() {
-            verifying = entry.file
-            return .verify(entry)
-        }
-        if !isDeadSorted {
-            dead.sort { $0.file > $1.file }
-            isDeadSorted = true
-        }
-        if let (file, key) = dead.popLast() { return .delete(file: file, of: key) }
-        if let entry = missing.popLast() { return .check(entry) }
-        return .finish
-    }
-
-    /// Notes that the suspects have been read, and the outcome is visible.
-    mutating func examined() {
-        current = nil
-    }
-
-    mutating func couldNotRead(_ file: UInt64) {
-        unreadable.insert(file)
-    }
-
-    mutating func couldNotVerify(_ entry: Entry) {
-        unverifiable[entry.file] = entry.key
-        verifying = nil
-    }
-
-    /// Notes that a reader has checked the file of an entry.
-    mutating func looked(at file: UInt64) {
-        asked.insert(file)
-        unverifiable[file] = nil
-    }
-
-    mutating func verified(_ entry: Entry) {
-        unverifiable[entry.file] = nil
-        verifying = nil
-    }
-
-    /// Has a file deleted once all suspects have been read.
-    mutating func addOrphan(_ file: UInt64, of key: Key?) {
-        dead.append((file, key))
-        isDeadSorted = false
-    }
-
-    /// Notes that older files of a namespace or a tag are dead.
-    mutating func clear(_ scope: ClearScope, below number: UInt64) {
-        cleared.add(scope, below: number)
-    }
-
-    /// Notes that entries of a namespace or with a tag have expired, unless they changed later.
-    mutating func expire(_ scope: ClearScope, _ mark: ExpiryMarks.Mark) {
-        marks.add(mark, to: scope)
-    }
-
-    /// The same in this session.
-    mutating func expireNow(_ scope: ClearScope, _ mark: ExpiryMarks.Mark) {
-        marks.add(mark, to: scope)
-        ownMarks.add(mark, to: scope)
-    }
-
-    /// Returns how many numbers the first mark of the session has to skip; 0 later, and when every file has been read.
-    ///
-    /// A mark ends what has a lower number. Numbers of changes that only unread life slots hold may be above the last
-    /// known one; they would outlive the mark, if the process were killed before the slots are read. With a complete
-    /// journal these are the numbers of calls that were running when the last session was killed. With a damaged or
-    /// lost index they are all changes since the newest file was stored.
-    ///
-    /// Once per opening, and only if a scope is expired before every file has been read. 2^20 openings with a damaged
-    /// index, or 2^42 others, would use up the half of the numbers that may be skipped.
-    mutating func takeSkip() -> UInt64 {
-        if isConsistent || hasSkipped { return 0 }
-        hasSkipped = true
-        return isDamaged ? Self.mostUnknown : Self.concurrency
-    }
-
-    /// Retries everything that could not be read; false when there is nothing to retry, or the first pass has not
-    /// finished.
-    mutating func retry() -> Bool {
-        guard hasScanned, suspects.isEmpty, unverified.isEmpty, current == nil, retried.isEmpty, !isConsistent else {
-            return false
-        }
-        retried = unreadTombstones.map { .readTombstone($0) } + aside.map { .resolve(aside: $0) }
-        suspects = unreadable.sorted()
-        unreadable = []
-        unverified = unverifiable.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
-        isScanning = true
-        return true
-    }
-
-    /// Sets aside a file that still cannot be read; false when it is no longer among those.
-    mutating func setAside(_ file: UInt64) -> Bool {
-        guard unreadable.remove(file) != nil else { return false }
-        aside.insert(file)
-        return true
-    }
-
-    mutating func resolved(aside file: UInt64) {
-        aside.remove(file)
-    }
-
-    mutating func readTombstone(_ number: UInt64) {
-        unreadTombstones.remove(number)
-    }
-
-    mutating func finish() {
-        hasScanned = true
-        isScanning = false
-        asked = []
-        if hasResidue { return }
-        cleared.keepOnly(.everything)
-        marks.removeAll()
-        ownMarks.removeAll()
     }
 }

@@ -158,18 +158,18 @@ struct LoadedJournals {
     var isDamaged = false
     /// There are entry files but no index. The first journal must not look like that of a new directory.
     var isLost = false
-    /// Expired entries of the manifest have been removed, and no line records it: the sums at the end of the session
-    /// would not be those of manifest and journal.
+    /// Expired entries of the manifest were removed without a line. At the end of the session, the sums would differ
+    /// from those of manifest and journal.
     var lacksRemovals = false
     /// Some entries are in neither the manifest nor the journals.
     var isIncomplete = false
 
-    /// The last number taken according to the header of the last journal.
+    /// The last number taken, according to the header of the last journal.
     var headerLast: UInt64 = 0
-    /// Whether that header says that all files which no line mentions belong to changes that were running at the end;
-    /// nil: it says nothing about it.
+    /// Whether that header promises that every file which no line mentions belongs to a change that was under way at
+    /// the end; nil: it does not say.
     var isHeaderSettled: Bool?
-    /// The header has to be corrected: other files may exist, too.
+    /// The header must be corrected: it may promise that, but other files may exist.
     var isUnsettled = false
 
     /// True when the first change has to remove the marker, to correct the header or to create the first journal,

@@ -23,7 +23,7 @@ struct SavedGroups: Sendable {
     let fileSystem: any FileSystem
     private(set) var manifest: Manifest
     private(set) var lines: WaitingLines
-    /// Older entries are cleared.
+    /// Entries below these marks are cleared.
     let cleared: ClearMarks
     /// The highest number that a line may mention; a higher one proves damage.
     let lastNumber: UInt64
@@ -52,24 +52,24 @@ struct SavedGroups: Sendable {
 
     /// The content of a group.
     struct Content {
-        /// The entries, with the changes of the journal lines.
+        /// The entries, with the changes from the journal lines.
         var shard: Shard
-        /// The sums of the lines of the manifest alone.
+        /// The sums of the manifest's lines alone.
         var saved = SavedTotals()
         /// Lines are missing or damaged. The others are in `shard`.
         var isDamaged = false
 
         var entries: some Sequence<IndexEntry> { shard.table.entries.lazy.filter { $0.file != 0 } }
 
-        /// The files that lines mention and no entry uses, the oldest first. An entry may use one that had been
-        /// replaced: a change that could not be synced was taken back.
+        /// The files that lines mention and no entry uses, the oldest first. An entry may use a file that had been
+        /// replaced: the replacement could not be synced, and was taken back.
         var supersededFiles: [Shard.ObsoleteFile] {
             let used = Set(entries.lazy.map(\.file))
             return shard.superseded.filter { !used.contains($0.file) }.sorted { $0.file < $1.file }
         }
     }
 
-    /// The bytes of a group in the manifest; nil when they are not those that were written.
+    /// The bytes of a group in the manifest; nil when they are damaged.
     func bytes(of group: Int) -> [UInt8]? {
         let (bytes, isIntact) = read(group)
         return isIntact ? bytes : nil
@@ -140,7 +140,7 @@ struct SavedGroups: Sendable {
         }
     }
 
-    /// Notes that another manifest has replaced this one, and covers all lines.
+    /// Notes that a new manifest has replaced this one. It covers all waiting lines.
     mutating func move(to next: Manifest) {
         manifest = next
         lines.removeAll()

@@ -134,7 +134,8 @@ struct Shard: Sendable {
         keepsTombstones = true
     }
 
-    /// Adds the entries and the tombstones of a group that was loaded. Returns the entries that were not superseded.
+    /// Adds the entries and the tombstones of a group that was loaded. Returns the sums over the entries that were not
+    /// superseded.
     mutating func add(_ group: [IndexEntry], _ dead: [Key: UInt64], at opening: Timestamp) -> SavedTotals {
         var added = SavedTotals()
         for entry in group {

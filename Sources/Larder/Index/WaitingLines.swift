@@ -31,7 +31,7 @@ struct WaitingLines: Sendable {
 
     func hasLines(_ group: Int) -> Bool { first[group] != Self.none }
 
-    /// True when an entry of a line may have expired.
+    /// True when the entry of some line may have expired.
     func mayHaveExpired(_ group: Int, at now: Timestamp) -> Bool { earliest[group] <= now.milliseconds }
 
     /// Begins the lines of another journal.
@@ -63,7 +63,7 @@ struct WaitingLines: Sendable {
         }
     }
 
-    /// Forgets all lines: another manifest covers them.
+    /// Forgets all lines: a new manifest covers them.
     mutating func removeAll() {
         self = WaitingLines(groups: first.count)
     }

@@ -73,7 +73,7 @@ final class Housekeeper: StoreOwner {
         // unknown. The reconciler requests a save when it has finished.
         if disk.isClosed || provisional.isReconciling { return }
         if index.takeUnrecorded() { info.demandSave() }
-        // The new manifest does not mention the files that these lines supersede.
+        // The waiting lines supersede files that the new manifest does not mention.
         if provisional.hasLeftovers { index.loadChanged() }
         try frozen.save(always: always)
         reaper.deleteAllInBackground()

@@ -107,7 +107,8 @@ extension Store {
         }
     }
 
-    /// Returns a fresh entry without counting a use. While the index is provisional, its file must exist.
+    /// Returns a fresh entry without counting a use. While the index is provisional, or a killed session may have
+    /// deleted files, its file must exist.
     func freshEntry(_ key: Key, at now: Timestamp) -> IndexEntry? {
         recovery.entry(key, at: now, checkingFile: true).flatMap { $0.isFresh(at: now) ? $0 : nil }
     }

@@ -91,7 +91,7 @@ extension Store {
         let key = request.key
         disk.lockStripe(key.shard)
         defer { disk.unlockStripe(key.shard) }
-        // Before any question about the index: a damaged group makes it provisional.
+        // First: a damaged group makes the index provisional.
         index.load(key)
         guard holds(request, in: directory) else { return .refused }
         let new = try writer.create(payload, entry, key, in: directory)

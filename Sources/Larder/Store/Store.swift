@@ -12,7 +12,7 @@ import LarderFiles
 ///    directory.
 /// 2. a stripe of `disk`, by key: held from taking a sequence number to publishing.
 /// 3. `info`, serial: appends a change's record to the journal, and publishes the change.
-/// 4. the state of the groups of the index that are not loaded, held while one of them is read from disk.
+/// 4. the state of the groups that are not loaded: held while one of them is read from disk.
 /// 5. the lock of a shard of the index, for the length of a table operation; inside it those of the sums, of the order
 ///    of use, of the reconciliation and of the memory tiers; or, on its own, that of the observer.
 ///

@@ -125,7 +125,7 @@ extension CommitQueue {
         do throws(Errno) {
             try journal.append(lines, count: count, last: lastTaken)
         } catch {
-            // Numbers are taken without a line: the next opening could not find the files by them.
+            // Numbers were taken without a line. The next opening might not find the files under these numbers.
             try? journal.unsettle()
             throw CacheError(error, doing: "write the journal", path: path)
         }

@@ -1,7 +1,7 @@
 import LarderFiles
 
-/// Writes the entries of a manifest, group by group: a group that is not loaded from its old lines and the journal
-/// lines that wait for it, any other from the index.
+/// Writes the entries of a manifest, group by group. A group that is not loaded comes from its old lines and the journal
+/// lines that wait for it. Any other comes from the index.
 ///
 /// In memory at a time: the lines of one group, and eight bytes for each loaded entry.
 struct GroupWriter {
@@ -37,7 +37,7 @@ struct GroupWriter {
 
     var hasUnloaded: Bool { old != nil }
 
-    /// Has the groups that are not loaded read from the manifest that was written.
+    /// From here on, the groups that are not loaded are read from the new manifest.
     func move(to file: SharedDescriptor) {
         if let old { index.move(old, to: SavedGroups.Manifest(file, table)) }
     }
@@ -145,15 +145,14 @@ private struct LoadedSlots {
             { start += slice }
         }
         for group in 1..<counts.count { counts[group] += counts[group - 1] }
-        self.places = [UInt64](unsafeUninitializedCapacity: places.count) { sorted, count in
-            // Within a group the shards stay in order.
-            for place in places {
-                let group = Int(place >> Self.groupShift)
-                sorted[counts[group]] = place
-                counts[group] += 1
-            }
-            count = places.count
+        // Within a group the shards stay in order.
+        var sorted = Array(repeating: UInt64(0), count: places.count)
+        for place in places {
+            let group = Int(place >> Self.groupShift)
+            sorted[counts[group]] = place
+            counts[group] += 1
         }
+        self.places = sorted
     }
 
     /// Returns the next slots of one shard, if they belong to `groups`. Call it for ascending groups.

@@ -40,12 +40,12 @@ final class Journal {
     private var isMarkerUnsynced = false
     /// The length of that record. Bytes.
     private let closedLength: Int
-    /// The last number taken according to the header of the current journal.
+    /// The last number taken, according to the header of the current journal.
     private var headerLast: UInt64
-    /// Whether the header says that all files which no line mentions belong to changes that were running at the end;
-    /// nil in a journal of version 1, whose header says nothing about it.
+    /// Whether the header promises that every file which no line mentions belongs to a change that was under way at the
+    /// end; nil in a journal of version 1, whose header does not say.
     private var isHeaderSettled: Bool?
-    /// The header has to be corrected: other files may exist, too.
+    /// The header must be corrected: it may promise that, but other files may exist.
     private var mustUnsettle: Bool
     /// There were entry files without an index, so journals begin at 2: journals from 1 on count as complete without a
     /// manifest.
@@ -91,8 +91,8 @@ final class Journal {
         try? unsettle()
     }
 
-    /// Notes in the header that the next opening must list the files, unless the session ends in order. In place: that
-    /// needs no space on the disk.
+    /// Notes in the header that the next opening must list the files, unless the session ends in order. Written in
+    /// place, it needs no space on the disk.
     func unsettle() throws(Errno) {
         mustUnsettle = true
         try setHeader(isSettled: false)
@@ -124,7 +124,7 @@ final class Journal {
         var isResumed = false
         if endsClosed { isResumed = try resume() }
         if isResumed, let file {
-            // The marker said the same.
+            // The marker has promised the same: names and index agree.
             if !mustUnsettle { try? setHeader(isSettled: true) }
             try fileSystem.truncate(file.file, to: length - closedLength)
             length -= closedLength

@@ -53,7 +53,7 @@ final class ManifestWriter: Sendable {
     func save(always: Bool) throws(CacheError) {
         dispatchPrecondition(condition: .onQueue(queue))
         guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return }
-        // From here on, every change has a higher number than the header of the journal, or is published.
+        // From here on, every change is published, or has a higher number than the header of the journal.
         disk.awaitChanges()
         guard let format = try translating("save the manifest", at: path, { () throws(Errno) in try write(save) })
         else { return }
@@ -62,7 +62,7 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a group was damaged:
+    /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a group is damaged:
     /// another save follows the recovery.
     private func write(_ save: CommitQueue.Save) throws(Errno) -> ManifestFormat? {
         let temporary = DirectoryLayout.temporaryManifest(save.generation).name
@@ -78,7 +78,7 @@ final class ManifestWriter: Sendable {
             } else {
                 groups = try writeRecords(save.generation, to: file)
             }
-            // Damage found meanwhile: a group that this save copied may lack what the recovery finds.
+            // Damage was found meanwhile. A group that this save copied may lack entries that the recovery finds.
             if provisional.isReconciling || list == nil && groups == nil {
                 try fileSystem.remove(temporary, in: save.root.file, directory: false)
                 return nil
@@ -190,7 +190,7 @@ final class ManifestWriter: Sendable {
     /// The same for the records that are not entries.
     private func forEachOtherRecord(_ body: (Record) throws(Errno) -> Bool) throws(Errno) {
         var cleared = provisional.cleared
-        // Their entries have been left out, but not all their files are obsolete yet.
+        // Entries in these scopes were left out, but not all of their files are marked obsolete yet.
         index.forEachShard { shard in
             for (scope, number) in shard.table.cleared.numbers { cleared.add(scope, below: number) }
         }

@@ -102,7 +102,7 @@ extension Evictor {
             // The limits may have been raised since the last slice.
             let current = isCurrent(known) ? known : findExcess()
             excess.withLock { $0 = current }
-            // The least recently used entry may be on disk.
+            // The least recently used entry may be in a group that is not loaded.
             if index.hasUnloaded.isSet, current.crossed.isAny || limits.age != nil || budget.owed > 0 {
                 _ = index.loadSome(Self.groups)
                 return !isEnding.isSet

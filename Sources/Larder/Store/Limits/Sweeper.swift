@@ -16,13 +16,13 @@ final class Sweeper: StoreOwner {
         self.reaper = reaper
     }
 
-    /// Loads the groups in which entries have expired, a few in each slice, and removes these entries. The end of the
-    /// session cuts it short.
+    /// Loads the groups in which entries may have expired, a few in each slice, and removes the expired entries. The
+    /// end of the session cuts this short.
     func removeUnloadedInBackground() {
         maintenance.begin(.load) { [weak self] in
             guard let self, !provisional.isReconciling else { return false }
             let now = clock.now
-            // Short sessions, each of which does a part, begin at different groups.
+            // Short sessions do only a part each, so they begin at different groups.
             let hasMore = index.loadSome(Self.groups, from: info.lastTaken) { saved, group in
                 saved.mayHaveExpired(group, at: now)
             }
@@ -31,9 +31,9 @@ final class Sweeper: StoreOwner {
         }
     }
 
-    /// Removes every expired entry, at a cost proportional to their number and, where the index is not loaded, to that
-    /// of the groups in which there are any. The files are deleted in the background. Returns the number. Removes none
-    /// during reconciliation, because a file may hold a longer life.
+    /// Removes every expired entry, and returns their number. The cost is proportional to this number, and to the size
+    /// of the groups that must be loaded because they may contain some. The files are deleted in the background.
+    /// Removes none during reconciliation, because a file may hold a longer life.
     func removeExpired(at now: Timestamp) -> Int {
         index.loadExpired(at: now) { !context.isEnding.isSet }
         return removeLoaded(at: now)
@@ -79,7 +79,7 @@ final class Sweeper: StoreOwner {
                 try info.commit(lines, count: expired.count) {}
             }
         } catch {
-            // On a full disk, say: the files that are deleted next make room.
+            // The disk may be full. The files that are deleted next make room for the save.
             info.demandSave()
         }
     }

@@ -1,7 +1,7 @@
 import LarderFiles
 
-/// The part of a large index that an opening reads: the first and the last record of the manifest, and the journals,
-/// whose lines are checked and sorted by group. The groups are loaded later.
+/// The part of a large index that an opening reads: the journals, and the records of the manifest outside its groups.
+/// The lines of the journals are checked and sorted by group. The groups are loaded later.
 struct GroupedIndex {
     private(set) var journals = LoadedJournals()
     private(set) var lastNumber: UInt64
@@ -22,13 +22,13 @@ struct GroupedIndex {
     private var saved: UInt64 = 0
     /// Higher numbers that lines prove to have been taken.
     private var taken: [UInt64] = []
-    /// True when only changes that run leave files that no line mentions.
+    /// True when every file that no line mentions belongs to a change that was under way at the end.
     private var isSettled = true
 
-    /// Each stays open until the next save.
+    /// The maximum number of journals: each stays open until the next save.
     private static let mostJournals = 8
-    /// Returns nil when the index has to be read whole: it is small, of another version or format, damaged, or has
-    /// records that concern several groups, or the files have to be listed.
+    /// Returns nil when the index must be read whole: it is small or damaged, has another version or format, or has
+    /// records that concern several groups; or the files must be listed.
     init?(_ listing: RootListing, _ reader: IndexReader, at now: Timestamp) {
         guard listing.manifests == [.json] else { return nil }
         do {
@@ -70,7 +70,7 @@ struct GroupedIndex {
         }
     }
 
-    /// After a kill: looks for the files of changes that were running. False when the files have to be listed.
+    /// After a kill, looks for the files of changes that were under way. Returns false when the files must be listed.
     mutating func findSuspects(in directory: StoreDirectory) -> Bool {
         if !isAfterKill { return true }
         let probe = SuspectProbe(directory: directory)
@@ -80,7 +80,7 @@ struct GroupedIndex {
         return true
     }
 
-    /// Takes a record of the manifest that is not in a group; false when it concerns several.
+    /// Takes a record of the manifest that is not in a group; false when the index must be read whole.
     private mutating func take(_ record: Record) -> Bool {
         switch record {
         case .obsolete(let file, nil): obsolete.append(file)
@@ -156,7 +156,7 @@ private struct ManifestFrame {
     let lastNumber: UInt64
     private(set) var others: [Record] = []
 
-    /// Returns nil when the manifest has no groups, one group, or damage.
+    /// Returns nil when the manifest has no groups or only one, or is damaged.
     init?(_ reader: IndexReader) throws(Errno) {
         let fileSystem = reader.fileSystem
         let name = DirectoryLayout.manifest(.json).name
@@ -217,7 +217,8 @@ private struct ManifestFrame {
 }
 
 extension FileSystem {
-    /// True when the system has not been booted since a header was written or corrected; nil when it does not say.
+    /// True when a header was written or corrected during the current boot of the system; nil when the header does not
+    /// say.
     func isThisBoot(_ boot: UInt64?) -> Bool? {
         boot.map { $0 != 0 && $0 == self.boot }
     }

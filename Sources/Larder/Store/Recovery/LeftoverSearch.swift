@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// A comparison of the names of all files from earlier sessions with the index.
+/// Compares the names of all files from earlier sessions with the index.
 struct LeftoverSearch {
     let directory: StoreDirectory
     /// The numbers of entry files, sorted, and which of them the index mentions.
@@ -35,7 +35,8 @@ struct LeftoverSearch {
     /// Files were set aside, although the header of the journal denies it: the index cannot be trusted.
     var isStrange: Bool { !aside.isEmpty }
 
-    /// Compares the entries of some groups that are not loaded, and need not be. Returns false after the last one.
+    /// Compares the entries of some groups that are not loaded; only damaged ones are loaded. Returns false after the
+    /// last group.
     mutating func takeSome(_ limit: Int, of index: Index) -> Bool {
         guard let frozen = index.freeze() else { return false }
         let end = min(group + limit, frozen.isLoaded.count)
@@ -51,7 +52,7 @@ struct LeftoverSearch {
         return end < frozen.isLoaded.count
     }
 
-    /// Compares the entries that are loaded. Call it after the files were listed.
+    /// Compares the entries that are loaded. Call it after the files have been listed.
     mutating func take(_ index: Index) {
         index.forEachShard { shard in
             for entry in shard.table.entries where entry.file != 0 && entry.file <= last {
@@ -94,7 +95,7 @@ struct LeftoverSearch {
             findings.unreadTombstones = tombstones
         } else {
             findings.appliedTombstones = tombstones
-            // Those of changes that were running have been examined: no other holds a newer value than the index.
+            // The files of changes that were under way have been examined. No other suspect is newer than the index.
             findings.floor = last
         }
         return findings

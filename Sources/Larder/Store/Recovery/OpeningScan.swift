@@ -6,7 +6,7 @@ import LarderFiles
 /// suspects, and usually there are none; after the loss of the index, reconciliation reads the rest.
 struct OpeningScan {
     /// The maximum number of suspects read before the first answer; each takes some 5 us.
-    static let mostAtOnce = 1_000
+    static let mostAtOnce = 256
     /// An unproven number counts if it is at most this much above the proven ones. A cache may have changed that often
     /// since its second newest entry, but a stray file with a name like `0020000000000000` must not use up all numbers.
     static let plausible: UInt64 = 1 << 36

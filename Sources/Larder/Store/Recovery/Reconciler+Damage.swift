@@ -1,20 +1,20 @@
 import LarderFiles
 
-/// Damage that is found while the cache is in use: in a group of the manifest, when it is loaded.
+/// Damage that is found while the cache is in use, because a damaged group of the manifest is loaded.
 ///
-/// Its good lines are hints, and the files decide, as after an opening with a damaged index. It concerns only what was
-/// stored in earlier sessions: whatever this one has changed is known.
+/// The files decide, and intact lines are hints, as after an opening with a damaged index. Only entries from earlier
+/// sessions are affected: the changes of this one are known.
 extension Reconciler {
     /// Makes the index provisional, and has the files listed in the background. Called while the group is loaded.
     func distrustIndex() {
         let isNew = provisional.distrust(through: info.lastNumberBefore)
-        // Removals from here on must keep files dead that the index does not know.
+        // From here on, removals must keep their tombstones: the index may not know all files of a key.
         if isNew { index.forEachShard { $0.rememberTombstones() } }
         begin()
     }
 
     /// Loads the rest of the index, lists the files, and notes what has to be examined. Returns false when the files
-    /// cannot be listed; the sweep tries again.
+    /// cannot be listed; the sweep then tries again.
     func listFiles() -> Bool {
         info.demandSave()
         index.loadAll()

@@ -1,7 +1,7 @@
 import LarderFiles
 
-/// After a kill, the entries of an undamaged index can be trusted at once. In the background, all files are compared
-/// with them: the killed session may have left files that no line mentions, and entries whose files it had just
+/// After a kill, the entries of an undamaged index can be trusted at once. In the background, they are compared with
+/// all files: the killed session may have left files that no line mentions, and entries whose files it had just
 /// deleted.
 extension Reconciler {
     /// Groups that are read in one step.
@@ -11,7 +11,7 @@ extension Reconciler {
     /// anew.
     func findLeftovers(_ search: inout LeftoverSearch?) -> Bool {
         guard provisional.hasLeftovers, !context.isEnding.isSet else { return false }
-        // The lines for these groups mention files that are superseded.
+        // The waiting lines of these groups mention superseded files.
         if index.loadSome(Self.groups, { saved, group in saved.lines.hasLines(group) }) { return true }
         index.loadChanged()
         guard var found = search else {

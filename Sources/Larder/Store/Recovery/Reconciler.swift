@@ -4,7 +4,7 @@ import LarderFiles
 /// *adopts* a file that no line of the index mentions, *removes* an entry without a file, and *deletes* a file that is
 /// superseded or no entry.
 final class Reconciler: StoreOwner {
-    private static let slice = 64
+    private static let steps = 64
     /// The maximum number of tombstones kept because of unreadable files.
     static let mostTombstones = 10_000
 
@@ -14,7 +14,7 @@ final class Reconciler: StoreOwner {
     private let expirer: Expirer
     let evictor: Evictor
     private let sweeper: Sweeper
-    private let recovery: Recovery
+    let recovery: Recovery
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ expirer: Expirer, _ evictor: Evictor,
@@ -75,7 +75,7 @@ final class Reconciler: StoreOwner {
 
     /// Returns false when every file has been checked.
     private func reconcileSome(in directory: StoreDirectory) -> Bool {
-        for _ in 0..<Self.slice {
+        for _ in 0..<Self.steps {
             switch provisional.update({ $0.next() }) {
             case .record(let tombstone):
                 let record = tombstone.removal.record(number: tombstone.number)
@@ -123,72 +123,6 @@ final class Reconciler: StoreOwner {
 
 /// The steps, each in a block of the disk queue.
 extension Reconciler {
-    /// Examines files that no line of the index mentions, the newest first.
-    private func examine(_ files: [UInt64], in directory: StoreDirectory) {
-        for (file, footer) in zip(files, directory.footers(of: files)) { examine(file, footer, in: directory) }
-        provisional.update { $0.examined() }
-    }
-
-    private func examine(_ file: UInt64, _ footer: Result<EntryFile.Footer?, Errno>, in directory: StoreDirectory) {
-        do throws(Errno) {
-            switch try footer.get() {
-            case .valid(let found): consider(found)
-            case .invalid, .longer: provisional.update { $0.addOrphan(file, of: nil) }
-            case .newer, nil: break
-            }
-        } catch .noEntry {
-        } catch {
-            provisional.update { $0.couldNotRead(file) }
-            let path = directory.path(of: file)
-            reporter.report(CacheError(error, doing: "examine an unknown file", path: path))
-        }
-    }
-
-    /// Adopts an entry that was found by its file, unless the index has newer information about its key.
-    private func consider(_ found: IndexEntry) {
-        let key = found.key
-        let (cleared, marks) = provisional.update { ($0.cleared.number(for: found), $0.marks) }
-        let now = clock.now
-        info.raiseNumbers(to: max(found.file, found.change))
-        let entry = recovery.endingHidden(found)
-        let ended = marks.ending(entry)
-        let isWanted = disk.withStripe(key.shard) {
-            let verdict = index.withShard(of: key) { shard in
-                shard.verdict(on: ended ?? entry, key, clearedBelow: cleared, at: now)
-            }
-            switch verdict {
-            case .known:
-                recovery.takeOverLife(of: found, key)
-                return true
-            case .dead:
-                return false
-            case .over:
-                // The entry that it replaced is dead too.
-                _ = info.commitBestEffort(.remove(key: key, number: found.file + 1)) {
-                    index.change(key, cleared > found.file ? .cleared : .expired) { shard in
-                        // An orphan rather than obsolete: of the files of a key the older are deleted first.
-                        if let old = shard.remove(key, below: found.file + 1) {
-                            provisional.update { $0.addOrphan(old.file, of: key) }
-                        }
-                    }
-                }
-                return false
-            case .adopt:
-                var entry = entry
-                entry.attachments = context.pool.shared(found.attachments)
-                _ = info.commitBestEffort(.set(entry)) {
-                    index.change(key, .replaced) { shard in
-                        if let old = shard.table.publish(entry, for: key) { shard.markObsolete(old.file, of: key) }
-                        if ended != nil || entry.life.isEnded { shard.table.expire(marks) }
-                    }
-                }
-                reporter.report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
-                return true
-            }
-        }
-        if !isWanted { provisional.update { $0.addOrphan(found.file, of: key) } }
-    }
-
     /// Adopts the life of an entry from its file. If the footer is damaged, the payload may still be intact, and the
     /// index has everything else.
     private func verify(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
@@ -199,7 +133,7 @@ extension Reconciler {
                     // The line describes another file with the same number: the index comes from another directory or
                     // an old copy.
                     removeLost(entry)
-                    consider(found)
+                    consider([found])
                 } else {
                     disk.withStripe(key.shard) { recovery.takeOverLife(of: found, key) }
                 }
@@ -295,7 +229,7 @@ extension Reconciler {
             _ = info.commitBestEffort(removal.record(number: number)) { index.expire(scope, mark) }
             return
         }
-        // A file that is found later is dead.
+        // An older file of the key that is found later is dead.
         if case .key(let key) = removal {
             index.withShard(of: key) { if $0.table.entry(key) == nil { $0.remove(key, below: number) } }
         }

@@ -26,7 +26,8 @@ final class Recovery: StoreOwner {
 extension Recovery {
     /// Returns the entry of a key, whatever its life; nil while it cannot be trusted.
     ///
-    /// With `checkingFile`, returns it during reconciliation only if its file exists.
+    /// With `checkingFile`, returns it only if its file exists, during reconciliation and while a killed session may
+    /// have deleted files.
     func entry(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> IndexEntry? {
         index.load(key)
         let mustSettle = provisional.isSet || checkingFile && provisional.hasLeftovers
@@ -70,7 +71,7 @@ extension Recovery {
             guard case .valid(let found)? = try directory.footer(of: entry.file), found.isEntry(entry, of: key) else {
                 return false
             }
-            // A damaged slot tells nothing; the index does.
+            // With a damaged slot, the life in the index counts.
             if found.knowsMore(than: entry) {
                 if holdsStripe {
                     takeOverLife(of: found, key)

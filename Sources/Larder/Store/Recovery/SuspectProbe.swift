@@ -2,19 +2,20 @@ import LarderFiles
 
 /// Looks for files that no line of a complete index mentions, by their numbers instead of by listing all names.
 ///
-/// A change takes its number, creates its file, and is recorded. So a process that was killed has left such files only
-/// under numbers that no line proves to have been taken: below the last one, because calls run side by side, or shortly
-/// above it.
+/// A change takes its number, creates its file, and is recorded. So a killed process leaves such files only under
+/// numbers that no line proves to have been taken: shortly below the last one, because calls run side by side, or
+/// shortly above it.
 struct SuspectProbe {
-    /// A number this far below the last one does not belong to a call that was running at the end.
+    /// A number this far below the last one does not belong to a call that was under way at the end.
     static let concurrency = 2 * Reconciliation.concurrency
-    /// After this many numbers without a file there are no more. Each change that runs holds one number, and there are
-    /// at most as many as stripes.
+    /// The search ends after this many numbers without a file. Each change under way holds one number, and there are at
+    /// most as many changes as stripes.
     private static let gap: UInt64 = 256
 
     let directory: StoreDirectory
 
-    /// Returns the suspects, sorted; nil when there are too many, or a tombstone, whose record is then missing.
+    /// Returns the suspects, sorted; nil when there are too many, or when there is a tombstone, whose record is then
+    /// missing.
     func suspects(above saved: UInt64, through last: UInt64, taken: Set<UInt64>) -> [UInt64]? {
         var found: [UInt64] = []
         let lowest = max(saved, last > Self.concurrency ? last - Self.concurrency : 0) + 1

@@ -61,6 +61,15 @@ final class DiskQueue: Sendable {
         return try body()
     }
 
+    /// The same for several shards, in ascending order: two threads that do this wait for each other, but not forever.
+    /// Whoever has one stripe asks for no other.
+    func withStripes(_ shards: [Int], _ body: () -> Void) {
+        let shards = Set(shards).sorted()
+        for shard in shards { lockStripe(shard) }
+        defer { for shard in shards { unlockStripe(shard) } }
+        body()
+    }
+
     /// Returns when every change that has taken a number is published or has failed.
     func awaitChanges() {
         queue.run {

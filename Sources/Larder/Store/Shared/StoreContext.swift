@@ -15,7 +15,7 @@ final class StoreContext: Sendable {
     let pool = AttachmentsPool()
     let lifetime = StoreLifetime()
     let maintenance: MaintenanceQueue
-    /// The session is ending: work that the next session can do as well is cut short.
+    /// The session is ending, so work that the next session can also do is cut short.
     let isEnding = Flag()
 
     init(
@@ -86,7 +86,7 @@ struct StoreSettings: Hashable, Sendable {
     var durability: Durability
     var manifestFormat: ManifestFormat
     var limits: Limits
-    /// The average number of entries in a group of the manifest. Fewer in tests.
+    /// The average number of entries in a group of the manifest, at most. Tests use smaller groups.
     var entriesPerGroup: Int
 
     var isPowerSafe: Bool { durability == .powerSafe }

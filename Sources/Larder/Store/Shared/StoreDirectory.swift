@@ -131,27 +131,6 @@ extension StoreDirectory {
         }
     }
 
-    /// The same for several files, in their order. Two threads read them if there are many: most of the time goes to
-    /// system calls.
-    func footers(of numbers: [UInt64]) -> [Result<EntryFile.Footer?, Errno>] {
-        @Sendable func read(_ part: Range<Int>) -> [Result<EntryFile.Footer?, Errno>] {
-            numbers[part].map { number in
-                Result { () throws(Errno) in try footer(of: number) }
-            }
-        }
-        if numbers.count < Self.many { return read(0..<numbers.count) }
-        let middle = numbers.count / 2
-        let halves = Lock([[Result<EntryFile.Footer?, Errno>]](repeating: [], count: 2))
-        DispatchQueue.concurrentPerform(iterations: 2) { half in
-            let found = read(half == 0 ? 0..<middle : middle..<numbers.count)
-            halves.withLock { $0[half] = found }
-        }
-        return halves.withLock { $0[0] + $0[1] }
-    }
-
-    /// Files from which on a second thread is worth it.
-    private static let many = 32
-
     private func reading<Value>(_ error: Errno, of file: UInt64) -> Reading<Value> {
         switch error {
         case .noEntry: .gone

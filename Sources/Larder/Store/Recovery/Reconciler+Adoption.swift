@@ -1,0 +1,119 @@
+import Dispatch
+import LarderFiles
+
+/// Files that no line of the index mentions. An intact one is adopted, unless the index has newer information about its
+/// key.
+extension Reconciler {
+    /// The number of files that are adopted with one write.
+    private static let slice = 32
+
+    /// Examines files, the newest first. Two threads share them: most of the time goes to system calls. Older entries
+    /// count only once all of these files are examined.
+    func examine(_ files: [UInt64], in directory: StoreDirectory) {
+        let next = Lock(0)
+        DispatchQueue.concurrentPerform(iterations: files.count > Self.slice ? 2 : 1) { _ in
+            while case let start = next.withLock({ next in
+                defer { next += Self.slice }
+                return next
+            }), start < files.count {
+                consider(files[start...].prefix(Self.slice).compactMap { read($0, in: directory) })
+            }
+        }
+        provisional.update { $0.examined() }
+    }
+
+    /// Returns the entry that a file describes; nil when there is nothing to adopt.
+    private func read(_ file: UInt64, in directory: StoreDirectory) -> IndexEntry? {
+        do {
+            switch try directory.footer(of: file) {
+            case .valid(let found): return found
+            case .invalid, .longer: provisional.update { $0.addOrphan(file, of: nil) }
+            case .newer, nil: break
+            }
+        } catch .noEntry {
+        } catch {
+            provisional.update { $0.couldNotRead(file) }
+            let path = directory.path(of: file)
+            reporter.report(CacheError(error, doing: "examine an unknown file", path: path))
+        }
+        return nil
+    }
+
+    private enum Change {
+        case adopt(IndexEntry, hasEnded: Bool)
+        /// Removes the older entries of a dead file's key: it had replaced them.
+        case remove(below: UInt64, RemovalCause)
+    }
+
+    /// Adopts entries that were found by their files, the newest first, with one write to the journal.
+    func consider(_ found: [IndexEntry]) {
+        guard let last = found.map({ max($0.file, $0.change) }).max() else { return }
+        info.raiseNumbers(to: last)
+        let now = clock.now
+        let (keys, entries) = (found.map(\.key), found.map(recovery.endingHidden))
+        var orphans: [(file: UInt64, key: Key)] = []
+        disk.withStripes(keys.map(\.shard)) {
+            let (cleared, marks) = provisional.update { state in (found.map(state.cleared.number), state.marks) }
+            var seen: Set<Key> = []
+            var changes: [(key: Key, change: Change)] = []
+            for (place, key) in keys.enumerated() {
+                let (file, isNewest) = (found[place].file, seen.insert(key).inserted)
+                let ended = marks.ending(entries[place])
+                let verdict = index.withShard(of: key) { shard in
+                    shard.verdict(on: ended ?? entries[place], key, clearedBelow: cleared[place], at: now)
+                }
+                switch verdict {
+                case .known:
+                    recovery.takeOverLife(of: found[place], key)
+                case .dead:
+                    orphans.append((file, key))
+                case .over where !isNewest, .adopt where !isNewest:
+                    orphans.append((file, key))
+                case .over:
+                    changes.append((key, .remove(below: file + 1, cleared[place] > file ? .cleared : .expired)))
+                    orphans.append((file, key))
+                case .adopt:
+                    var entry = entries[place]
+                    entry.attachments = context.pool.shared(found[place].attachments)
+                    changes.append((key, .adopt(entry, hasEnded: ended != nil || entry.life.isEnded)))
+                }
+            }
+            commit(changes, marks)
+        }
+        provisional.update { state in orphans.forEach { state.addOrphan($0.file, of: $0.key) } }
+    }
+
+    private func commit(_ changes: [(key: Key, change: Change)], _ marks: ExpiryMarks) {
+        if changes.isEmpty { return }
+        var printer = RecordPrinter()
+        for (key, change) in changes {
+            switch change {
+            case .adopt(let entry, _): JournalFormat.append(entry, to: &printer)
+            case .remove(let number, _): JournalFormat.append(.remove(key: key, number: number), to: &printer)
+            }
+        }
+        _ = info.commitBestEffort(printer, count: changes.count) {
+            for (key, change) in changes { publish(change, of: key, marks) }
+        }
+        for case (let key, .adopt) in changes {
+            reporter.report(CacheEvent(.adopted, of: key)) { $0.adoptions += 1 }
+        }
+    }
+
+    private func publish(_ change: Change, of key: Key, _ marks: ExpiryMarks) {
+        switch change {
+        case .adopt(let entry, let hasEnded):
+            index.change(key, .replaced) { shard in
+                if let old = shard.table.publish(entry, for: key) { shard.markObsolete(old.file, of: key) }
+                if hasEnded { shard.table.expire(marks) }
+            }
+        case .remove(let number, let cause):
+            index.change(key, cause) { shard in
+                // An orphan rather than obsolete: of the files of a key the older are deleted first.
+                if let old = shard.remove(key, below: number) {
+                    provisional.update { $0.addOrphan(old.file, of: key) }
+                }
+            }
+        }
+    }
+}
