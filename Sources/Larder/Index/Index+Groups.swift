@@ -60,8 +60,12 @@ extension Index {
     /// Loads all groups before a scope is cleared or expired. Clearing everything needs none, and neither does a scope
     /// whose namespace is empty.
     func loadAll(for scope: ClearScope) {
-        guard hasUnloaded.isSet, scope != .everything, totals(of: scope.namespace ?? .none).count > 0 else { return }
-        loadAll()
+        if mustLoad(for: scope) { loadAll() }
+    }
+
+    /// True when entries in a scope may not be loaded.
+    func mustLoad(for scope: ClearScope) -> Bool {
+        hasUnloaded.isSet && scope != .everything && totals(of: scope.namespace ?? .none).count > 0
     }
 
     private func load(while mayLoad: () -> Bool = { true }, _ isWanted: (SavedGroups, Int) -> Bool) {
@@ -78,7 +82,7 @@ extension Index {
             if groups.isLoaded(group) { return }
             let content = state.saved.content(of: group)
             // First, so that a thread which sees the group loaded also sees the index provisional.
-            if content.isDamaged { damageFound() }
+            if content.isDamaged, unloaded === groups { damageFound() }
             insert(content, group, of: groups, &state)
         }
     }
@@ -95,7 +99,7 @@ extension Index {
                     unrecorded.set()
                 case .success(nil): break
                 // The entry must not be removed: the recovery reads the file again.
-                case .failure: damageFound()
+                case .failure: if unloaded === groups { damageFound() }
                 }
             }
             parts[entry.key.shard].append(entry)

@@ -174,12 +174,15 @@ final class Index: Sendable {
 
     /// Replaces the content by that of another index.
     func replace(with fresh: [Shard], _ groups: ColdGroups?, at now: Timestamp) {
-        for (position, content) in fresh.enumerated() { replace(position, with: content, groups, at: now) }
-        setGroups(groups)
+        func replace(_ unloaded: EntryTable.Totals) {
+            for (position, content) in fresh.enumerated() { self.replace(position, with: content, groups, at: now) }
+            setGroups(groups, unloaded)
+        }
+        // While the state is locked, no group is loaded: it would miss the shards that still have the old content.
+        if let groups { groups.withState { replace($0.totals.whole) } } else { replace(EntryTable.Totals()) }
     }
 
-    private func setGroups(_ groups: ColdGroups?) {
-        let totals = groups?.withState { $0.totals.whole } ?? EntryTable.Totals()
+    private func setGroups(_ groups: ColdGroups?, _ totals: EntryTable.Totals = EntryTable.Totals()) {
         sums.withLock { sums in
             sums.groups = groups
             sums.unloaded = totals
@@ -322,15 +325,21 @@ final class Index: Sendable {
         return totals
     }
 
-    /// The sums for the end of a session; nil when they are not known. O(shards and namespaces).
-    var savedTotals: SavedTotals? {
-        func add(_ unloaded: SavedTotals) -> SavedTotals {
+    /// Forgets the groups that are not loaded, and with them their files, at the end of a session. Returns the sums;
+    /// nil when they are not known. O(shards and namespaces).
+    func forgetUnloaded() -> SavedTotals? {
+        func end(_ unloaded: SavedTotals) -> SavedTotals {
             var totals = unloaded
             forEachShard { totals.add($0.table.savedTotals) }
+            setGroups(nil)
+            for cell in cells { cell.withLock { $0.groups = nil } }
             return totals
         }
-        guard let groups = unloaded else { return add(SavedTotals()) }
-        return groups.withState { $0.areTotalsExact ? add($0.totals) : nil }
+        guard let groups = unloaded else { return end(SavedTotals()) }
+        return groups.withState { state in
+            let totals = end(state.totals)
+            return state.areTotalsExact ? totals : nil
+        }
     }
 
     /// True when any entry may be in a namespace. O(shards).
@@ -384,13 +393,8 @@ extension Index {
 
     /// Returns whether an entry with a life that no line records was loaded since the last call.
     func takeUnrecorded() -> Bool {
-        defer { unrecorded.set(false) }
-        return unrecorded.isSet
-    }
-
-    /// Forgets the groups that are not loaded, and with them their files, at the end of a session.
-    func forgetUnloaded() {
-        setGroups(nil)
-        for cell in cells { cell.withLock { $0.groups = nil } }
+        guard unrecorded.isSet else { return false }
+        unrecorded.set(false)
+        return true
     }
 }

@@ -126,9 +126,11 @@ final class ProvisionalState: Sendable {
     /// Replaces the reconciliation along with the directory. Call it in a barrier of the disk queue, before the new
     /// entries are visible.
     func replace(with reconciliation: Reconciliation, hasLeftovers: Bool = false) {
-        self.reconciliation.withLock { $0 = reconciliation }
-        leftovers.set(hasLeftovers)
-        flag.set(!reconciliation.isConsistent)
+        self.reconciliation.withLock { state in
+            state = reconciliation
+            leftovers.set(hasLeftovers)
+            flag.set(!reconciliation.isConsistent)
+        }
     }
 
     /// Notes that every file has been checked. Returns whether unreadable files are left.

@@ -12,6 +12,10 @@ struct Reconciliation: Sendable {
     /// Threads take numbers and write lines in no particular order, but a suspect this far below the last line does not
     /// come from the killed session, and no number this far above it was taken.
     static let concurrency: UInt64 = 1 << 10
+    /// After a kill, an opening looks for files up to this far above the last number that a line records, or the last
+    /// file found. Each change under way holds one number, and there are at most as many changes as stripes; a number
+    /// beyond is taken only once the header of the journal asks for a listing.
+    static let reach: UInt64 = 256
     /// The number of suspects that are read side by side.
     private static let batch = 512
     /// The most changes that an index which is lost or damaged may have known, but no footer that was read. Far below

@@ -166,6 +166,8 @@ struct LoadedJournals {
 
     /// The last number taken, according to the header of the last journal.
     var headerLast: UInt64 = 0
+    /// The last number that the next opening finds without the clean-shutdown marker; 0: unknown.
+    var recorded: UInt64 = 0
     /// Whether that header promises that every file which no line mentions belongs to a change that was under way at
     /// the end; nil: it does not say.
     var isHeaderSettled: Bool?

@@ -66,9 +66,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
                 lease = new
                 let occupant = try open(new)
                 living = occupant
-                occupants.withLock {
-                    $0[new.ticket] = WeakOccupant(object: occupant, device: location.identity.device)
-                }
+                note(occupant, new, on: location)
                 state = Place.State(occupant: occupant, lock: lock, ticket: new.ticket)
                 return occupant
             }
@@ -77,6 +75,11 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
             if lease == nil { leave(location.identity, place) }
             throw error
         }
+    }
+
+    private func note(_ occupant: Occupant, _ lease: Lease, on location: Location) {
+        let noted = WeakOccupant(object: occupant, device: location.identity.device)
+        occupants.withLock { $0[lease.ticket] = noted }
     }
 
     /// The living occupants on a device.
@@ -101,6 +104,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
             guard state.lock == nil else { return false }
             let lock = try lock(location)
             guard try move(next) else { return false }
+            note(occupant, next, on: location)
             state = Place.State(occupant: occupant, lock: lock, ticket: next.ticket)
             return true
         }

@@ -73,8 +73,6 @@ final class Housekeeper: StoreOwner {
         // unknown. The reconciler requests a save when it has finished.
         if disk.isClosed || provisional.isReconciling { return }
         if index.takeUnrecorded() { info.demandSave() }
-        // The waiting lines supersede files that the new manifest does not mention.
-        if provisional.hasLeftovers { index.loadChanged() }
         try frozen.save(always: always)
         reaper.deleteAllInBackground()
     }

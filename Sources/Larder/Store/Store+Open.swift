@@ -136,9 +136,11 @@ extension Store {
     private func endSession() throws(CacheError) {
         guard let directory = disk.directory else { return }
         disk.replace(nil)
-        let isConsistent = index.obsoleteCount == 0 && !reaper.hasTombstones && provisional.isSettled
-        defer { index.forgetUnloaded() }
-        try info.endSession(isConsistent: isConsistent, index.savedTotals, directory)
+        // First: a reader may be loading a group.
+        let totals = index.forgetUnloaded()
+        let isConsistent =
+            index.obsoleteCount == 0 && !reaper.hasTombstones && provisional.isSettled && !index.takeUnrecorded()
+        try info.endSession(isConsistent: isConsistent, totals, directory)
     }
 }
 

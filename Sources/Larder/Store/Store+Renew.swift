@@ -64,7 +64,7 @@ extension Store {
         let ticket: CommitQueue.Ticket?
         do {
             let record = Record.life(key: key, file: entry.file, change: number, life, update)
-            ticket = try info.commit(JournalFormat.lines(record)) {
+            ticket = try info.commit(record) {
                 index.change(key, .replaced) { $0.table.setLife(life, change: number, update, for: key) }
             }
         } catch {

@@ -99,7 +99,7 @@ extension Store {
         var replaced: IndexEntry?
         let ticket: CommitQueue.Ticket?
         do {
-            ticket = try info.commit(new.line) {
+            ticket = try info.commit(new.line, number: new.entry.file) {
                 replaced = index.publish(
                     new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe)
             }

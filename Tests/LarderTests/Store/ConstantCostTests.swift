@@ -55,10 +55,10 @@ struct ConstantCostTests {
 
     @Test("a large cache's manifest is rewritten only when the journal has a quarter as many records")
     func savePolicy() {
-        #expect(SaveDebouncer.isWorthSaving(records: 1, entries: 1000))
+        #expect(SaveDebouncer.isWorthSaving(records: 1, entries: 1024))
         #expect(!SaveDebouncer.isWorthSaving(records: 0, entries: 0))
-        #expect(!SaveDebouncer.isWorthSaving(records: 250, entries: 1001 * 4))
-        #expect(SaveDebouncer.isWorthSaving(records: 1001, entries: 1001 * 4))
+        #expect(!SaveDebouncer.isWorthSaving(records: 250, entries: 1025 * 4))
+        #expect(SaveDebouncer.isWorthSaving(records: 1025, entries: 1025 * 4))
     }
 
     @Test("renewals and overwrites do not accumulate expiry reminders")

@@ -68,6 +68,20 @@ struct IdentityTests {
         #expect(try open("cache").string(forKey: "k") == "first")
     }
 
+    @Test("a store that has moved is found again when its directory is deleted once more")
+    func openedTwiceAgain() throws {
+        let first = try open("cache")
+        for round in 0..<3 {
+            try manager.removeItem(at: home.appending("cache"))
+            let second = try open("cache")
+            #expect(first.store === second.store)
+            try second.setString("\(round)", forKey: "k")
+            #expect(first.string(forKey: "k") == "\(round)")
+            try first.setString("again", forKey: "k")
+            #expect(second.string(forKey: "k") == "again")
+        }
+    }
+
     @Test("a deleted store whose handles' paths lead to different directories moves to neither")
     func undecided() throws {
         let one = try open("cache")

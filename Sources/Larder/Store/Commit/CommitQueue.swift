@@ -14,14 +14,22 @@ final class CommitQueue: Sendable {
     private let path: String
     private let isPowerSafe: Bool
     private let saveDelay: Duration
+    private let entriesPerGroup: Int
     private let clock: any Clock
     private let reporter: Reporter
-    private let lastNumber: Lock<UInt64>
+    private let numbers: Lock<Numbers>
     private let lastBefore: Lock<UInt64>
     /// Whether the journal has a clean-shutdown marker, or is missing. The first change must remove the marker or
     /// create the journal.
     private let hasShutdownMarker: Flag
     private let provisional: ProvisionalState
+    private struct Numbers {
+        /// The last number taken.
+        var last: UInt64
+        /// The last one that a line records.
+        var recorded: UInt64
+    }
+
     /// Used in blocks of the queue only.
     @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
 
@@ -29,9 +37,10 @@ final class CommitQueue: Sendable {
         path = context.path
         isPowerSafe = context.settings.isPowerSafe
         saveDelay = context.settings.saveDelay
+        entriesPerGroup = context.settings.entriesPerGroup
         clock = context.clock
         reporter = context.reporter
-        self.lastNumber = Lock(lastNumber)
+        numbers = Lock(Numbers(last: lastNumber, recorded: loaded.recorded))
         lastBefore = Lock(lastNumber)
         hasShutdownMarker = Flag(loaded.hasShutdownMarker)
         provisional = context.provisional
@@ -44,7 +53,7 @@ final class CommitQueue: Sendable {
         let fresh = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { [provisional] in provisional.isSettled }
         queue.run { journal = fresh }
         hasShutdownMarker.set(loaded.hasShutdownMarker)
-        raiseNumbers(to: lastNumber)
+        numbers.withLock { $0 = Numbers(last: max($0.last, lastNumber), recorded: loaded.recorded) }
         lastBefore.withLock { $0 = lastNumber }
     }
 
@@ -60,10 +69,20 @@ extension CommitQueue {
 /// Sequence numbers.
 extension CommitQueue {
     /// Takes the next sequence number.
+    ///
+    /// Numbers without a line pile up when changes fail. Before one is taken that an opening after a kill would not
+    /// reach, the header of the journal asks for a listing.
     func takeNumber() throws(CacheError) -> UInt64 {
-        let number = lastNumber.withLock { last -> UInt64 in
-            last += 1
-            return last
+        let (number, isBeyondReach) = numbers.withLock { numbers in
+            numbers.last += 1
+            return (numbers.last, numbers.last - min(numbers.recorded, numbers.last) > Reconciliation.reach)
+        }
+        if isBeyondReach {
+            try queue.run { () throws(CacheError) in
+                try translating("write the journal", at: path) { () throws(Errno) in
+                    try journal.noteTaken(number)
+                }
+            }
         }
         guard number <= Record.lastNumber else {
             throw CacheError(
@@ -73,17 +92,17 @@ extension CommitQueue {
     }
 
     /// The last number taken. A header records it, so that no number is taken twice.
-    var lastTaken: UInt64 { lastNumber.withLock { $0 } }
+    var lastTaken: UInt64 { numbers.withLock { $0.last } }
 
     /// Skips some numbers, which may be in use. Half of all numbers are never skipped, so they cannot run out by this.
     func skipNumbers(_ count: UInt64) {
-        lastNumber.withLock { last in
-            if last <= Record.lastNumber / 2 { last += count }
+        numbers.withLock { numbers in
+            if numbers.last <= Record.lastNumber / 2 { numbers.last += count }
         }
     }
 
     func raiseNumbers(to number: UInt64) {
-        lastNumber.withLock { $0 = max($0, number) }
+        numbers.withLock { $0.last = max($0.last, number) }
     }
 }
 
@@ -114,11 +133,12 @@ extension CommitQueue {
     /// Appends the lines of a change to the journal, and publishes it: from then on it is committed. Call it in a block
     /// of the disk queue.
     ///
-    /// A process killed before the append has changed nothing; one killed after it finds the change again.
+    /// A process killed before the append has changed nothing; one killed after it finds the change again. `number` is
+    /// the highest one that was taken for the lines.
     ///
     /// - Returns: In power-safe caches, a ticket to wait for.
     func commit(
-        _ lines: UnsafeRawBufferPointer, count: Int = 1, publish: () -> Void
+        _ lines: UnsafeRawBufferPointer, count: Int = 1, number: UInt64 = 0, publish: () -> Void
     ) throws(CacheError) -> Ticket? {
         queue.enter()
         defer { queue.leave() }
@@ -129,28 +149,35 @@ extension CommitQueue {
             try? journal.unsettle()
             throw CacheError(error, doing: "write the journal", path: path)
         }
+        if number > 0 { numbers.withLock { $0.recorded = max($0.recorded, number) } }
         if journal.debouncer.changed() { scheduleSave() }
         let ticket = isPowerSafe ? journal.sync.map { Ticket(sync: $0, number: $0.note()) } : nil
         publish()
         return ticket
     }
 
-    func commit(_ lines: [UInt8], count: Int = 1, publish: () -> Void) throws(CacheError) -> Ticket? {
-        try lines.withBytes { bytes throws(CacheError) in try commit(bytes, count: count, publish: publish) }
+    /// The same for one record.
+    func commit(_ record: Record, publish: () -> Void) throws(CacheError) -> Ticket? {
+        try JournalFormat.lines(record).withBytes { bytes throws(CacheError) in
+            try commit(bytes, number: record.highestNumber, publish: publish)
+        }
     }
 
     /// Publishes a change whose record only saves the next opening work, and writes the record if possible.
+    @inline(__always)
     func commitBestEffort(_ record: Record, publish: () -> Void) -> Ticket? {
         var printer = RecordPrinter()
         JournalFormat.append(record, to: &printer)
-        return commitBestEffort(printer, count: 1, publish: publish)
+        return commitBestEffort(printer, count: 1, number: record.highestNumber, publish: publish)
     }
 
     /// The same for several records, each after its line feed.
-    func commitBestEffort(_ lines: borrowing RecordPrinter, count: Int, publish: () -> Void) -> Ticket? {
+    func commitBestEffort(
+        _ lines: borrowing RecordPrinter, count: Int, number: UInt64 = 0, publish: () -> Void
+    ) -> Ticket? {
         do {
             return try lines.withBytes { lines throws(CacheError) in
-                try commit(lines, count: count, publish: publish)
+                try commit(lines, count: count, number: number, publish: publish)
             }
         } catch {
             reporter.report(error)
@@ -202,6 +229,7 @@ extension CommitQueue {
         let root: SharedDescriptor
         fileprivate let records: Int
         fileprivate let demands: Int
+        fileprivate let doubts: Int
         /// The directory may be replaced meanwhile, and the journal with it.
         fileprivate let journal: ObjectIdentifier
     }
@@ -240,12 +268,14 @@ extension CommitQueue {
     /// are changes; otherwise returns nil.
     func beginSave(entries: Int, always: Bool) throws(CacheError) -> Save? {
         try queue.run { () throws(CacheError) in
-            let isWorthIt = SaveDebouncer.isWorthSaving(records: journal.records, entries: entries)
+            let isWorthIt = SaveDebouncer.isWorthSaving(
+                records: journal.records, entries: entries, perGroup: entriesPerGroup)
             guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
             return try translating("begin a journal", at: path) { () throws(Errno) in
                 Save(
                     generation: try journal.beginSave(last: lastTaken), root: try journal.root,
-                    records: journal.records, demands: journal.demands, journal: ObjectIdentifier(journal))
+                    records: journal.records, demands: journal.demands, doubts: journal.doubts,
+                    journal: ObjectIdentifier(journal))
             }
         }
     }
@@ -256,7 +286,8 @@ extension CommitQueue {
     ) throws(Errno) -> (journals: [UInt64], manifests: [ManifestFormat]) {
         try queue.run { () throws(Errno) in
             guard ObjectIdentifier(journal) == save.journal else { return ([], []) }
-            journal.saved(save.generation, recordsSaved: save.records, demandsMet: save.demands)
+            journal.saved(
+                save.generation, recordsSaved: save.records, demandsMet: save.demands, doubtsMet: save.doubts)
             let journals = journal.generations.filter { $0 < save.generation }
             let manifests = journal.wrote(format)
             // The first journal proves that the directory is ours: the next one must be on disk before it is deleted.

@@ -1,7 +1,7 @@
 import LarderFiles
 
-/// Writes the entries of a manifest, group by group. A group that is not loaded comes from its old lines and the journal
-/// lines that wait for it. Any other comes from the index.
+/// Writes the entries of a manifest, group by group. A group that is not loaded comes from its old lines and the
+/// journal lines that wait for it. Any other comes from the index.
 ///
 /// In memory at a time: the lines of one group, and eight bytes for each loaded entry.
 struct GroupWriter {
@@ -16,6 +16,7 @@ struct GroupWriter {
     }
 
     private let index: Index
+    private let provisional: ProvisionalState
     /// The groups on disk when the save began; nil: all are loaded.
     private let old: Index.Frozen?
     private let hash: GroupHash
@@ -24,8 +25,9 @@ struct GroupWriter {
 
     /// `start`: the offset of the first group. Call it once the journal of the save has begun: what changes from here
     /// on is in it.
-    init(_ index: Index, generation: UInt64, start: Int, entriesPerGroup: Int) {
+    init(_ index: Index, _ provisional: ProvisionalState, generation: UInt64, start: Int, entriesPerGroup: Int) {
         self.index = index
+        self.provisional = provisional
         old = index.freeze()
         let seed = old?.saved.table.seed ?? UInt64.random(in: .min ... .max)
         let count = GroupTable.groupCount(for: index.totals.count, perGroup: entriesPerGroup)
@@ -81,10 +83,9 @@ struct GroupWriter {
     }
 
     private func damage(in group: Int, _ old: Index.Frozen) -> Failure {
-        // It was read well meanwhile.
-        if old.groups.isLoaded(group) { return .io(.io) }
         index.load(group, of: old.groups)
-        return .damaged
+        // Otherwise it was read well meanwhile, and no recovery ends with a save.
+        return provisional.isReconciling ? .damaged : .io(.io)
     }
 
     /// Adds the entries of a group that is not loaded.

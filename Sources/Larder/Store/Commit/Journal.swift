@@ -47,6 +47,8 @@ final class Journal {
     private var isHeaderSettled: Bool?
     /// The header must be corrected: it may promise that, but other files may exist.
     private var mustUnsettle: Bool
+    /// How often that was found.
+    private(set) var doubts = 0
     /// There were entry files without an index, so journals begin at 2: journals from 1 on count as complete without a
     /// manifest.
     private let isLost: Bool
@@ -95,7 +97,13 @@ final class Journal {
     /// place, it needs no space on the disk.
     func unsettle() throws(Errno) {
         mustUnsettle = true
+        doubts += 1
         try setHeader(isSettled: false)
+    }
+
+    /// Notes that a number is about to be used that no line records yet.
+    func noteTaken(_ number: UInt64) throws(Errno) {
+        if number > headerLast + Reconciliation.reach { try unsettle() }
     }
 
     private func setHeader(isSettled: Bool) throws(Errno) {
@@ -119,7 +127,7 @@ final class Journal {
             // skipped, and the change itself succeeds or fails.
             return (try? begin(last: last)) ?? ()
         }
-        if mustUnsettle { try unsettle() }
+        if mustUnsettle { try setHeader(isSettled: false) }
         guard endsClosed || isMarkerUnsynced else { return }
         var isResumed = false
         if endsClosed { isResumed = try resume() }
@@ -186,14 +194,15 @@ final class Journal {
         return generation
     }
 
-    /// Notes that the manifest of `generation` is on disk. It covers `recordsSaved` records and meets `demandsMet`
-    /// demands.
-    func saved(_ generation: UInt64, recordsSaved: Int, demandsMet: Int) {
+    /// Notes that the manifest of `generation` is on disk. It covers `recordsSaved` records, and meets the demands and
+    /// doubts that were known when its journal began.
+    func saved(_ generation: UInt64, recordsSaved: Int, demandsMet: Int, doubtsMet: Int) {
         savedGeneration = generation
         isBegunForSave = false
         records -= recordsSaved
         demands -= demandsMet
-        if generation == self.generation, !mustSave, isSettled() { try? setHeader(isSettled: true) }
+        guard generation == self.generation, !mustSave, doubts == doubtsMet, isSettled() else { return }
+        try? setHeader(isSettled: true)
     }
 
     /// Notes that there is a manifest in a format; returns the others, which are older.
@@ -302,9 +311,6 @@ final class Journal {
 
 /// Decides when the manifest is saved: a delay after the *first* change, so that changes cannot defer it forever.
 struct SaveDebouncer {
-    /// Manifests with at most this many entries are rewritten whatever changed.
-    static let cheapCount = 1_000
-
     private var isScheduled = false
 
     /// Notes a change; true when a save has to be scheduled for it.
@@ -318,8 +324,9 @@ struct SaveDebouncer {
         isScheduled = false
     }
 
-    /// True when rewriting the manifest is cheap relative to the changes. This keeps the cost per change constant.
-    static func isWorthSaving(records: Int, entries: Int) -> Bool {
-        records > 0 && (entries <= cheapCount || records >= entries / 4)
+    /// True when rewriting the manifest is cheap relative to the changes, or takes at most two groups. This keeps the
+    /// cost per change constant.
+    static func isWorthSaving(records: Int, entries: Int, perGroup: Int = GroupTable.entriesPerGroup) -> Bool {
+        records > 0 && (entries <= 2 * perGroup || records >= entries / 4)
     }
 }

@@ -53,6 +53,8 @@ final class ManifestWriter: Sendable {
     func save(always: Bool) throws(CacheError) {
         dispatchPrecondition(condition: .onQueue(queue))
         guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return }
+        // The waiting lines supersede files that the new manifest does not mention.
+        if provisional.hasLeftovers { index.loadChanged() }
         // From here on, every change is published, or has a higher number than the header of the journal.
         disk.awaitChanges()
         guard let format = try translating("save the manifest", at: path, { () throws(Errno) in try write(save) })
@@ -137,7 +139,7 @@ final class ManifestWriter: Sendable {
         JSONManifest.begin(&printer, generation: generation, last: info.lastTaken)
         try flush()
         var groups = GroupWriter(
-            index, generation: generation, start: offset, entriesPerGroup: settings.entriesPerGroup)
+            index, provisional, generation: generation, start: offset, entriesPerGroup: settings.entriesPerGroup)
         do {
             try groups.write(write)
         } catch {

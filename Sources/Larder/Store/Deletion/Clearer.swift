@@ -131,12 +131,24 @@ extension Clearer {
     /// A tombstone outlives the last of the removed files, so none of them comes back after a kill at any moment, even
     /// with the index lost. As for a removal, the record only saves the next opening work.
     func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
-        if scope != .namespace(.none) || index.hasNamespaces { index.loadAll(for: scope) }
-        return try disk.runAlone { () throws(CacheError) in
+        while true {
+            if !isEverything(scope) { index.loadAll(for: scope) }
+            if let summary = try clearLoaded(scope) { return summary }
+        }
+    }
+
+    /// True when a scope contains every entry, and the files agree.
+    private func isEverything(_ scope: ClearScope) -> Bool {
+        scope == .namespace(.none) && provisional.isSettled && !index.hasNamespaces
+    }
+
+    /// Returns nil when entries in the scope must be loaded first.
+    private func clearLoaded(_ scope: ClearScope) throws(CacheError) -> Summary? {
+        try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
-            if scope == .namespace(.none), provisional.isSettled, !index.hasNamespaces {
-                return try replaceEntries(of: directory, clearing: scope)
-            }
+            if isEverything(scope) { return try replaceEntries(of: directory, clearing: scope) }
+            // Another directory may have been opened meanwhile.
+            if index.mustLoad(for: scope) { return nil }
             // Afterwards: a fetch that begins earlier may still receive a removed value.
             defer { observer.didClear(scope, in: index) }
             let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
@@ -144,8 +156,6 @@ extension Clearer {
                 index.invalidateAll(in: scope)
                 return Summary(count: 0)
             }
-            // Another directory may have been opened meanwhile.
-            index.loadAll()
             try info.removeShutdownMarker()
             let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
             // Unknown files of the scope must not be adopted.

@@ -28,18 +28,26 @@ final class Expirer: StoreOwner {
     ///
     /// In a barrier: every earlier change has a lower number and is published, every later one has a higher number.
     func expire(_ scope: ClearScope, at now: Timestamp) throws(CacheError) -> CacheError? {
-        index.loadAll(for: scope)
-        return try disk.runAlone { () throws(CacheError) in
+        var failure: CacheError?
+        repeat { index.loadAll(for: scope) } while try !expireLoaded(scope, at: now, &failure)
+        return failure
+    }
+
+    /// Returns false when entries in the scope must be loaded first.
+    private func expireLoaded(
+        _ scope: ClearScope, at now: Timestamp, _ failure: inout CacheError?
+    ) throws(CacheError) -> Bool {
+        try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
+            // Another directory may have been opened meanwhile.
+            if index.mustLoad(for: scope) { return false }
             // Afterwards: a fetch that begins earlier may still receive a fresh value.
             defer { observer.didClear(scope, in: index) }
             let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
             if isEmpty, provisional.isSettled {
                 index.expireAll(in: scope)
-                return nil
+                return true
             }
-            // Another directory may have been opened meanwhile.
-            index.loadAll()
             try info.removeShutdownMarker()
             info.skipNumbers(provisional.takeSkip())
             let number = try reaper.placeTombstone(of: .expiry(scope, at: now), in: directory)
@@ -48,10 +56,10 @@ final class Expirer: StoreOwner {
             let ticket = info.commitBestEffort(.expire(scope, number: number, at: now)) { index.expire(scope, mark) }
             do throws(CacheError) {
                 try info.wait(for: ticket)
-            } catch {
-                return error
+            } catch let error {
+                failure = error
             }
-            return nil
+            return true
         }
     }
 }
@@ -128,12 +136,17 @@ extension Expirer {
                     if provisional.isReconciling { return false }
                     try info.removeShutdownMarker()
                     let spared = provisional.unverifiable
-                    let slice = disk.withStripe(shard) {
-                        let slice = index.withShard(at: shard) { choose(&$0.table) }
+                    let slice = disk.withStripe(shard) { () -> EntryTable.Ended? in
+                        let chosen = index.withShard(at: shard) { shard in
+                            // Damage may have been found meanwhile, and entries added whose lives are doubtful.
+                            provisional.isReconciling ? nil : choose(&shard.table)
+                        }
+                        guard let slice = chosen else { return nil }
                         removed = slice.over.filter { !spared.contains($0.file) }
                         remove(removed, of: shard)
                         return slice
                     }
+                    guard let slice else { return false }
                     var unwritten = slice.over.filter { spared.contains($0.file) }
                     for entry in slice.kept where spared.contains(entry.file) || !writeSlot(of: entry, in: directory) {
                         unwritten.append(entry)

@@ -93,8 +93,9 @@ extension FileReaper {
     /// dead.
     @discardableResult
     func deleteObsolete(in directory: StoreDirectory, shard: Int) -> Int {
-        if provisional.isReconciling { return 0 }
-        let waiting = index.withShard(at: shard) { $0.obsolete.prefix(Self.slice) }
+        let waiting = index.withShard(at: shard) { shard in
+            provisional.isReconciling ? [] : shard.obsolete.prefix(Self.slice)
+        }
         if waiting.isEmpty { return 0 }
         do {
             try info.removeShutdownMarker()

@@ -41,10 +41,9 @@ final class Sweeper: StoreOwner {
 
     private func removeLoaded(at now: Timestamp) -> Int {
         if provisional.isReconciling { return 0 }
-        let spared = provisional.unverifiable
         var count = 0
         for shard in 0..<Index.shardCount {
-            while case let expired = removeExpired(of: shard, at: now, sparing: spared), !expired.isEmpty {
+            while case let expired = removeExpired(of: shard, at: now), !expired.isEmpty {
                 count += expired.count
                 reporter.count { $0.expirations += expired.count }
                 reporter.post(.expired, expired)
@@ -54,12 +53,14 @@ final class Sweeper: StoreOwner {
         return count
     }
 
-    private func removeExpired(of shard: Int, at now: Timestamp, sparing spared: Set<UInt64>) -> [IndexEntry] {
+    private func removeExpired(of shard: Int, at now: Timestamp) -> [IndexEntry] {
         guard index.withShard(at: shard, { $0.table.mayHaveExpired(at: now) }) else { return [] }
         let expired = reporter.attempt { () throws(CacheError) in
             try disk.run(shard: shard) { _ in
                 let expired = index.change(at: shard, .expired) { shard in
-                    shard.removeExpired(at: now, limit: Self.slice, sparing: spared)
+                    // Damage may have been found meanwhile, and entries added whose lives are doubtful.
+                    if provisional.isReconciling { return [] }
+                    return shard.removeExpired(at: now, limit: Self.slice, sparing: provisional.unverifiable)
                 }
                 record(expired)
                 return expired

@@ -37,6 +37,7 @@ struct GroupedIndex {
             lastNumber = found.lastNumber
             lines = WaitingLines(groups: found.manifest.table.groups.count)
             fileSystem = reader.fileSystem
+            journals.recorded = lastNumber
             for record in found.others { guard take(record) else { return nil } }
             journals.generations = listing.journals
             journals.manifests = listing.manifests
@@ -87,7 +88,7 @@ struct GroupedIndex {
         case .clear(.everything, let number): cleared.add(.everything, below: number)
         default: return false
         }
-        lastNumber = max(lastNumber, record.highestNumber)
+        note(recorded: record.highestNumber)
         return true
     }
 
@@ -113,6 +114,11 @@ struct GroupedIndex {
         return isGood && length != nil && offset > 0
     }
 
+    private mutating func note(recorded number: UInt64) {
+        lastNumber = max(lastNumber, number)
+        journals.recorded = max(journals.recorded, number)
+    }
+
     private mutating func note(taken number: UInt64) {
         if taken.count == 8 * Int(SuspectProbe.concurrency) {
             taken.removeAll { $0 + SuspectProbe.concurrency < lastNumber }
@@ -128,11 +134,11 @@ struct GroupedIndex {
         case .keyed(let group, let number, let isTaken, let expires):
             lines.append(at: offset, length: line.count, expires: expires, to: group)
             journals.records += 1
-            lastNumber = max(lastNumber, number)
+            note(recorded: number)
             if isTaken { note(taken: number) }
             return offset > 0
         case .whole(.header(let version, let generation, let last, let boot)):
-            lastNumber = max(lastNumber, last)
+            note(recorded: last)
             if generation == manifest.table.generation { saved = last }
             isSettled = isSettled && fileSystem.isThisBoot(boot) == true
             journals.headerLast = last

@@ -39,7 +39,8 @@ struct LeftoverSearch {
     /// last group.
     mutating func takeSome(_ limit: Int, of index: Index) -> Bool {
         guard let frozen = index.freeze() else { return false }
-        let end = min(group + limit, frozen.isLoaded.count)
+        // Another directory, with fewer groups, may have been opened meanwhile.
+        let end = max(group, min(group + limit, frozen.isLoaded.count))
         for group in group..<end where !frozen.isLoaded[group] {
             let content = frozen.saved.content(of: group)
             if content.isDamaged {

@@ -4,22 +4,37 @@ import LarderFiles
 /// Files that no line of the index mentions. An intact one is adopted, unless the index has newer information about its
 /// key.
 extension Reconciler {
-    /// The number of files that are adopted with one write.
+    /// The number of files from which a second thread pays off.
+    private static let many = 32
+    /// The number of files that are adopted with one write, while changes of their keys wait.
     private static let slice = 32
 
-    /// Examines files, the newest first. Two threads share them: most of the time goes to system calls. Older entries
-    /// count only once all of these files are examined.
+    /// Examines files, the newest first. Two threads share them if there are many: most of the time goes to system
+    /// calls. Older entries count only once all of these files are examined.
     func examine(_ files: [UInt64], in directory: StoreDirectory) {
-        let next = Lock(0)
-        DispatchQueue.concurrentPerform(iterations: files.count > Self.slice ? 2 : 1) { _ in
-            while case let start = next.withLock({ next in
-                defer { next += Self.slice }
-                return next
-            }), start < files.count {
-                consider(files[start...].prefix(Self.slice).compactMap { read($0, in: directory) })
+        if files.count < Self.many {
+            consider(files.compactMap { read($0, in: directory) })
+        } else {
+            let middle = files.count / 2
+            let found = onTwoThreads { half in
+                (half == 0 ? files[..<middle] : files[middle...]).compactMap { read($0, in: directory) }
+            }
+            // Each thread takes every other stripe: the files of a key stay in order.
+            _ = onTwoThreads { half in
+                consider(found.filter { $0.key.shard % 2 == half })
+                return []
             }
         }
         provisional.update { $0.examined() }
+    }
+
+    private func onTwoThreads(_ body: @Sendable (Int) -> [IndexEntry]) -> [IndexEntry] {
+        let halves = Lock([[IndexEntry]](repeating: [], count: 2))
+        DispatchQueue.concurrentPerform(iterations: 2) { half in
+            let found = body(half)
+            halves.withLock { $0[half] = found }
+        }
+        return halves.withLock { $0[0] + $0[1] }
     }
 
     /// Returns the entry that a file describes; nil when there is nothing to adopt.
@@ -43,12 +58,24 @@ extension Reconciler {
         case adopt(IndexEntry, hasEnded: Bool)
         /// Removes the older entries of a dead file's key: it had replaced them.
         case remove(below: UInt64, RemovalCause)
+
+        func record(of key: Key) -> Record {
+            switch self {
+            case .adopt(let entry, _): .set(entry)
+            case .remove(let number, _): .remove(key: key, number: number)
+            }
+        }
     }
 
-    /// Adopts entries that were found by their files, the newest first, with one write to the journal.
+    /// Adopts entries that were found by their files, the newest first.
     func consider(_ found: [IndexEntry]) {
-        guard let last = found.map({ max($0.file, $0.change) }).max() else { return }
-        info.raiseNumbers(to: last)
+        for start in stride(from: 0, to: found.count, by: Self.slice) {
+            considerSome(Array(found[start...].prefix(Self.slice)))
+        }
+    }
+
+    private func considerSome(_ found: [IndexEntry]) {
+        info.raiseNumbers(to: found.reduce(0) { max($0, $1.file, $1.change) })
         let now = clock.now
         let (keys, entries) = (found.map(\.key), found.map(recovery.endingHidden))
         var orphans: [(file: UInt64, key: Key)] = []
@@ -86,13 +113,13 @@ extension Reconciler {
     private func commit(_ changes: [(key: Key, change: Change)], _ marks: ExpiryMarks) {
         if changes.isEmpty { return }
         var printer = RecordPrinter()
+        var last: UInt64 = 0
         for (key, change) in changes {
-            switch change {
-            case .adopt(let entry, _): JournalFormat.append(entry, to: &printer)
-            case .remove(let number, _): JournalFormat.append(.remove(key: key, number: number), to: &printer)
-            }
+            let record = change.record(of: key)
+            last = max(last, record.highestNumber)
+            JournalFormat.append(record, to: &printer)
         }
-        _ = info.commitBestEffort(printer, count: changes.count) {
+        _ = info.commitBestEffort(printer, count: changes.count, number: last) {
             for (key, change) in changes { publish(change, of: key, marks) }
         }
         for case (let key, .adopt) in changes {

@@ -10,7 +10,12 @@ extension Reconciler {
     /// Does a part of the comparison; false when it is done. The end of the session cuts it short: the next one begins
     /// anew.
     func findLeftovers(_ search: inout LeftoverSearch?) -> Bool {
-        guard provisional.hasLeftovers, !context.isEnding.isSet else { return false }
+        guard provisional.hasLeftovers, !context.isEnding.isSet else {
+            search = nil
+            return false
+        }
+        // Another directory may have been opened meanwhile.
+        if let found = search, !disk.runAnyway({ $0 === found.directory }) { search = nil }
         // The waiting lines of these groups mention superseded files.
         if index.loadSome(Self.groups, { saved, group in saved.lines.hasLines(group) }) { return true }
         index.loadChanged()
@@ -26,8 +31,8 @@ extension Reconciler {
         let hasMore = found.takeSome(Self.groups, of: index)
         search = consume found
         if hasMore { return true }
+        defer { search = nil }
         let isDone = try? disk.run { directory in
-            // Another directory may have been opened meanwhile, and has its own search.
             guard provisional.hasLeftovers, var found = search, found.directory === directory else { return false }
             // Damage was found meanwhile.
             if provisional.distrusted != nil { return true }
@@ -38,7 +43,7 @@ extension Reconciler {
                 let findings = found.findings(isDamaged: false)
                 if !findings.isEmpty { provisional.take(findings) }
                 provisional.noteLeftoversFound()
-                if provisional.isConsistent { index.forEachShard { $0.forgetTombstones() } }
+                if provisional.isConsistent { forgetTombstones() }
             }
             return true
         }

@@ -15,6 +15,8 @@ final class Reconciler: StoreOwner {
     let evictor: Evictor
     private let sweeper: Sweeper
     let recovery: Recovery
+    /// The comparison that is under way.
+    private let leftoverSearch = Lock<LeftoverSearch?>(nil)
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ expirer: Expirer, _ evictor: Evictor,
@@ -32,12 +34,12 @@ final class Reconciler: StoreOwner {
     /// Reconciles files and index in the background, if there is anything to reconcile.
     func begin() {
         if provisional.isSettled { return }
-        let (search, isReconciled) = (Lock<LeftoverSearch?>(nil), Flag())
+        let isReconciled = Flag()
         maintenance.begin(.reconcile) { [weak self] in
             guard let self else { return false }
             if provisional.distrusted != nil { return listFiles() }
             if isReconciled.isSet || !provisional.hasSteps {
-                let hasMore = search.withLock { findLeftovers(&$0) }
+                let hasMore = leftoverSearch.withLock { findLeftovers(&$0) }
                 // The findings are reconciled next.
                 if provisional.isReconciling { isReconciled.set(false) }
                 return hasMore
@@ -55,8 +57,13 @@ final class Reconciler: StoreOwner {
     /// Examines the few files of changes that were running when the last session was killed, before the first answer.
     func examineSuspects() {
         guard provisional.hasLeftovers, provisional.hasSteps else { return }
-        var hasMore: Bool? = true
-        while hasMore == true { hasMore = try? disk.run { directory in reconcileSome(in: directory) } }
+        // Alone: it may find damage, and the background work that begins then examines files as well.
+        maintenance.alone {
+            var hasMore: Bool? = true
+            while hasMore == true, provisional.distrusted == nil {
+                hasMore = try? disk.run { directory in reconcileSome(in: directory) }
+            }
+        }
         // The next opening may not find these files by their numbers.
         if !provisional.isConsistent { info.markUnsettled() }
     }
@@ -68,6 +75,8 @@ final class Reconciler: StoreOwner {
             begin()
             return true
         }
+        // The comparison is over if the files could not be listed.
+        if provisional.hasLeftovers { begin() }
         guard provisional.isSet, provisional.update({ $0.retry() }) else { return false }
         begin()
         return true
@@ -76,6 +85,8 @@ final class Reconciler: StoreOwner {
     /// Returns false when every file has been checked.
     private func reconcileSome(in directory: StoreDirectory) -> Bool {
         for _ in 0..<Self.steps {
+            // Damage was found meanwhile: the files are listed first.
+            if provisional.distrusted != nil { return true }
             switch provisional.update({ $0.next() }) {
             case .record(let tombstone):
                 let record = tombstone.removal.record(number: tombstone.number)
@@ -107,7 +118,12 @@ final class Reconciler: StoreOwner {
     private func noteScanned() {
         // Files were adopted newest first; nothing is evicted before they are in order.
         if reporter.statistics.adoptions > 0 { index.orderAnew(at: clock.now) }
-        if !provisional.noteScanned(), !provisional.hasLeftovers { index.forEachShard { $0.forgetTombstones() } }
+        if !provisional.noteScanned(), !provisional.hasLeftovers { forgetTombstones() }
+    }
+
+    /// Forgets the tombstones in memory, unless damage is found meanwhile: new ones are needed then.
+    func forgetTombstones() {
+        index.forEachShard { if provisional.distrusted == nil { $0.forgetTombstones() } }
     }
 
     /// Begins the work that had to wait.

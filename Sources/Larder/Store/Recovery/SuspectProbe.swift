@@ -8,9 +8,6 @@ import LarderFiles
 struct SuspectProbe {
     /// A number this far below the last one does not belong to a call that was under way at the end.
     static let concurrency = 2 * Reconciliation.concurrency
-    /// The search ends after this many numbers without a file. Each change under way holds one number, and there are at
-    /// most as many changes as stripes.
-    private static let gap: UInt64 = 256
 
     let directory: StoreDirectory
 
@@ -20,7 +17,7 @@ struct SuspectProbe {
         var found: [UInt64] = []
         let lowest = max(saved, last > Self.concurrency ? last - Self.concurrency : 0) + 1
         var number = lowest
-        var end = last + Self.gap
+        var end = last + Reconciliation.reach
         do {
             while number <= end, number <= Record.lastNumber {
                 defer { number += 1 }
@@ -28,7 +25,7 @@ struct SuspectProbe {
                 if try exists(DirectoryLayout.tombstoneNumber(number)) { return nil }
                 guard try exists(number) else { continue }
                 found.append(number)
-                end = max(end, number + Self.gap)
+                end = max(end, number + Reconciliation.reach)
                 if found.count > OpeningScan.mostAtOnce { return nil }
             }
         } catch {

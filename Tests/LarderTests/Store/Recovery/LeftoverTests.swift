@@ -1,0 +1,148 @@
+import Dispatch
+import Foundation
+import LarderFiles
+import LarderTestSupport
+import LarderTesting
+import Testing
+
+@testable import Larder
+
+@Suite("Leftovers of a killed session, and damage found late")
+struct LeftoverTests {
+    /// Ways to use up numbers that no line records.
+    enum Waste: CaseIterable {
+        case skipped, failedSets, tooLong
+    }
+
+    @Test("a file whose number no line leads to is found after a kill", arguments: Waste.allCases, [false, true])
+    func outOfReach(waste: Waste, isAfterSave: Bool) throws {
+        var world = try GroupsTests.filled()
+        let gate = GatedFileSystem(world.files)
+        let first = try world.open(through: gate)
+        try first.setString("before", forKey: "k3")
+        switch waste {
+        case .skipped:
+            first.store.info.skipNumbers(Reconciliation.concurrency)
+        case .failedSets:
+            world.files.inject { _, operation in operation == .create ? .fail(.noSpace) : nil }
+            for _ in 0..<300 { #expect(code { try first.setString("x", forKey: "k4") } == .noSpace) }
+            world.files.inject(nil)
+        case .tooLong:
+            let long = ["m": String(repeating: "m", count: 1 << 20)]
+            for _ in 0..<300 {
+                #expect(code { try first.setString("x", forKey: "k4", metadata: long) } == .tooLarge)
+            }
+        }
+        if isAfterSave { try first.flush() }
+        // Killed between the file and its line.
+        let writes = Lock(0)
+        let line = gate.hold { operation, _, _ in
+            guard operation == .write else { return false }
+            return writes.withLock { writes in
+                writes += 1
+                return writes == 2
+            }
+        }
+        let isDone = DispatchSemaphore(value: 0)
+        DispatchQueue.global().async {
+            try? first.setString("never acknowledged", forKey: "k3")
+            isDone.signal()
+        }
+        line.reached.wait()
+        let killed = world.files.image
+        line.free.signal()
+        isDone.wait()
+        world.restart(with: killed)
+        let second = try world.open()
+        try second.setString("newer", forKey: "k3")
+        try second.removeValue(forKey: "k5")
+        var image = world.files.image
+        image.boot += 1
+        world.restart(with: image)
+        let third = try world.open()
+        #expect(third.string(forKey: "k3") == "newer")
+        try third.flush()
+        #expect(third.string(forKey: "k3") == "newer" && third.string(forKey: "k5") == nil)
+        third.checkInvariants(world, settled: true)
+    }
+
+    @Test("a comparison whose listing failed is made again")
+    func failedListing() throws {
+        var world = try GroupsTests.filled()
+        let first = try world.open()
+        try first.setString("w10", forKey: "k10")
+        world.restart()
+        let lists = Lock(0)
+        world.files.inject { _, operation in
+            guard operation == .list else { return nil }
+            // The first is that of the cache's own directory.
+            return lists.withLock { lists in
+                lists += 1
+                return lists == 2 ? .fail(.tooManyOpenFiles) : nil
+            }
+        }
+        let cache = try world.open()
+        cache.settle()
+        let count = lists.withLock { $0 }
+        #expect(cache.store.provisional.hasLeftovers && count == 2)
+        try cache.removeValue(forKey: "k11")
+        try cache.flush()
+        #expect(cache.store.provisional.isSettled && !cache.store.reaper.hasTombstones)
+        cache.checkInvariants(world, settled: true)
+    }
+
+    @Test("a comparison continues in no directory that was opened meanwhile")
+    func otherDirectory() throws {
+        let (large, small) = try (GroupsTests.filled(400).open(), GroupsTests.filled(20).open())
+        let directory = try #require(large.store.disk.runAnyway { $0 })
+        var search = LeftoverSearch([], of: directory, through: 0)
+        let isUnfinished = search.takeSome(40, of: large.store.index)
+        #expect(isUnfinished && small.store.index.freeze() != nil)
+        let hasMore = search.takeSome(40, of: small.store.index)
+        #expect(!hasMore)
+    }
+
+    @Test("a sweep that is under way removes no entry of a group that turns out to be damaged")
+    func sweptAmidDamage() throws {
+        var world = World {
+            $0.sweepInterval = nil
+            $0.saveDelay = .seconds(3600)
+            $0.entriesPerGroup = 3
+        }
+        let first = try world.open()
+        for number in 0..<300 { try first.setString("v", forKey: "k\(number)", ttl: .seconds(10)) }
+        try first.flush()
+        let renewed = (0..<300).filter { $0 % 5 == 0 }.map { "k\($0)" }
+        for key in renewed { #expect(try first.setTimeToLive(.days(1), forKey: key)) }
+        try first.close()
+        world.restart()
+        world.clock.advance(by: .seconds(11))
+        let gate = GatedFileSystem(world.files)
+        let removal = gate.hold { operation, _, _ in operation == .write }
+        let cache = try world.open(through: gate)
+        // The sweep at the opening has removed the entries of one shard, and is about to record that.
+        removal.reached.wait()
+        let index = cache.store.index
+        let groups = try #require(index.unloaded)
+        let doubtful = renewed.filter { key in !groups.isLoaded(groups.hash.group(of: Key(key))) }
+        #expect(doubtful.count > 10)
+        for key in doubtful {
+            let reads = Lock(0)
+            world.files.inject { _, operation in
+                guard operation == .read else { return nil }
+                // The group, and then the line that waits for it.
+                return reads.withLock { reads in
+                    reads += 1
+                    return reads == 2 ? .fail(.io) : nil
+                }
+            }
+            index.load(Key(key))
+        }
+        world.files.inject(nil)
+        #expect(cache.store.provisional.isReconciling)
+        removal.free.signal()
+        try cache.flush()
+        for key in renewed { #expect(cache.string(forKey: key) == "v", "\(key)") }
+        #expect(cache.count == renewed.count)
+    }
+}
