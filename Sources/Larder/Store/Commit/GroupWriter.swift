@@ -11,12 +11,11 @@ struct GroupWriter {
     /// Why a save is given up.
     enum Failure: Error {
         case io(Errno)
-        /// A group is damaged. It has been loaded, and is recovered.
+        /// A group cannot be copied. It is loaded now.
         case damaged
     }
 
     private let index: Index
-    private let provisional: ProvisionalState
     /// The groups on disk when the save began; nil: all are loaded.
     private let old: Index.Frozen?
     private let hash: GroupHash
@@ -25,9 +24,8 @@ struct GroupWriter {
 
     /// `start`: the offset of the first group. Call it once the journal of the save has begun: what changes from here
     /// on is in it.
-    init(_ index: Index, _ provisional: ProvisionalState, generation: UInt64, start: Int, entriesPerGroup: Int) {
+    init(_ index: Index, generation: UInt64, start: Int, entriesPerGroup: Int) {
         self.index = index
-        self.provisional = provisional
         old = index.freeze()
         let seed = old?.saved.table.seed ?? UInt64.random(in: .min ... .max)
         let count = GroupTable.groupCount(for: index.totals.count, perGroup: entriesPerGroup)
@@ -84,8 +82,7 @@ struct GroupWriter {
 
     private func damage(in group: Int, _ old: Index.Frozen) -> Failure {
         index.load(group, of: old.groups)
-        // Otherwise it was read well meanwhile, and no recovery ends with a save.
-        return provisional.isReconciling ? .damaged : .io(.io)
+        return .damaged
     }
 
     /// Adds the entries of a group that is not loaded.

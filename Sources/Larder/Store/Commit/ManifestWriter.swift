@@ -14,6 +14,8 @@ import LarderFoundation
 final class ManifestWriter: Sendable {
     /// The number of slots copied at a time for a property list, while the writers of a shard wait.
     private static let slice = 256
+    /// The number of times that a save is tried when groups cannot be copied.
+    private static let attempts = 3
 
     private let queue = DispatchQueue(label: "larder.frozen", qos: .utility)
     private let fileSystem: any FileSystem
@@ -52,20 +54,32 @@ final class ManifestWriter: Sendable {
     /// it on the queue.
     func save(always: Bool) throws(CacheError) {
         dispatchPrecondition(condition: .onQueue(queue))
-        guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return }
+        for _ in 0..<Self.attempts {
+            if try saveOnce(always: always) { return }
+        }
+        throw CacheError(code: .io, message: "The groups of the manifest cannot be read.", path: path)
+    }
+
+    /// Returns false when a group could not be copied. It is loaded now, so another save need not copy it.
+    private func saveOnce(always: Bool) throws(CacheError) -> Bool {
+        guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return true }
         // The waiting lines supersede files that the new manifest does not mention.
         if provisional.hasLeftovers { index.loadChanged() }
         // From here on, every change is published, or has a higher number than the header of the journal.
         disk.awaitChanges()
         guard let format = try translating("save the manifest", at: path, { () throws(Errno) in try write(save) })
-        else { return }
+        else {
+            // The recovery ends with a save.
+            return provisional.isReconciling
+        }
         try translating("delete an old journal", at: path) { () throws(Errno) in
             try deleteReplaced(by: save, format)
         }
+        return true
     }
 
-    /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a group is damaged:
-    /// another save follows the recovery.
+    /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a
+    /// group could not be copied, or damage was found meanwhile.
     private func write(_ save: CommitQueue.Save) throws(Errno) -> ManifestFormat? {
         let temporary = DirectoryLayout.temporaryManifest(save.generation).name
         let list = settings.manifestFormat == .propertyList ? try propertyList(save.generation) : nil
@@ -123,7 +137,7 @@ final class ManifestWriter: Sendable {
         }
     }
 
-    /// Nil when a group is damaged.
+    /// Nil when a group could not be copied.
     private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) -> GroupWriter? {
         var printer = RecordPrinter(reserving: 64 << 10)
         var offset = 0
@@ -139,7 +153,7 @@ final class ManifestWriter: Sendable {
         JSONManifest.begin(&printer, generation: generation, last: info.lastTaken)
         try flush()
         var groups = GroupWriter(
-            index, provisional, generation: generation, start: offset, entriesPerGroup: settings.entriesPerGroup)
+            index, generation: generation, start: offset, entriesPerGroup: settings.entriesPerGroup)
         do {
             try groups.write(write)
         } catch {

@@ -102,6 +102,60 @@ struct LeftoverTests {
         #expect(!hasMore)
     }
 
+    @Test("a save that cannot copy a group, because it was damaged and has been recovered, is made again")
+    func savedAfterRecovery() throws {
+        var world = try GroupsTests.filled(400)
+        let gate = GatedFileSystem(world.files)
+        let cache = try world.open(through: gate)
+        try cache.setString("new", forKey: "k3")
+        let index = cache.store.index
+        let groups = try #require(index.unloaded)
+        let last = try #require(groups.unloaded().last)
+        let key = try #require((4..<400).map { "k\($0)" }.last { groups.hash.group(of: Key($0)) == last })
+        let isBegun = Flag()
+        let writes = Lock(0)
+        let copying = gate.hold { operation, name, _ in
+            if operation == .create, name.hasSuffix(".tmp") { isBegun.set() }
+            guard operation == .write, isBegun.isSet else { return false }
+            // The header, and then the first group.
+            return writes.withLock { writes in
+                writes += 1
+                return writes == 2
+            }
+        }
+        let outcome = Lock<Result<Void, any Error>?>(nil)
+        let isDone = DispatchSemaphore(value: 0)
+        DispatchQueue.global().async {
+            let result = Result { try cache.flush() }
+            outcome.withLock { $0 = result }
+            isDone.signal()
+        }
+        copying.reached.wait()
+        /// Fails the next read.
+        func failRead() {
+            let isFailed = Flag()
+            world.files.inject { _, operation in
+                guard operation == .read, !isFailed.isSet else { return nil }
+                isFailed.set()
+                return .fail(.io)
+            }
+        }
+        failRead()
+        index.load(Key(key))
+        #expect(cache.store.provisional.isReconciling)
+        cache.store.recovery.awaitScan()
+        failRead()
+        copying.free.signal()
+        isDone.wait()
+        try outcome.withLock { $0 }?.get()
+        #expect(cache.string(forKey: key) == "v\(key.dropFirst())")
+        try cache.close()
+        world.restart()
+        let again = try world.open()
+        #expect(again.string(forKey: "k3") == "new" && again.count == 399)
+        again.checkInvariants(world, settled: true)
+    }
+
     @Test("a sweep that is under way removes no entry of a group that turns out to be damaged")
     func sweptAmidDamage() throws {
         var world = World {
