@@ -130,8 +130,8 @@ struct GroupsTests {
         #expect(counter.number(of: .read) <= 1 + 2, "the group, and the lines that wait for it")
     }
 
-    /// Acts at once, then checks after the recovery, and after the loss of the index.
-    private func expectRecovered(_ world: World, _ context: Comment) throws {
+    /// Acts at once, then checks after the recovery; if `whole`, every value, and once more after the loss of the index.
+    private func expectRecovered(_ world: World, _ context: Comment, whole isWhole: Bool = true) throws {
         var world = world
         let cache = try world.open()
         // At once. A miss is allowed until the files are listed.
@@ -141,19 +141,21 @@ struct GroupsTests {
         try cache.setString("new", forKey: "k6")
         #expect(cache.string(forKey: "k6") == "new", context)
         #expect(cache.string(forKey: "k5") == nil, context)
-        for number in 0..<40 {
+        let numbers = isWhole ? Array(0..<40) : [1, 2, 5, 6, 39]
+        for number in numbers {
             let found = cache.string(forKey: "k\(number)")
             #expect(found == nil || found == value(number) || number == 6 && found == "new", context)
         }
         try cache.flush()
         func check(_ cache: DiskCache) {
-            for number in 0..<40 {
+            for number in numbers {
                 let expected = number == 5 ? nil : number == 6 ? "new" : value(number)
                 #expect(cache.string(forKey: "k\(number)") == expected, "k\(number), \(context)")
             }
             #expect(cache.namespace("n").keys().count == 10, context)
         }
         check(cache)
+        if !isWhole { return }
         cache.checkInvariants(world, settled: true)
         for name in world.names where name != "entries" { world.remove(name) }
         let rebuilt = try world.open()
@@ -165,10 +167,10 @@ struct GroupsTests {
     func lastRecord() throws {
         let original = try Self.filled()
         let last = try table(original).last
-        for position in last.striding(by: 7) {
+        for position in last {
             var world = original
             try world.damage("manifest.json") { $0[position] ^= 1 << UInt8(position % 8) }
-            try expectRecovered(world, "byte \(position)")
+            try expectRecovered(world, "byte \(position)", whole: position % 7 == 0)
         }
     }
 
@@ -361,8 +363,4 @@ struct GroupsTests {
         let cache = try world.open()
         #expect(cache.store.index.unloaded == nil && cache.string(forKey: "k10") == "w10")
     }
-}
-
-extension Range<Int> {
-    fileprivate func striding(by step: Int) -> StrideTo<Int> { stride(from: lowerBound, to: upperBound, by: step) }
 }
