@@ -110,8 +110,8 @@ struct LeftoverTests {
         try cache.setString("new", forKey: "k3")
         let index = cache.store.index
         let groups = try #require(index.unloaded)
-        let last = try #require(groups.unloaded().last)
-        let key = try #require((4..<400).map { "k\($0)" }.last { groups.hash.group(of: Key($0)) == last })
+        let unloaded = (4..<400).map { "k\($0)" }.filter { !groups.isLoaded(groups.hash.group(of: Key($0))) }
+        let key = try #require(unloaded.max { groups.hash.group(of: Key($0)) < groups.hash.group(of: Key($1)) })
         let isBegun = Flag()
         let writes = Lock(0)
         let copying = gate.hold { operation, name, _ in
