@@ -37,7 +37,7 @@ struct GroupsTests {
         }
     }
 
-    private func table(_ world: World) throws -> (GroupTable, bytes: [UInt8], last: Range<Int>) {
+    static func table(_ world: World) throws -> (table: GroupTable, bytes: [UInt8], last: Range<Int>) {
         let bytes = try #require(world.files.image.content(at: "/cache/manifest.json"))
         let lines = bytes.dropLast(3)
         let start = try #require(lines.lastIndex(of: UInt8(ascii: "\n"))) + 1
@@ -60,7 +60,7 @@ struct GroupsTests {
             #expect(cache.count == count - 1 && cache.namespace("n").count == count / 4)
             #expect(cache.string(forKey: "k3") == "v3")
             #expect(index.unloaded?.unloaded().count == index.unloaded.map { $0.hash.count - 1 })
-            let (table, _, _) = try table(world)
+            let (table, _, _) = try Self.table(world)
             let group = table.groups[table.hash.group(of: Key("k3"))]
             costs.append((opened - before, world.files.bytesRead - opened - group.length))
             let closing = world.files.bytesRead
@@ -168,7 +168,7 @@ struct GroupsTests {
     @Test("damage to any byte of the last record costs nothing")
     func lastRecord() throws {
         let original = try Self.filled()
-        let last = try table(original).last
+        let last = try Self.table(original).last
         for position in last {
             var world = original
             try world.damage("manifest.json") { $0[position] ^= 1 << UInt8(position % 8) }
@@ -179,7 +179,7 @@ struct GroupsTests {
     @Test("damage to a group is found when it is touched, and costs nothing", arguments: 0..<8)
     func damagedGroup(group: Int) throws {
         var world = try Self.filled()
-        let (table, _, _) = try table(world)
+        let (table, _, _) = try Self.table(world)
         let offset = table.start + table.groups[..<group].reduce(0) { $0 + $1.length }
         let middle = offset + table.groups[group].length / 2
         try world.damage("manifest.json") { $0[middle] ^= 1 }
@@ -189,14 +189,14 @@ struct GroupsTests {
     @Test("a group from an older manifest is damage, not an older value")
     func swappedGroups() throws {
         var world = try Self.filled()
-        let (old, oldBytes, _) = try table(world)
+        let (old, oldBytes, _) = try Self.table(world)
         let cache = try world.open()
         // The same length, so that the group fits.
         for number in 7..<40 where number.isMultiple(of: 3) { try cache.setString("x\(number)", forKey: "k\(number)") }
         try cache.flush()
         try cache.close()
         world.restart()
-        let (new, _, _) = try table(world)
+        let (new, _, _) = try Self.table(world)
         #expect(new.seed == old.seed && new.groups.count == old.groups.count)
         var (offset, oldOffset) = (new.start, old.start)
         var swapped = 0
@@ -225,7 +225,7 @@ struct GroupsTests {
     @Test("a manifest of version 1 is read whole, and the next save writes version 2")
     func versionOne() throws {
         var world = try Self.filled()
-        let (table, bytes, last) = try table(world)
+        let (table, bytes, last) = try Self.table(world)
         var manifest = Array(("[" + RecordTests.checked(#"{"larder":1,"g":\#(table.generation),"n":99"#) + "\n").utf8)
         manifest += bytes[table.start..<last.lowerBound] + Array("]\n".utf8)
         try world.damage("manifest.json") { $0 = manifest }
@@ -326,7 +326,7 @@ struct GroupsTests {
     @Test("a journal line whose fields disagree about its key is damage, and no trap")
     func forgedLine() throws {
         var world = try Self.filled()
-        let hash = try table(world).0.hash
+        let hash = try Self.table(world).0.hash
         let other = try #require((4..<30).first { hash.group(of: Key("k\($0)")) != hash.group(of: Key("k3")) })
         let forged = RecordTests.checked(
             #"{"k":"k3","n":90,"s":1763632800000,"z":1,"h":"0000000000000000","k":"k\#(other)""#)
