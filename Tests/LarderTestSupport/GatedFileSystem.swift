@@ -21,9 +21,19 @@ package final class GatedFileSystem: FileSystem {
 
     package init(_ base: MemoryFileSystem) { self.base = base }
 
-    /// Stops the first matching call, given the operation, the name or new name, and the bytes written.
-    package func hold(_ matches: @escaping @Sendable (Operation, String, Int) -> Bool) -> Hold {
-        let hold = Hold(matches: matches)
+    /// Stops the n-th matching call, by default the first, given the operation, the name or new name, and the bytes
+    /// written.
+    package func hold(
+        _ number: Int = 1, _ matches: @escaping @Sendable (Operation, String, Int) -> Bool
+    ) -> Hold {
+        let left = Lock(number)
+        let hold = Hold { operation, name, size in
+            guard matches(operation, name, size) else { return false }
+            return left.withLock { left in
+                left -= 1
+                return left == 0
+            }
+        }
         holds.withLock { $0.append(hold) }
         return hold
     }

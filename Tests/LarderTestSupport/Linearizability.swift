@@ -154,9 +154,9 @@ package enum Linearizability {
                     states = forget(place, states)
                     open[place] = nil
                 }
-                let place =
-                    open.firstIndex { $0 == nil } ?? open.firstIndex { $0?.call.end == nil }
-                    ?? { preconditionFailure("more than \(slots) calls at once") }()
+                guard
+                    let place = open.firstIndex(where: { $0 == nil }) ?? open.firstIndex(where: { $0?.call.end == nil })
+                else { preconditionFailure("more than \(slots) calls at once") }
                 if open[place] != nil { states = forget(place, states) }
                 open[place] = Open(call: call, since: returned)
                 slot[event.call] = place

@@ -54,6 +54,11 @@ struct World {
         restart(with: image)
     }
 
+    /// Removes everything but the entry files.
+    mutating func loseIndex() {
+        for name in names where name != "entries" { remove(name) }
+    }
+
     /// Arranges for the process to be killed in a call; the flag is true once that call is reached.
     func killing(in number: Int) -> Lock<Bool> {
         let isReached = Lock(false)

@@ -174,12 +174,12 @@ final class Index: Sendable {
 
     /// Replaces the content by that of another index.
     func replace(with fresh: [Shard], _ groups: ColdGroups?, at now: Timestamp) {
-        func replace(_ unloaded: EntryTable.Totals) {
-            for (position, content) in fresh.enumerated() { self.replace(position, with: content, groups, at: now) }
+        func putInPlace(_ unloaded: EntryTable.Totals) {
+            for (position, content) in fresh.enumerated() { replace(position, with: content, groups, at: now) }
             setGroups(groups, unloaded)
         }
         // While the state is locked, no group is loaded: it would miss the shards that still have the old content.
-        if let groups { groups.withState { replace($0.totals.whole) } } else { replace(EntryTable.Totals()) }
+        if let groups { groups.withState { putInPlace($0.totals.whole) } } else { putInPlace(EntryTable.Totals()) }
     }
 
     private func setGroups(_ groups: ColdGroups?, _ totals: EntryTable.Totals = EntryTable.Totals()) {

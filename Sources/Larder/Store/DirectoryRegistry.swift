@@ -77,6 +77,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         }
     }
 
+    /// Makes an occupant known until its lease is released.
     private func note(_ occupant: Occupant, _ lease: Lease, on location: Location) {
         let noted = WeakOccupant(object: occupant, device: location.identity.device)
         occupants.withLock { $0[lease.ticket] = noted }

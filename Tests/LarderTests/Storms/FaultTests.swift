@@ -255,7 +255,7 @@ struct FaultTests {
             // The errors take turns.
             let error = operation.error(number + (persistent ? 1 : 0))
             var world = try prepared(operation).0
-            for name in world.names where name != "entries" { world.remove(name) }
+            world.loseIndex()
             let isReached = Lock(false)
             var hasThrown = false
             let original = world
@@ -280,7 +280,7 @@ struct FaultTests {
             cache.checkInvariants(world, settled: true)
             // On a disk that never recovers, undoing a change that threw may have failed too; it is then complete.
             world.restart()
-            for name in world.names where name != "entries" { world.remove(name) }
+            world.loseIndex()
             let again = try world.open()
             var after = hasThrown ? operation.failed.union(persistent ? operation.done : []) : operation.done
             // The same holds for a torn life slot that could not be restored: with the index lost again, it counts

@@ -18,20 +18,21 @@ final class CommitQueue: Sendable {
     private let clock: any Clock
     private let reporter: Reporter
     private let numbers: Lock<Numbers>
-    private let lastBefore: Lock<UInt64>
     /// Whether the journal has a clean-shutdown marker, or is missing. The first change must remove the marker or
     /// create the journal.
     private let hasShutdownMarker: Flag
     private let provisional: ProvisionalState
+    /// Used in blocks of the queue only.
+    @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
+
     private struct Numbers {
         /// The last number taken.
         var last: UInt64
-        /// The last one that a line records.
+        /// The last number taken before the session.
+        let before: UInt64
+        /// The last number that a line records.
         var recorded: UInt64
     }
-
-    /// Used in blocks of the queue only.
-    @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
 
     init(_ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ context: StoreContext) {
         path = context.path
@@ -40,12 +41,10 @@ final class CommitQueue: Sendable {
         entriesPerGroup = context.settings.entriesPerGroup
         clock = context.clock
         reporter = context.reporter
-        numbers = Lock(Numbers(last: lastNumber, recorded: loaded.recorded))
-        lastBefore = Lock(lastNumber)
+        numbers = Lock(Numbers(last: lastNumber, before: lastNumber, recorded: loaded.recorded))
         hasShutdownMarker = Flag(loaded.hasShutdownMarker)
         provisional = context.provisional
-        let settled = provisional
-        journal = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { settled.isSettled }
+        journal = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { [provisional] in provisional.isSettled }
     }
 
     /// Replaces the journal by that of another directory. Call it in a barrier of the disk queue.
@@ -53,12 +52,13 @@ final class CommitQueue: Sendable {
         let fresh = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { [provisional] in provisional.isSettled }
         queue.run { journal = fresh }
         hasShutdownMarker.set(loaded.hasShutdownMarker)
-        numbers.withLock { $0 = Numbers(last: max($0.last, lastNumber), recorded: loaded.recorded) }
-        lastBefore.withLock { $0 = lastNumber }
+        numbers.withLock { numbers in
+            numbers = Numbers(last: max(numbers.last, lastNumber), before: lastNumber, recorded: loaded.recorded)
+        }
     }
 
     /// The last number that was taken before the session.
-    var lastNumberBefore: UInt64 { lastBefore.withLock { $0 } }
+    var lastNumberBefore: UInt64 { numbers.withLock { $0.before } }
 }
 
 extension CommitQueue {

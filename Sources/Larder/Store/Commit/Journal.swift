@@ -106,6 +106,8 @@ final class Journal {
         if number > headerLast + Reconciliation.reach { try unsettle() }
     }
 
+    /// Rewrites the header in place, if it says something else. One that cannot be changed is left as it is: that of
+    /// version 1, and of a broken journal what would settle it.
     private func setHeader(isSettled: Bool) throws(Errno) {
         guard let isHeaderSettled, isHeaderSettled != isSettled, !isBroken || !isSettled else { return }
         if file == nil, try !resume() { return }

@@ -78,8 +78,8 @@ final class ManifestWriter: Sendable {
         return true
     }
 
-    /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a
-    /// group could not be copied, or damage was found meanwhile.
+    /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a group could not be
+    /// copied, or damage was found meanwhile.
     private func write(_ save: CommitQueue.Save) throws(Errno) -> ManifestFormat? {
         let temporary = DirectoryLayout.temporaryManifest(save.generation).name
         let list = settings.manifestFormat == .propertyList ? try propertyList(save.generation) : nil

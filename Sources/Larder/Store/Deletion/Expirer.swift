@@ -56,7 +56,7 @@ final class Expirer: StoreOwner {
             let ticket = info.commitBestEffort(.expire(scope, number: number, at: now)) { index.expire(scope, mark) }
             do throws(CacheError) {
                 try info.wait(for: ticket)
-            } catch let error {
+            } catch {
                 failure = error
             }
             return true

@@ -27,6 +27,7 @@ struct GroupedIndex {
 
     /// The maximum number of journals: each stays open until the next save.
     private static let mostJournals = 8
+
     /// Returns nil when the index must be read whole: it is small or damaged, has another version or format, or has
     /// records that concern several groups; or the files must be listed.
     init?(_ listing: RootListing, _ reader: IndexReader, at now: Timestamp) {

@@ -75,12 +75,8 @@ struct LeftoverSearch {
     /// Returns false when there is no such file.
     @discardableResult
     private mutating func mention(_ file: UInt64) -> Bool {
-        var (low, high) = (0, files.count)
-        while low < high, case let middle = (low + high) / 2 {
-            if files[middle] < file { low = middle + 1 } else { high = middle }
-        }
-        guard low < files.count, files[low] == file else { return false }
-        isMentioned[low] = true
+        guard let position = files.sortedPosition(of: file) else { return false }
+        isMentioned[position] = true
         return true
     }
 

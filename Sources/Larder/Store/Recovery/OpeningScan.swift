@@ -140,7 +140,7 @@ struct OpeningScan {
     private mutating func sortEntries(at now: Timestamp) {
         for shard in shards {
             for entry in shard.table.entries where entry.file != 0 {
-                if !files.hasSorted(entry.file) {
+                if files.sortedPosition(of: entry.file) == nil {
                     findings.missing.append((entry.key, entry.file))
                 } else if findings.isDamaged || shard.table.marked(entry).isOver(at: now) {
                     findings.unverified.append((entry.key, entry.file))
@@ -163,12 +163,12 @@ extension [UInt64] {
         return rest
     }
 
-    /// True when a sorted array has an element. O(log n).
-    fileprivate func hasSorted(_ element: UInt64) -> Bool {
+    /// The position of an element of a sorted array; nil when it has none. O(log n).
+    func sortedPosition(of element: UInt64) -> Int? {
         var (low, high) = (0, count)
         while low < high, case let middle = (low + high) / 2 {
             if self[middle] < element { low = middle + 1 } else { high = middle }
         }
-        return low < count && self[low] == element
+        return low < count && self[low] == element ? low : nil
     }
 }

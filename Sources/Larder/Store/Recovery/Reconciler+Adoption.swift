@@ -15,23 +15,21 @@ extension Reconciler {
         if files.count < Self.many {
             consider(files.compactMap { read($0, in: directory) })
         } else {
-            let middle = files.count / 2
-            let found = onTwoThreads { half in
-                (half == 0 ? files[..<middle] : files[middle...]).compactMap { read($0, in: directory) }
-            }
+            let found = readOnTwoThreads(files, in: directory)
             // Each thread takes every other stripe: the files of a key stay in order.
-            _ = onTwoThreads { half in
+            DispatchQueue.concurrentPerform(iterations: 2) { half in
                 consider(found.filter { $0.key.shard % 2 == half })
-                return []
             }
         }
         provisional.update { $0.examined() }
     }
 
-    private func onTwoThreads(_ body: @Sendable (Int) -> [IndexEntry]) -> [IndexEntry] {
+    /// Returns the entries that files describe, in their order.
+    private func readOnTwoThreads(_ files: [UInt64], in directory: StoreDirectory) -> [IndexEntry] {
+        let middle = files.count / 2
         let halves = Lock([[IndexEntry]](repeating: [], count: 2))
         DispatchQueue.concurrentPerform(iterations: 2) { half in
-            let found = body(half)
+            let found = (half == 0 ? files[..<middle] : files[middle...]).compactMap { read($0, in: directory) }
             halves.withLock { $0[half] = found }
         }
         return halves.withLock { $0[0] + $0[1] }
@@ -67,7 +65,7 @@ extension Reconciler {
         }
     }
 
-    /// Adopts entries that were found by their files, the newest first.
+    /// Decides about entries that were found by their files, the newest first: adopts them or has the files deleted.
     func consider(_ found: [IndexEntry]) {
         for start in stride(from: 0, to: found.count, by: Self.slice) {
             considerSome(Array(found[start...].prefix(Self.slice)))

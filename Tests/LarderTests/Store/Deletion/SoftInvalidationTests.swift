@@ -194,7 +194,7 @@ struct SoftInvalidationTests {
             #expect(cache.string(forKey: "k") == nil)
             let end = cache.keptUntil("k")
             world.restart()
-            if loses { for name in world.names where name != "entries" { world.remove(name) } }
+            if loses { world.loseIndex() }
             whole = try world.open()
             cache = whole.namespace(invalidation.namespace)
             #expect(cache.string(forKey: "k") == nil)

@@ -58,7 +58,7 @@ struct SlidingLivesTests {
         arguments: [true, false])
     func lostIndex(close: Bool) throws {
         var world = try kept(close: close)
-        for name in world.names where name != "entries" { world.remove(name) }
+        world.loseIndex()
         world.clock.advance(by: .seconds(86_400 * 9 / 10 - 120))
         let cache = try world.open()
         for number in 0..<100 { #expect(cache.string(forKey: "\(number)") == "v") }

@@ -67,7 +67,7 @@ struct UnreadableTests {
             #expect(cache.string(forKey: "fresh") == "fresh", context)
             let image = world.files.image
             if context == "the next" {
-                for name in world.names where name != "entries" { world.remove(name) }
+                world.loseIndex()
             } else {
                 world.restart(with: image)
             }
@@ -116,7 +116,7 @@ struct UnreadableTests {
             try cache.removeAll(tagged: "t")
             cache.settle()
             world.restart()
-            if isJournalLost { for name in world.names where name != "entries" { world.remove(name) } }
+            if isJournalLost { world.loseIndex() }
             let stone = "/cache/entries/" + (try #require(world.entryFiles.first { $0.hasPrefix("40") }))
             world.files.setUnreadable(true, at: stone)
             cache = try world.open()
@@ -150,7 +150,7 @@ struct UnreadableTests {
         try cache.flush()
         cache.store.info.raiseNumbers(to: 2_000_000)
         try cache.setString("new", forKey: "3")
-        for name in world.names where name != "entries" { world.remove(name) }
+        world.loseIndex()
         let newest = "/cache/entries/" + (try #require(world.entryFiles.last))
         world.files.setUnreadable(true, at: newest)
         cache = try world.open()
@@ -158,7 +158,7 @@ struct UnreadableTests {
         try cache.setString("newest", forKey: "3")
         world.files.setUnreadable(false, at: newest)
         try cache.flush()
-        for name in world.names where name != "entries" { world.remove(name) }
+        world.loseIndex()
         cache = try world.open()
         #expect(cache.string(forKey: "3") == "newest")
     }
@@ -168,7 +168,7 @@ struct UnreadableTests {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
         for number in 0..<OpeningScan.mostAtOnce + 500 { try cache.setString("v", forKey: "\(number)") }
-        for name in world.names where name != "entries" { world.remove(name) }
+        world.loseIndex()
         cache = try world.open()
         let last = "\(OpeningScan.mostAtOnce + 499)"
         world.files.holdingOtherReaders {
@@ -182,7 +182,7 @@ struct UnreadableTests {
             #expect(cache.string(forKey: last) == "v")
         }
         world.restart()
-        for name in world.names where name != "entries" { world.remove(name) }
+        world.loseIndex()
         #expect(try world.open().string(forKey: last) == "v")
     }
 }
