@@ -165,6 +165,13 @@ struct GroupsTests {
         check(rebuilt)
     }
 
+    /// Flips a bit in the middle of a group of the manifest.
+    static func damage(_ group: Int, of world: inout World) throws {
+        let table = try table(world).table
+        let offset = table.start + table.groups[..<group].reduce(0) { $0 + $1.length }
+        try world.damage("manifest.json") { $0[offset + table.groups[group].length / 2] ^= 1 }
+    }
+
     @Test("damage to any byte of the last record costs nothing")
     func lastRecord() throws {
         let original = try Self.filled()
@@ -179,10 +186,7 @@ struct GroupsTests {
     @Test("damage to a group is found when it is touched, and costs nothing", arguments: 0..<8)
     func damagedGroup(group: Int) throws {
         var world = try Self.filled()
-        let (table, _, _) = try Self.table(world)
-        let offset = table.start + table.groups[..<group].reduce(0) { $0 + $1.length }
-        let middle = offset + table.groups[group].length / 2
-        try world.damage("manifest.json") { $0[middle] ^= 1 }
+        try Self.damage(group, of: &world)
         try expectRecovered(world, "group \(group)")
     }
 

@@ -73,9 +73,7 @@ struct LeftoverTests {
         let first = try world.open(through: gate)
         try first.setString("w8", forKey: "k8")
         world.restart(with: Self.killed(world, gate, while: first, sets: "k7"))
-        let table = try GroupsTests.table(world).table
-        let offset = table.start + table.groups[..<group].reduce(0) { $0 + $1.length }
-        try world.damage("manifest.json") { $0[offset + table.groups[group].length / 2] ^= 1 }
+        try GroupsTests.damage(group, of: &world)
         func expected(_ number: Int) -> [String?] {
             switch number {
             case 1: ["w1"]

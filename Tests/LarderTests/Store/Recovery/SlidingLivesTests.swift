@@ -107,7 +107,7 @@ struct SlidingLivesTests {
         cache.store.sweeper.saveUses(isClosing: false)
         #expect(opens.withLock { $0 } == 0)
         world.clock.advance(by: .seconds(6_100))
-        // The sweep that is due now must not write the slot.
+        // The sweep that is due now runs before the read.
         cache.settle()
         _ = cache.string(forKey: "k")
         opens.withLock { $0 = 0 }
