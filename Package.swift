@@ -67,11 +67,16 @@ let package = Package(
         .executableTarget(
             name: "KillChild", dependencies: ["Larder", "LarderTesting", "LarderTestSupport"], path: "Tests/KillChild",
             swiftSettings: settings),
+        .executableTarget(
+            name: "SharingChild", dependencies: ["Larder", "LarderTesting", "LarderTestSupport"],
+            path: "Tests/SharingChild", swiftSettings: settings),
+        .executableTarget(
+            name: "LockChild", dependencies: ["LarderFiles"], path: "Tests/LockChild", swiftSettings: settings),
         .target(
-            name: "LarderTestSupport", dependencies: ["LarderFiles", "LarderTesting"], path: "Tests/LarderTestSupport",
-            swiftSettings: settings),
+            name: "LarderTestSupport", dependencies: ["Larder", "LarderFiles", "LarderTesting"],
+            path: "Tests/LarderTestSupport", swiftSettings: settings),
         .testTarget(
-            name: "LarderFilesTests", dependencies: ["LarderFiles", "LarderTesting", "LarderTestSupport"],
+            name: "LarderFilesTests", dependencies: ["LarderFiles", "LarderTesting", "LarderTestSupport", "LockChild"],
             swiftSettings: settings),
         // As in the project of a user who has changed no setting yet.
         .testTarget(
@@ -79,7 +84,10 @@ let package = Package(
             swiftSettings: [.swiftLanguageMode(.v5)]),
         .testTarget(
             name: "LarderTests",
-            dependencies: ["Larder", "LarderFiles", "LarderTesting", "LarderTestSupport", "KillChild", "QuickStart"],
+            dependencies: [
+                "Larder", "LarderFiles", "LarderTesting", "LarderTestSupport", "KillChild", "SharingChild",
+                "QuickStart",
+            ],
             swiftSettings: settings),
     ]
 )

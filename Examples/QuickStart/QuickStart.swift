@@ -16,7 +16,7 @@ struct QuickStart {
         } catch let failure as Failure {
             failure.exit()
         } catch let error as CacheError where error.code == .directoryInUse {
-            Failure(code: 75, message: "another copy is running; try again when it is done").exit()
+            Failure(code: 75, message: "another program has the cache for itself; try again when it is done").exit()
         } catch {
             Failure(code: 1, message: "\(error)").exit()
         }

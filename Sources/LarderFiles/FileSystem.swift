@@ -61,14 +61,34 @@ package protocol FileSystem: Sendable {
     /// Bytes available to this user on the disk of an open directory.
     func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int
 
-    /// Takes the exclusive advisory lock of an open directory; false when another process holds it.
-    func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
+    /// Takes the advisory lock of an open directory, alone or with others that share it; false when another process
+    /// holds one that excludes it.
+    func lock(_ directory: borrowing FileDescriptor, shared: Bool) throws(Errno) -> Bool
 
     /// Identifies the current boot of the system, so it is different after a power cut. 0: unknown.
     var boot: UInt64 { get }
 
+    /// The identifier of this process: another one in a child that was forked.
+    var processID: Int32 { get }
+
     /// Releases the lock taken through this descriptor, even if another process has a copy of the descriptor.
     func unlock(_ directory: borrowing FileDescriptor)
+
+    /// True when the disk of a directory is known to keep mapped files, locks and writes of several processes in step.
+    /// Those of the network are not.
+    func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
+
+    /// Maps the first words of a file, which has as many. Other processes that map it see each change at once.
+    func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords
+
+    /// Takes the lock of one byte of a file for this process; false when another process holds it. It ends with the
+    /// process, and when the process closes *any* descriptor of the file. A child process does not inherit it.
+    func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool
+
+    func unlock(byte: Int, of file: borrowing FileDescriptor)
+
+    /// Returns one of the bytes whose lock another process holds; nil when there is none.
+    func lockedByte(in bytes: Range<Int>, of file: borrowing FileDescriptor) throws(Errno) -> Int?
 }
 
 /// Whether a missing directory is created.
@@ -99,6 +119,11 @@ package enum OpenUse: Sendable {
 }
 
 extension FileSystem {
+    /// Takes the exclusive advisory lock of an open directory; false when another process holds one.
+    package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
+        try lock(directory, shared: false)
+    }
+
     /// Opens a regular file and returns it with its size; nil when the name is not a regular file, which is then not
     /// opened.
     package func openRegular(

@@ -26,8 +26,22 @@ extension Errno: CustomStringConvertible {
     package var description: String { String(cString: strerror(rawValue)) }
 }
 
+#if !canImport(Darwin)
+    /// `fstatfs` of the C library, whose header Swift does not import.
+    @_silgen_name("fstatfs")
+    private func fileSystemStatus(_ raw: Int32, _ status: UnsafeMutableRawPointer) -> Int32
+#endif
+
 /// The C calls of the cache: each throws its error and retries on EINTR.
-enum Platform {
+package enum Platform {
+    /// Several processes may use a file at the same time, and none is suspended with its locks held.
+    package static let runsManyProcesses: Bool = {
+        #if os(iOS) || os(tvOS) || os(watchOS) || os(visionOS)
+            false
+        #else
+            true
+        #endif
+    }()
     static let workingDirectory = AT_FDCWD
     private static let always = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
 
@@ -54,6 +68,8 @@ enum Platform {
         let digits = text.filter { $0 != UInt8(ascii: "-") }
         return UInt64(String(decoding: digits.prefix(16), as: UTF8.self), radix: 16) ?? 0
     }()
+
+    static var processID: Int32 { getpid() }
 
     /// The time since 1970.
     static func time() -> (seconds: Int64, nanoseconds: Int64) {
@@ -241,9 +257,9 @@ enum Platform {
         return overflow ? .max : Int(clamping: bytes)
     }
 
-    static func lock(_ raw: Int32) throws(Errno) -> Bool {
+    static func lock(_ raw: Int32, shared: Bool) throws(Errno) -> Bool {
         do {
-            _ = try retrying { Int(flock(raw, LOCK_EX | LOCK_NB)) }
+            _ = try retrying { Int(flock(raw, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB)) }
             return true
         } catch {
             if error.rawValue == EWOULDBLOCK { return false }
@@ -253,6 +269,77 @@ enum Platform {
 
     static func unlock(_ raw: Int32) {
         _ = flock(raw, LOCK_UN)
+    }
+
+    /// Lets other threads and processes run for some microseconds.
+    static func pause(microseconds: UInt32) {
+        usleep(microseconds)
+    }
+
+    static func map(_ raw: Int32, length: Int) throws(Errno) -> UnsafeMutableRawPointer {
+        let start = mmap(nil, length, PROT_READ | PROT_WRITE, MAP_SHARED, raw, 0)
+        guard let start, start != MAP_FAILED else { throw Errno(rawValue: errno) }
+        return start
+    }
+
+    /// Replaces a mapping by memory of this process, filled with zeros.
+    static func replaceWithZeros(_ start: UnsafeMutableRawPointer, length: Int) {
+        _ = mmap(start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_FIXED, -1, 0)
+    }
+
+    static func unmap(_ start: UnsafeMutableRawPointer, length: Int) {
+        munmap(start, length)
+    }
+
+    /// True for ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs; on Apple platforms for APFS and HFS+.
+    static func isShareable(_ raw: Int32) throws(Errno) -> Bool {
+        #if canImport(Darwin)
+            var status = statfs()
+            _ = try retrying { Int(fstatfs(raw, &status)) }
+            let name = withUnsafeBytes(of: status.f_fstypename) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            return ["apfs", "hfs"].contains(name)
+        #else
+            // `struct statfs` begins with the type, and has some 120 bytes.
+            let type = try withUnsafeTemporaryAllocation(of: Int.self, capacity: 64) { status throws(Errno) in
+                _ = try retrying { Int(fileSystemStatus(raw, UnsafeMutableRawPointer(status.baseAddress!))) }
+                return status[0]
+            }
+            // From linux/magic.h, in that order.
+            return [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630].contains(type)
+        #endif
+    }
+
+    private static func byteLock(_ type: Int32, _ bytes: Range<Int>) -> flock {
+        var lock = flock()
+        lock.l_type = numericCast(type)
+        lock.l_whence = numericCast(SEEK_SET)
+        lock.l_start = off_t(bytes.lowerBound)
+        lock.l_len = off_t(bytes.count)
+        return lock
+    }
+
+    static func lock(_ raw: Int32, byte: Int) throws(Errno) -> Bool {
+        var lock = byteLock(Int32(F_WRLCK), byte..<byte + 1)
+        do {
+            _ = try retrying { Int(fcntl(raw, F_SETLK, &lock)) }
+            return true
+        } catch {
+            if error.rawValue == EACCES || error.rawValue == EAGAIN { return false }
+            throw error
+        }
+    }
+
+    static func unlock(_ raw: Int32, byte: Int) {
+        var lock = byteLock(Int32(F_UNLCK), byte..<byte + 1)
+        _ = fcntl(raw, F_SETLK, &lock)
+    }
+
+    static func lockedByte(_ raw: Int32, in bytes: Range<Int>) throws(Errno) -> Int? {
+        var lock = byteLock(Int32(F_WRLCK), bytes)
+        _ = try retrying { Int(fcntl(raw, F_GETLK, &lock)) }
+        return Int32(lock.l_type) == Int32(F_UNLCK) ? nil : max(bytes.lowerBound, Int(lock.l_start))
     }
 
     /// Calls `body` with each name of a directory and its kind (nil if the file system does not report it), until it

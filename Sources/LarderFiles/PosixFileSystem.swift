@@ -204,11 +204,39 @@ package struct PosixFileSystem: FileSystem {
         try Platform.freeSpace(directory.raw)
     }
 
-    package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
-        try Platform.lock(directory.raw)
+    package func lock(_ directory: borrowing FileDescriptor, shared: Bool) throws(Errno) -> Bool {
+        try Platform.lock(directory.raw, shared: shared)
     }
+
+    package var processID: Int32 { Platform.processID }
 
     package func unlock(_ directory: borrowing FileDescriptor) {
         Platform.unlock(directory.raw)
+    }
+
+    package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
+        try Platform.isShareable(directory.raw)
+    }
+
+    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
+        let length = words * MemoryLayout<UInt64>.size
+        nonisolated(unsafe) let start = try Platform.map(file.raw, length: length)
+        ForkGuard.add(start, length: length)
+        return SharedWords(start, count: words) {
+            ForkGuard.remove(start, length: length)
+            Platform.unmap(start, length: length)
+        }
+    }
+
+    package func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool {
+        try Platform.lock(file.raw, byte: byte)
+    }
+
+    package func unlock(byte: Int, of file: borrowing FileDescriptor) {
+        Platform.unlock(file.raw, byte: byte)
+    }
+
+    package func lockedByte(in bytes: Range<Int>, of file: borrowing FileDescriptor) throws(Errno) -> Int? {
+        try Platform.lockedByte(file.raw, in: bytes)
     }
 }

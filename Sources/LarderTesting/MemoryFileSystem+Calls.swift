@@ -54,7 +54,7 @@ extension MemoryFileSystem: FileSystem {
             switch use {
             case .creating:
                 try call(.create) { state throws(Errno) in
-                    if state.open.count >= state.mostOpen { throw .tooManyOpenFiles }
+                    if state.process.open.count >= state.process.mostOpen { throw .tooManyOpenFiles }
                     return try state.descriptor(try state.make(name, in: try state.node(directory), isDirectory: false))
                 }
             case .reading, .updating, .directory:
@@ -74,7 +74,11 @@ extension MemoryFileSystem: FileSystem {
 
     package func close(_ raw: Int32) {
         state.withLock { state in
-            if let node = state.open.removeValue(forKey: raw), state.locked[node] == raw { state.locked[node] = nil }
+            state.releaseLock(raw)
+            guard let node = state.process.open.removeValue(forKey: raw) else { return }
+            // As POSIX has it: closing any descriptor of the file ends the locks of its bytes.
+            let id = state.process.id
+            state.lockedBytes[node] = state.lockedBytes[node]?.filter { $0.value != id }
         }
     }
 
@@ -100,10 +104,11 @@ extension MemoryFileSystem: FileSystem {
         return try call(.read) { state throws(Errno) in
             let node = try state.node(file)
             if state.unreadable.contains(node) { throw .io }
+            if state.mapped[node] != nil { state.writeBackMapped() }
             let content = state.image.nodes[node]?.content ?? []
             let part = content.dropFirst(offset).prefix(buffer.count)
             buffer.copyBytes(from: part)
-            state.bytesRead += part.count
+            state.process.bytesRead += part.count
             return part.count
         }
     }
@@ -126,9 +131,9 @@ extension MemoryFileSystem: FileSystem {
             // A failed or killed write may have written a part, whose length follows from the write's length and the
             // number of calls.
             state.withLock { state in
-                guard let node = state.open[file.raw], !state.hasTorn else { return }
-                state.hasTorn = state.isDead
-                let kept = bytes.isEmpty ? 0 : (state.calls * 7919) % (bytes.count + 1)
+                guard let node = state.process.open[file.raw], !state.process.hasTorn else { return }
+                state.process.hasTorn = state.process.isDead
+                let kept = bytes.isEmpty ? 0 : (state.process.calls * 7919) % (bytes.count + 1)
                 if kept > 0 { state.change(.write(file: node, offset: offset, bytes: Array(bytes.prefix(kept)))) }
             }
             throw error
@@ -191,19 +196,71 @@ extension MemoryFileSystem: FileSystem {
         }
     }
 
-    package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
+    package func lock(_ directory: borrowing FileDescriptor, shared: Bool) throws(Errno) -> Bool {
         try call(.lock) { state throws(Errno) in
             let node = try state.node(directory)
-            if let owner = state.locked[node], owner != directory.raw { return false }
-            state.locked[node] = directory.raw
+            let holders = state.locked[node] ?? []
+            let isAlone = holders.subtracting([directory.raw]).isEmpty
+            guard isAlone || shared && state.isLockShared.contains(node) else { return false }
+            state.locked[node, default: []].insert(directory.raw)
+            if shared { state.isLockShared.insert(node) } else { state.isLockShared.remove(node) }
             return true
         }
     }
 
+    package var processID: Int32 { Int32(state.id) }
+
     package func unlock(_ directory: borrowing FileDescriptor) {
         let raw = directory.raw
+        state.withLock { $0.releaseLock(raw) }
+    }
+
+    package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool { true }
+
+    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
+        let mapped = try call(.open) { state throws(Errno) in
+            let node = try state.node(file)
+            if let known = state.mapped[node] { return known }
+            let content = state.image.nodes[node]?.content ?? []
+            if content.count < words * 8 { throw .invalid }
+            let mapped = MappedFile(content, count: words)
+            state.mapped[node] = mapped
+            return mapped
+        }
+        return SharedWords(mapped.start, count: words, willAccess: { [self] in mayAccess() }) {
+            withExtendedLifetime(mapped) {}
+        }
+    }
+
+    /// False when the process is dead.
+    private func mayAccess() -> Bool {
+        if countsAccesses.isSet { _ = try? call(.access) { _ in } }
+        return !isDead
+    }
+
+    package func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool {
+        try call(.lock) { state throws(Errno) in
+            let node = try state.node(file)
+            let id = state.process.id
+            if let owner = state.lockedBytes[node]?[byte], owner != id { return false }
+            state.lockedBytes[node, default: [:]][byte] = id
+            return true
+        }
+    }
+
+    package func unlock(byte: Int, of file: borrowing FileDescriptor) {
+        let raw = file.raw
         state.withLock { state in
-            if let node = state.open[raw], state.locked[node] == raw { state.locked[node] = nil }
+            guard let node = state.process.open[raw], state.lockedBytes[node]?[byte] == state.process.id else { return }
+            state.lockedBytes[node]?[byte] = nil
+        }
+    }
+
+    package func lockedByte(in bytes: Range<Int>, of file: borrowing FileDescriptor) throws(Errno) -> Int? {
+        try call(.lock) { state throws(Errno) in
+            let node = try state.node(file)
+            let id = state.process.id
+            return state.lockedBytes[node]?.filter { bytes.contains($0.key) && $0.value != id }.keys.min()
         }
     }
 }

@@ -1,38 +1,167 @@
 import LarderFiles
 
 extension MemoryFileSystem {
+    /// The disk, and the part of one process.
     struct State {
         var image: MemoryImage
         var durable: MemoryImage
         var unsynced: [MemoryImage.Change] = []
-        var open: [Int32: UInt64] = [:]
         var nextDescriptor: Int32 = 3
         var nextNode: UInt64
-        var locked: [UInt64: Int32] = [:]
+        /// The descriptors through which a directory is locked, alone or shared.
+        var locked: [UInt64: Set<Int32>] = [:]
+        var isLockShared: Set<UInt64> = []
+        /// The processes that have locked bytes of a file.
+        var lockedBytes: [UInt64: [Int: Int]] = [:]
+        /// The files that processes have mapped.
+        var mapped: [UInt64: MappedFile] = [:]
+        /// Bytes that fit on the disk.
+        var capacity = Int.max
+        /// Whether a write that needs more than the capacity fails.
+        var isCapacityEnforced = false
+        /// Directories that are known to have a name.
+        var linked: Set<UInt64> = []
+        /// Files that the disk cannot read.
+        var unreadable: Set<UInt64> = []
+        /// The process that is calling.
+        var process: Process
+
+        init(image: MemoryImage, durable: MemoryImage, nextNode: UInt64, process: Process) {
+            self.image = image
+            self.durable = durable
+            self.nextNode = nextNode
+            self.process = process
+        }
+    }
+
+    /// The part of the state that belongs to one process.
+    struct Process {
+        let id: Int
+        var open: [Int32: UInt64] = [:]
         /// Since the last fault was injected.
         var calls = 0
         /// Since the file system was created.
         var counts: [Operation: Int] = [:]
         var bytesRead = 0
         var fault: (@Sendable (Int, Operation) -> Fault?)?
-        var isDead = false
-        /// Bytes that fit on the disk.
-        var capacity = Int.max
-        /// Whether a write that needs more than the capacity fails.
-        var isCapacityEnforced = false
+        /// Read without the disk's lock where words are accessed.
+        let death: Flag
+        var isDead: Bool { death.isSet }
         /// The killed write has left its part.
         var hasTorn = false
-        /// Directories that are known to have a name.
-        var linked: Set<UInt64> = []
-        /// Files that the disk cannot read.
-        var unreadable: Set<UInt64> = []
         /// The limit of open descriptors, and their highest number so far.
         var mostOpen = Int.max
         var peakOpen = 0
+
+        init(id: Int, death: Flag = Flag()) {
+            self.id = id
+            self.death = death
+        }
+    }
+
+    /// The words of a file that processes have mapped. They hold its content.
+    final class MappedFile: Sendable {
+        let count: Int
+        nonisolated(unsafe) let start: UnsafeMutablePointer<UInt64>
+
+        init(_ content: [UInt8], count: Int) {
+            self.count = count
+            start = .allocate(capacity: count)
+            start.initialize(repeating: 0, count: count)
+            UnsafeMutableRawBufferPointer(start: start, count: count * 8).copyBytes(from: content.prefix(count * 8))
+        }
+
+        deinit {
+            start.deallocate()
+        }
+
+        var bytes: [UInt8] { Array(UnsafeRawBufferPointer(start: start, count: count * 8)) }
+    }
+
+    /// The state of a disk, on which several processes work.
+    final class Disk: Sendable {
+        private let state: Lock<(current: State, others: [Int: Process])>
+
+        init(_ state: State) {
+            self.state = Lock((state, [:]))
+        }
+
+        /// Adds a process.
+        func addProcess() -> Process {
+            state.withLock { state in
+                let process = Process(id: max(state.current.process.id, state.others.keys.max() ?? 0) + 1)
+                state.others[process.id] = process
+                return process
+            }
+        }
+
+        /// Runs `body` as a call of one process.
+        func withLock<Result, Failure: Error>(
+            as id: Int, _ body: (inout State) throws(Failure) -> Result
+        ) throws(Failure) -> Result {
+            try state.withLock { state throws(Failure) in
+                if state.current.process.id != id, let process = state.others.removeValue(forKey: id) {
+                    let other = state.current.process
+                    state.others[other.id] = other
+                    state.current.process = process
+                }
+                return try body(&state.current)
+            }
+        }
+
+        /// Kills every process.
+        func killAll() {
+            state.withLock { state in
+                state.current.die()
+                for process in state.others.values { process.death.set() }
+                state.current.locked = [:]
+                state.current.lockedBytes = [:]
+            }
+        }
+    }
+
+    /// Access to the disk by one process.
+    struct ProcessState: Sendable {
+        let disk: Disk
+        let id: Int
+        let death: Flag
+
+        init(_ disk: Disk, _ process: Process) {
+            self.disk = disk
+            id = process.id
+            death = process.death
+        }
+
+        func withLock<Result, Failure: Error>(
+            _ body: (inout State) throws(Failure) -> Result
+        ) throws(Failure) -> Result {
+            try disk.withLock(as: id, body)
+        }
     }
 }
 
 extension MemoryFileSystem.State {
+    /// Kills the process: its locks end.
+    mutating func die() {
+        process.death.set()
+        for raw in process.open.keys { releaseLock(raw) }
+        for node in lockedBytes.keys { lockedBytes[node] = lockedBytes[node]?.filter { $0.value != process.id } }
+    }
+
+    /// Releases the lock taken through a descriptor.
+    mutating func releaseLock(_ raw: Int32) {
+        guard let node = process.open[raw], locked[node]?.remove(raw) != nil else { return }
+        if locked[node]?.isEmpty == true { locked[node] = nil }
+    }
+
+    /// Takes over the content of mapped files.
+    mutating func writeBackMapped() {
+        for (node, file) in mapped {
+            guard let content = image.nodes[node]?.content, content.count >= file.count * 8 else { continue }
+            image.nodes[node]?.content = file.bytes + content.dropFirst(file.count * 8)
+        }
+    }
+
     mutating func change(_ change: MemoryImage.Change) {
         switch change {
         case .write, .truncate, .link: break
@@ -64,7 +193,7 @@ extension MemoryFileSystem.State {
     }
 
     func node(_ file: borrowing FileDescriptor) throws(Errno) -> UInt64 {
-        guard let node = open[file.raw] else { throw .badDescriptor }
+        guard let node = process.open[file.raw] else { throw .badDescriptor }
         return node
     }
 
@@ -75,10 +204,10 @@ extension MemoryFileSystem.State {
     }
 
     mutating func descriptor(_ node: UInt64) throws(Errno) -> Int32 {
-        if open.count >= mostOpen { throw .tooManyOpenFiles }
+        if process.open.count >= process.mostOpen { throw .tooManyOpenFiles }
         defer { nextDescriptor += 1 }
-        open[nextDescriptor] = node
-        peakOpen = max(peakOpen, open.count)
+        process.open[nextDescriptor] = node
+        process.peakOpen = max(process.peakOpen, process.open.count)
         return nextDescriptor
     }
 

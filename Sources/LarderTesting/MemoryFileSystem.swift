@@ -5,7 +5,9 @@ package import LarderFiles
 /// A file system in memory whose calls can fail, tear a write, stop forever, or lose unsynced changes.
 package final class MemoryFileSystem: Sendable {
     package enum Operation: CaseIterable, Sendable {
-        case openDirectory, open, create, status, read, write, truncate, sync, makeDirectory, rename, remove, list, lock
+        case openDirectory, open, create, status, read, write, truncate, sync, makeDirectory, rename, remove, list,
+            lock,
+            access
     }
 
     package enum Fault: Sendable {
@@ -17,26 +19,44 @@ package final class MemoryFileSystem: Sendable {
 
     private static let devices = Lock(UInt64(1) << 40)
 
-    let state: Lock<State>
+    let state: ProcessState
+    /// Processes on one disk see it as different devices, so that they share nothing in the memory of the test.
     let device: UInt64
+    /// Whether accesses to mapped files count as calls.
+    let countsAccesses = Flag()
     /// Taken by a reader while other threads' reads are held.
     private let turnstile = DispatchSemaphore(value: 1)
     private let isHolding = Flag()
     private let holder = Lock<ObjectIdentifier?>(nil)
 
-    private init(_ state: State) {
+    private init(_ state: ProcessState) {
         device = Self.devices.withLock { device in
             device += 1
             return device
         }
-        self.state = Lock(state)
+        self.state = state
+    }
+
+    private convenience init(_ state: State) {
+        self.init(ProcessState(Disk(state), state.process))
     }
 
     package convenience init(_ image: MemoryImage = MemoryImage()) {
-        self.init(State(image: image, durable: image, nextNode: (image.nodes.keys.max() ?? 1) + 1))
+        let nextNode = (image.nodes.keys.max() ?? 1) + 1
+        self.init(State(image: image, durable: image, nextNode: nextNode, process: Process(id: 1)))
     }
 
-    /// Kills the process, and returns the same disk for another process. A power cut may still lose unsynced changes.
+    /// Begins another process on the same disk.
+    package func another() -> MemoryFileSystem {
+        MemoryFileSystem(ProcessState(state.disk, state.disk.addProcess()))
+    }
+
+    /// Counts accesses to mapped files as calls from now on: they can be killed, like calls.
+    package func countAccesses() {
+        countsAccesses.set()
+    }
+
+    /// Kills all processes, and returns the same disk for another one. A power cut may still lose unsynced changes.
     package func restarted() -> MemoryFileSystem {
         restarted { ($0.image, $0.durable, $0.unsynced) }
     }
@@ -49,11 +69,13 @@ package final class MemoryFileSystem: Sendable {
     private func restarted(
         _ content: (State) -> (image: MemoryImage, durable: MemoryImage, unsynced: [MemoryImage.Change])
     ) -> MemoryFileSystem {
-        MemoryFileSystem(
+        state.disk.killAll()
+        return MemoryFileSystem(
             state.withLock { state in
-                state.isDead = true
+                state.writeBackMapped()
                 let (image, durable, unsynced) = content(state)
-                var next = State(image: image, durable: durable, nextNode: state.nextNode)
+                var next = State(
+                    image: image, durable: durable, nextNode: state.nextNode, process: Process(id: 1))
                 next.unsynced = unsynced
                 next.capacity = state.capacity
                 next.isCapacityEnforced = state.isCapacityEnforced
@@ -63,7 +85,11 @@ package final class MemoryFileSystem: Sendable {
 
     /// From now on no call reaches the disk.
     package func kill() {
-        state.withLock { $0.isDead = true }
+        state.withLock { state in
+            // Between calls: none is torn.
+            state.process.hasTorn = true
+            state.die()
+        }
     }
 
     /// Changes the disk without the process, which may have the files open.
@@ -75,16 +101,16 @@ package final class MemoryFileSystem: Sendable {
         }
     }
 
-    package var isDead: Bool { state.withLock { $0.isDead } }
+    package var isDead: Bool { state.death.isSet }
 
     /// Calls made since the last fault was injected.
-    package var calls: Int { state.withLock { $0.calls } }
+    package var calls: Int { state.withLock { $0.process.calls } }
 
     /// Calls made since the file system was created, except those of a killed process.
-    package var counts: [Operation: Int] { state.withLock { $0.counts } }
+    package var counts: [Operation: Int] { state.withLock { $0.process.counts } }
 
     /// Bytes, since the file system was created.
-    package var bytesRead: Int { state.withLock { $0.bytesRead } }
+    package var bytesRead: Int { state.withLock { $0.process.bytesRead } }
 
     package var image: MemoryImage { state.withLock { $0.image } }
 
@@ -106,16 +132,16 @@ package final class MemoryFileSystem: Sendable {
     }
 
     /// Open descriptors. None may be left once a cache is deallocated.
-    package var openCount: Int { state.withLock { $0.open.count } }
+    package var openCount: Int { state.withLock { $0.process.open.count } }
 
     /// The highest number of descriptors open at a time.
-    package var peakOpenCount: Int { state.withLock { $0.peakOpen } }
+    package var peakOpenCount: Int { state.withLock { $0.process.peakOpen } }
 
     /// From now on opening fails with EMFILE when this many descriptors are open.
     package func limitDescriptors(to most: Int) {
         state.withLock { state in
-            state.mostOpen = most
-            state.peakOpen = state.open.count
+            state.process.mostOpen = most
+            state.process.peakOpen = state.process.open.count
         }
     }
 
@@ -148,8 +174,8 @@ package final class MemoryFileSystem: Sendable {
     /// From now on calls `fault` before each call; calls are counted from 1 again.
     package func inject(_ fault: (@Sendable (_ call: Int, Operation) -> Fault?)?) {
         state.withLock { state in
-            state.calls = 0
-            state.fault = fault
+            state.process.calls = 0
+            state.process.fault = fault
         }
     }
 
@@ -183,14 +209,14 @@ package final class MemoryFileSystem: Sendable {
         _ operation: Operation, _ body: (inout State) throws(Errno) -> Result
     ) throws(Errno) -> Result {
         try state.withLock { state throws(Errno) in
-            if state.isDead { throw .io }
-            state.calls += 1
-            state.counts[operation, default: 0] += 1
-            switch state.fault?(state.calls, operation) {
+            if state.process.isDead { throw .io }
+            state.process.calls += 1
+            state.process.counts[operation, default: 0] += 1
+            switch state.process.fault?(state.process.calls, operation) {
             case nil: return try body(&state)
             case .fail(let error): throw error
             case .kill:
-                state.isDead = true
+                state.die()
                 throw .io
             }
         }

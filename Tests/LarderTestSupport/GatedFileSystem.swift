@@ -104,6 +104,22 @@ package final class GatedFileSystem: FileSystem {
     package func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int {
         try base.freeSpace(of: directory)
     }
-    package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool { try base.lock(directory) }
+    package func lock(_ directory: borrowing FileDescriptor, shared: Bool) throws(Errno) -> Bool {
+        try base.lock(directory, shared: shared)
+    }
+    package var processID: Int32 { base.processID }
     package func unlock(_ directory: borrowing FileDescriptor) { base.unlock(directory) }
+    package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
+        try base.isShareable(directory)
+    }
+    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
+        try base.map(file, words: words)
+    }
+    package func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool {
+        try base.lock(byte: byte, of: file)
+    }
+    package func unlock(byte: Int, of file: borrowing FileDescriptor) { base.unlock(byte: byte, of: file) }
+    package func lockedByte(in bytes: Range<Int>, of file: borrowing FileDescriptor) throws(Errno) -> Int? {
+        try base.lockedByte(in: bytes, of: file)
+    }
 }

@@ -1,192 +1,122 @@
-/// A call on one key, as it was observed. Values are unique numbers.
-package struct ObservedCall: Sendable, CustomStringConvertible {
-    package enum Operation: Sendable, Equatable {
-        case get
-        case set(Int)
-        /// The result is the value that was there.
-        case setIfAbsent(Int)
-        /// The result tells whether there was a value.
-        case remove
-        /// Replaces any value, or none. The result is the value that it replaced.
-        case modify(Int)
-        /// Removes this and other keys; tells nothing about this one.
-        case clear
-    }
-
-    package enum Result: Sendable, Equatable {
-        case none
-        case value(Int?)
-        case wasDone(Bool)
-    }
-
-    package let caller: Int
-    package let key: String
-    package let operation: Operation
-    /// Nanoseconds of a monotonic clock.
-    package let begin: UInt64
-    /// Nil when the caller was killed during the call: it may have taken effect, or may do so later.
-    package let end: UInt64?
-    package let result: Result
-
-    package init(
-        caller: Int, key: String, _ operation: Operation, begin: UInt64, end: UInt64?, _ result: Result = .none
-    ) {
-        self.caller = caller
-        self.key = key
-        self.operation = operation
-        self.begin = begin
-        self.end = end
-        self.result = result
-    }
-
-    package var description: String {
-        "\(key): \(operation) -> \(end == nil ? "killed" : "\(result)") by \(caller), \(begin)...\(end ?? 0)"
-    }
-
-    /// Returns the value of the key after the call at a moment when it had `value`; nil when the result tells that the
-    /// call did not take effect then.
-    fileprivate func effect(on value: Int?) -> Int?? {
-        let isKnown = end != nil
-        switch operation {
-        case .get: return result == .value(value) ? .some(value) : nil
-        case .set(let new): return .some(new)
-        case .setIfAbsent(let new):
-            return isKnown && result != .value(value) ? nil : .some(value ?? new)
-        case .remove: return isKnown && result != .wasDone(value != nil) ? nil : .some(nil)
-        case .modify(let new): return isKnown && result != .value(value) ? nil : .some(new)
-        case .clear: return .some(nil)
-        }
-    }
-
-    /// The value that the call may have stored.
-    fileprivate var stored: Int? {
-        switch operation {
-        case .set(let value), .setIfAbsent(let value), .modify(let value): value
-        case .get, .remove, .clear: nil
-        }
-    }
-
-    /// The value that the call has seen.
-    fileprivate var seen: Int? { if case .value(let value) = result { value } else { nil } }
-}
-
 /// Decides whether the calls of several callers on a key could have happened one after another, each at one moment
 /// between its beginning and its end.
 ///
-/// Calls take effect as late as possible: just before a call returns that needs them. A state is the value of the key,
-/// and the calls that have taken effect but have not returned; all possible states are followed side by side (Lowe,
-/// "Testing for linearizability", 2017).
+/// A call without an end took effect once or never, between its beginning and its caller's death. The answer is exact:
+/// see `LinearizationSearch`.
 package enum Linearizability {
     package struct Violation: CustomStringConvertible, Sendable {
         /// The first call that returned something impossible.
         package let call: ObservedCall
+        /// The number of calls on the key that returned before it. Together they are possible.
+        package let possibleReturns: Int
         /// The values that the key may have had when it returned.
         package let possible: [Int?]
-        /// The calls on the key that returned shortly before, or had begun.
+        /// The calls on the key that returned shortly before or were open, and the one that stored what it saw.
         package let others: [ObservedCall]
 
         package var description: String {
-            let values = possible.map { $0.map(String.init) ?? "nothing" }.sorted().joined(separator: ", ")
-            let before = others.map { "\n    \($0)" }.joined()
-            return "impossible: \(call); possible values: \(values); before and beside it:\(before)"
+            let values = possible.map { $0.map(String.init) ?? "no value" }.joined(separator: ", ")
+            let origin = ([call] + others).map(\.begin).min() ?? 0
+            let around = others.map { "\n    \($0.describe(since: origin))" }.joined()
+            return """
+                impossible after \(possibleReturns) possible calls: \(call.describe(since: origin))
+                  values that \(call.key) may have had: \(values.isEmpty ? "none" : values); calls before and \
+                beside it, from \(origin) ns:\(around)
+                """
         }
     }
 
-    /// The number of calls that may be open at once; more than that many killed ones are forgotten.
-    private static let slots = 24
-    /// A killed call is taken to have had no effect if it has none within so many later calls, and its value is not
-    /// seen later. Otherwise each would double the states forever.
-    private static let patience = 40
-
-    /// Returns the first violation of each key, given the calls of all keys in any order. `initial`: the values before.
+    /// Returns the first violation of each key, given the calls of all keys in any order.
+    ///
+    /// - Parameters:
+    ///   - calls: The calls.
+    ///   - initial: The values before the first call.
+    ///   - slack: How long after the death of its caller a call may still take effect, in nanoseconds.
+    /// - Returns: The violations, at most one for each key.
     package static func violations(
-        in calls: [ObservedCall], initial: [String: Int] = [:]
+        in calls: [ObservedCall], initial: [String: Int] = [:], slack: UInt64 = 0
     ) -> [Violation] {
         Dictionary(grouping: calls, by: \.key).sorted { $0.key < $1.key }.compactMap { key, calls in
-            violation(in: calls, initial: initial[key])
+            violation(in: calls, initial: initial[key], slack: slack)
         }
     }
 
-    private struct State: Hashable {
-        var value: Int?
-        /// A bit for the slot of each open call that has taken effect.
-        var done: UInt32 = 0
-    }
-
-    private struct Open {
-        let call: ObservedCall
-        let since: Int
-    }
-
-    private static func violation(in calls: [ObservedCall], initial: Int?) -> Violation? {
-        var events: [(time: UInt64, isEnd: Bool, call: Int)] = []
-        var lastSeen: [Int: UInt64] = [:]
-        for (number, call) in calls.enumerated() {
-            events.append((call.begin, false, number))
-            guard let end = call.end else { continue }
-            events.append((end, true, number))
-            if let seen = call.seen { lastSeen[seen] = max(lastSeen[seen] ?? 0, end) }
+    private static func violation(in calls: [ObservedCall], initial: Int?, slack: UInt64) -> Violation? {
+        let history = History(calls)
+        func contradiction(inFirst count: Int) -> UInt64? {
+            var search = LinearizationSearch(history.prefix(count), initial: initial, slack: slack)
+            return search.firstContradiction()
         }
-        events.sort { ($0.time, $0.isEnd ? 1 : 0) < ($1.time, $1.isEnd ? 1 : 0) }
-        var open = [Open?](repeating: nil, count: slots)
-        var slot: [Int: Int] = [:]
-        var states: Set<State> = [State(value: initial)]
-        var recent: [ObservedCall] = []
-        var returned = 0
-        for event in events {
-            let call = calls[event.call]
-            if event.isEnd {
-                guard let place = slot[event.call] else { continue }
-                let possible = after(place, open, states)
-                if possible.isEmpty {
-                    let values = Set(states.map(\.value)).map { $0 }
-                    return Violation(call: call, possible: values, others: recent + open.compactMap { $0?.call })
-                }
-                states = forget(place, possible)
-                open[place] = nil
-                returned += 1
-                recent = recent.suffix(11) + [call]
-            } else {
-                for (place, waiting) in open.enumerated() {
-                    guard let waiting, waiting.call.end == nil, returned - waiting.since > patience,
-                        lastSeen[waiting.call.stored ?? 0] ?? 0 < event.time
-                    else { continue }
-                    states = forget(place, states)
-                    open[place] = nil
-                }
-                guard
-                    let place = open.firstIndex(where: { $0 == nil }) ?? open.firstIndex(where: { $0?.call.end == nil })
-                else { preconditionFailure("more than \(slots) calls at once") }
-                if open[place] != nil { states = forget(place, states) }
-                open[place] = Open(call: call, since: returned)
-                slot[event.call] = place
+        guard let moment = contradiction(inFirst: history.returned.count) else { return nil }
+        // The search looks ahead, so it fails early. The call to blame is the one without which, and without all that
+        // returned later, the calls are possible.
+        var possible = history.returned.count { (calls[$0].end ?? 0) < moment }
+        var (impossible, step) = (history.returned.count, 1)
+        while possible + step < impossible {
+            if contradiction(inFirst: possible + step) != nil {
+                impossible = possible + step
+                break
             }
+            possible += step
+            step *= 2
         }
-        return nil
+        while impossible - possible > 1 {
+            let middle = (possible + impossible) / 2
+            if contradiction(inFirst: middle) == nil { possible = middle } else { impossible = middle }
+        }
+        return explain(history, possible, initial, slack)
     }
 
-    /// The states in which the call of a slot has taken effect: at once, or after other open calls.
-    private static func after(_ place: Int, _ open: [Open?], _ states: Set<State>) -> Set<State> {
-        var found: Set<State> = []
-        var seen = states
-        var waiting = Array(states)
-        while let state = waiting.popLast() {
-            if state.done & 1 << UInt32(place) != 0 {
-                found.insert(state)
-                continue
-            }
-            for (other, candidate) in open.enumerated() {
-                guard let candidate, state.done & 1 << UInt32(other) == 0,
-                    let value = candidate.call.effect(on: state.value)
-                else { continue }
-                let next = State(value: value, done: state.done | 1 << UInt32(other))
-                if seen.insert(next).inserted { waiting.append(next) }
-            }
+    /// Explains why the first `count` calls that returned are possible, and the next one is not.
+    private static func explain(_ history: History, _ count: Int, _ initial: Int?, _ slack: UInt64) -> Violation {
+        let call = history.calls[history.returned[count]]
+        let recent = history.returned[..<count].suffix(12).map { history.calls[$0] }
+        let start = recent.map(\.begin).min() ?? 0
+        let before = history.prefix(count, without: history.returned[count])
+        var others = recent + before.filter { $0.end == nil && ($0.death ?? .max) >= start }
+        if let seen = call.seen, !others.contains(where: { $0.stored == seen }) {
+            others += before.filter { $0.stored == seen }
         }
-        return found
+        var search = LinearizationSearch(
+            before, initial: initial, slack: slack, naming: Set(others.compactMap(\.stored)))
+        return Violation(
+            call: call, possibleReturns: count, possible: search.possibleValues(from: call.begin, to: call.end ?? .max),
+            others: others.sorted { $0.begin < $1.begin })
+    }
+}
+
+/// The calls of one key, with the order in which they returned.
+private struct History {
+    let calls: [ObservedCall]
+    /// The numbers of the calls that returned.
+    let returned: [Int]
+    /// The place of each call in `returned`; the largest number for one that did not return.
+    private let places: [Int]
+
+    init(_ calls: [ObservedCall]) {
+        let returned = calls.indices.filter { calls[$0].end != nil }
+            .sorted { (calls[$0].end ?? 0, $0) < (calls[$1].end ?? 0, $1) }
+        var places = [Int](repeating: .max, count: calls.count)
+        for (place, number) in returned.enumerated() { places[number] = place }
+        (self.calls, self.returned, self.places) = (calls, returned, places)
     }
 
-    private static func forget(_ place: Int, _ states: Set<State>) -> Set<State> {
-        Set(states.map { State(value: $0.value, done: $0.done & ~(1 << UInt32(place))) })
+    /// Returns the calls as they had been observed when `count` of them had returned.
+    func prefix(_ count: Int, without missing: Int? = nil) -> [ObservedCall] {
+        if count == returned.count { return calls }
+        // The next one that returns had begun by then, or begins now.
+        let now = calls[returned[count]].end ?? .max
+        return calls.indices.compactMap { number in
+            let call = calls[number]
+            if number == missing || call.begin > now { return nil }
+            return places[number] < count ? call : call.unfinished
+        }
+    }
+}
+
+extension ObservedCall {
+    /// The call as it was known before it returned.
+    fileprivate var unfinished: ObservedCall {
+        ObservedCall(caller: caller, key: key, operation, begin: begin, end: nil, death: end ?? death)
     }
 }

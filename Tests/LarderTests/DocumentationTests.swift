@@ -543,7 +543,8 @@ struct DocumentationTests {
     }
 
     private static let articles = [
-        "Larder", "GettingStarted", "ChoosingALifetime", "UnderstandingTheDirectory", "SurvivingCrashes", "Limits",
+        "Larder", "GettingStarted", "ChoosingALifetime", "UnderstandingTheDirectory", "SharingADirectory",
+        "SurvivingCrashes", "Limits",
         "ComingFromEGOCache", "ComingFromYYCache", "TypedValues", "FetchingThroughTheCache", "MemoryLimits",
         "EncryptingValues", "SmallPrograms", "TestingCode", "Performance",
     ].map { "Sources/Larder/Larder.docc/\($0).md" }

@@ -22,6 +22,14 @@ struct World {
         }
     }
 
+    /// A world whose caches have their directory for themselves.
+    static func exclusive(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) -> World {
+        World {
+            $0.sharing = .exclusive
+            configure(&$0)
+        }
+    }
+
     init(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) {
         configure(&configuration)
     }
@@ -104,7 +112,11 @@ extension DiskCache {
     ) {
         var files: Set<UInt64> = []
         let before = store.index.totals
-        if settled { store.index.loadAll() }
+        if settled {
+            store.index.loadAll()
+            // It may find damage, and a save follows the repair.
+            settle()
+        }
         for position in 0..<Index.shardCount {
             let shard = store.index.withShard(at: position) { $0 }
             #expect(shard.table.violations() == [], sourceLocation: sourceLocation)

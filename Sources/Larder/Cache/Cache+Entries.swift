@@ -7,6 +7,7 @@ extension Cache {
 
     /// Returns whether there is a fresh value. Does not read it and does not count as a use. O(1).
     public func hasValue(forKey key: String) async -> Bool {
+        if disk?.store.disk.follow() == false { return false }
         if memoryTier?.hasValue(forKey: key) == true { return true }
         guard let disk else { return false }
         return await disk.store.io.run { disk.hasValue(forKey: key) }

@@ -31,6 +31,8 @@ public final class Cache<Value: Sendable>: Sendable {
     let ownEvents: EventCenter?
     /// Whether a hit in memory concerns others: the disk, where reading renews lives, or listeners.
     @usableFromInline let reportsHits: Bool
+    /// Whether other processes may change the directory, so that each hit in memory has to ask.
+    @usableFromInline let isShared: Bool
     /// The policy of calls without one.
     @usableFromInline let defaultPolicy: FetchPolicy
     @usableFromInline let defaultMemoryUse: FetchPolicy.MemoryUse
@@ -125,10 +127,19 @@ public final class Cache<Value: Sendable>: Sendable {
         self.endings = endings
         fetcher = Fetcher(backend: backend, limiter: configuration.fetchLimiter)
         staleGate = StaleGate(backend)
-        reportsHits = disk?.store.settings.slidingExpiry == true || reader != nil
+        let settings = disk?.store.settings
+        reportsHits = settings?.slidingExpiry == true || reader != nil
+        isShared = settings?.isShared == true
         defaultPolicy = backend.defaults.policy
         defaultMemoryUse = backend.defaults.policy.memoryUse
         maximumConcurrentFetches = configuration.maximumConcurrentFetches
+    }
+
+    /// Brings the changes of other processes into the memory. Returns false in a forked child process.
+    @usableFromInline
+    func follow() -> Bool {
+        guard let disk else { return true }
+        return disk.session.unretainedStore.use { $0.disk.follow() }
     }
 
     private convenience init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {

@@ -42,6 +42,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
 
     func findInMemory(_ text: String) -> Lookup<Value>? {
         guard let memory = tier?.memory else { return nil }
+        guard disk.store.disk.follow() else { return nil }
         let now = memory.time.now
         guard let found = memory.findEntry(text, at: now) else { return nil }
         if !disk.store.settings.slidingExpiry && memoryTTL == nil || memory.isUnstored(text) {
@@ -51,7 +52,9 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     }
 
     func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>? {
-        guard let found = tier?.memory.useStale(text, at: clock.now, windows) else { return nil }
+        guard disk.store.disk.follow(), let found = tier?.memory.useStale(text, at: clock.now, windows) else {
+            return nil
+        }
         return Lookup(
             found.value, from: .memory, life: found.life, metadata: found.metadata, at: clock.now, isStale: true)
     }
@@ -226,6 +229,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
             if memoryTTL == nil { tier?.memory.setLife(life, forKey: text) }
             return life
         }
+        disk.store.sweeper.shareSlide(of: key)
         return life ?? nil
     }
 }

@@ -36,6 +36,9 @@ extension DiskCache {
         public var minimumFreeSpace: Int?
         /// The failures that a stored value survives. Default: `.killSafe`.
         public var durability: Durability = .killSafe
+        /// The processes that may have the directory open at the same time. Default: ``DiskCache/Sharing/platformDefault``,
+        /// several on macOS and Linux.
+        public var sharing: Sharing = .platformDefault
         /// The format in which the index is saved; a property list of more than 32 MiB is saved as JSON instead.
         /// Default: `.json`.
         public var manifestFormat: ManifestFormat = .json
@@ -56,7 +59,8 @@ extension DiskCache {
             defaultTTL: TimeToLive = .days(1), slidingExpiry: Bool = false, saveDelay: Duration = .milliseconds(500),
             sweepInterval: Duration? = .seconds(60), countLimit: Int? = nil, sizeLimit: Int? = nil,
             ageLimit: Duration? = nil, minimumFreeSpace: Int? = nil, durability: Durability = .killSafe,
-            manifestFormat: ManifestFormat = .json, onEvent: (@Sendable (CacheEvent) -> Void)? = nil
+            sharing: Sharing = .platformDefault, manifestFormat: ManifestFormat = .json,
+            onEvent: (@Sendable (CacheEvent) -> Void)? = nil
         ) {
             self.defaultTTL = defaultTTL
             self.slidingExpiry = slidingExpiry
@@ -67,6 +71,7 @@ extension DiskCache {
             self.ageLimit = ageLimit
             self.minimumFreeSpace = minimumFreeSpace
             self.durability = durability
+            self.sharing = sharing
             self.manifestFormat = manifestFormat
             self.onEvent = onEvent
         }
@@ -80,7 +85,7 @@ extension DiskCache {
             StoreSettings(
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
                 durability: durability, manifestFormat: manifestFormat, limits: limits.settings,
-                entriesPerGroup: entriesPerGroup)
+                entriesPerGroup: entriesPerGroup, isShared: sharing == .processes)
         }
 
         private var limits: Limits {
@@ -96,7 +101,7 @@ extension DiskCache.Configuration: CustomStringConvertible {
         var parts = [
             "defaultTTL: \(defaultTTL)", "saveDelay: \(Wording.duration(saveDelay))",
             "sweepInterval: \(sweepInterval.map(Wording.duration) ?? "none")", "durability: \(durability)",
-            "manifestFormat: \(manifestFormat)",
+            "sharing: \(sharing)", "manifestFormat: \(manifestFormat)",
         ]
         if slidingExpiry { parts.append("slidingExpiry") }
         return (parts + limits.descriptions).joined(separator: ", ")

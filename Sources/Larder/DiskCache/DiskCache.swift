@@ -8,9 +8,9 @@ public import LarderFoundation
 ///     let again = disk.data(forKey: url.absoluteString)
 ///
 /// Reads return `nil` for a miss and never throw. A write that has returned survives the process. All handles on a
-/// directory in one process share a store; a second process is refused. Any string of up to 64 KiB is a key; keys are
-/// compared by their UTF-8 bytes. All methods may be called from any thread. Each costs a few system calls, and no more
-/// with a million entries than with one.
+/// directory in one process share a store, and several processes may share the directory (<doc:SharingADirectory>). Any
+/// string of up to 64 KiB is a key; keys are compared by their UTF-8 bytes. All methods may be called from any thread.
+/// Each costs a few system calls, and no more with a million entries than with one.
 public final class DiskCache: Sendable {
     /// The directory of the cache.
     public let directory: URL
@@ -38,7 +38,8 @@ public final class DiskCache: Sendable {
     /// files. The handle belongs to the directory that the URL leads to now, even if it is renamed or reached by
     /// another path later.
     ///
-    /// - Throws: `.directoryInUse` when another process has it open, `.notACache` when it contains something other than
+    /// - Throws: `.directoryInUse` when another process has it open and does not share it, `.unsupportedDisk` when several
+    ///   processes cannot share it on this disk, `.notACache` when it contains something other than
     ///   a cache, `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then unchanged.
     public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(
@@ -103,7 +104,7 @@ public final class DiskCache: Sendable {
     }
 
     /// Returns when the manifest is saved and all background work that began earlier is done. O(n) when anything has
-    /// changed.
+    /// changed. While another process saves, it waits for that for about a second.
     ///
     /// - Throws: `.closed`, `.noSpace`, `.io`.
     public func flush() throws(CacheError) {
@@ -136,12 +137,16 @@ public final class DiskCache: Sendable {
     var openStore: Store {
         get throws(CacheError) {
             if isClosed { throw CacheError.closed(directory.path) }
+            try store.disk.followOrThrow()
             return store
         }
     }
 
     /// The store, for a read; nil once closed.
-    var readableStore: Store? { isClosed ? nil : store }
+    var readableStore: Store? {
+        if isClosed { return nil }
+        return store.disk.follow() ? store : nil
+    }
 
     func key(_ text: String) -> Key { Key(text, in: keyNamespace) }
 

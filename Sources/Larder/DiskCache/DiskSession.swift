@@ -28,6 +28,8 @@ final class DiskSession: Sendable {
     var isClosed: Bool { closed.isSet }
 
     func close() throws(CacheError) {
+        // In a forked child it is the parent's session.
+        if store.disk.isForked { throw CacheError.forked(store.path) }
         guard end() else { return }
         let (store, handle) = (store, handle)
         try store.close { store.leave(handle) }

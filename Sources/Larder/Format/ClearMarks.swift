@@ -32,6 +32,10 @@ struct ClearMarks: Sendable {
         numbers[scope] = max(number, numbers[scope] ?? 0)
     }
 
+    mutating func forget(through number: UInt64) {
+        numbers = numbers.filter { $0.value > number }
+    }
+
     mutating func removeAll() {
         numbers = [:]
     }

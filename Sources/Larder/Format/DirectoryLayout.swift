@@ -5,6 +5,7 @@ import LarderFiles
 ///     manifest.json, manifest.plist     the last saved index, in the one format or the other
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
+///     shared                            what the processes that use the directory know of each other
 ///     entries/<sequence number>         one file per entry
 ///     entries/10<number>                an unreadable file, set aside
 ///     entries/40<number>                the tombstone of a namespace, a tag or a key
@@ -16,6 +17,7 @@ enum DirectoryLayout: Hashable {
     case manifest(ManifestFormat)
     case temporaryManifest(UInt64)
     case journal(UInt64)
+    case shared
     case entries
     case trash
 
@@ -70,6 +72,7 @@ enum DirectoryLayout: Hashable {
         case .manifest: .text("manifest.json")
         case .temporaryManifest(let generation): .text("manifest-\(FileName.number(generation)).tmp")
         case .journal(let generation): .text("journal-\(FileName.number(generation)).jsonl")
+        case .shared: .text("shared")
         case .entries: .text("entries")
         case .trash: .text("trash")
         }
@@ -80,6 +83,7 @@ enum DirectoryLayout: Hashable {
         switch text {
         case "manifest.json": self = .manifest(.json)
         case "manifest.plist": self = .manifest(.propertyList)
+        case "shared": self = .shared
         case "entries": self = .entries
         case "trash": self = .trash
         default:

@@ -50,6 +50,10 @@ struct ExpiryMarks: Sendable {
         scopes = [:]
     }
 
+    mutating func forget(through number: UInt64) {
+        scopes = scopes.mapValues { $0.filter { $0.number > number } }.filter { !$0.value.isEmpty }
+    }
+
     /// Returns the entry with its life ended by the marks; nil when no mark ends it. O(its tags), times O(log marks).
     ///
     /// A life that expired by itself keeps its end, but is ended too: setting the clock back does not revive it.

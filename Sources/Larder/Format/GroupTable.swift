@@ -9,11 +9,17 @@ import LarderFiles
 /// on. `gr` states for each group: its length in bytes, its entries, their payload bytes, their approximate bytes on
 /// disk, the time when the first of them ceases to be kept (null: never), the latest expiry (null: never), and the
 /// XXH64 of its lines. `nt` states the totals of each namespace; it is absent when there are too many.
+///
+/// `jr` is there when other processes had older journals in use: for each of them its generation, and how many bytes of
+/// it the manifest covers. All others of a lower generation are covered.
 struct GroupTable: Sendable, Equatable {
     /// The average number of entries in a group, at most. Reading so many takes some 0.2 ms.
     static let entriesPerGroup = 512
     /// More would make the record too long.
     static let mostGroups = 8192
+
+    /// One for each process, at most.
+    static let mostJournals = 64
 
     /// Offsets and sums are below this number, so adding them up does not overflow.
     private static let largest: Int64 = 1 << 48
@@ -43,6 +49,8 @@ struct GroupTable: Sendable, Equatable {
     var groups: [Group]
     /// Of the namespaces with a name; nil: there were too many.
     var namespaces: [Namespace: EntryTotals]?
+    /// The older journals that are still in use.
+    var journals: [JournalPart] = []
 
     var hash: GroupHash { GroupHash(seed: seed, count: groups.count) }
 
@@ -64,6 +72,12 @@ struct GroupTable: Sendable, Equatable {
 
     /// True when the number is plausible as an offset or a sum.
     static func isPlausible(_ number: Int64) -> Bool { number >= 0 && number < largest }
+}
+
+/// A journal, and the length of a part at its beginning. Bytes.
+struct JournalPart: Equatable, Sendable {
+    var generation: UInt64
+    var length: Int
 }
 
 /// Finds the group of a key. Unlike `Key.hash`, its hash is the same in every process.

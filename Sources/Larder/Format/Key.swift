@@ -26,6 +26,16 @@ struct Key: Sendable {
 
     static func shard(ofHash hash: UInt64) -> Int { Int(hash >> UInt64(64 - shardBits)) }
 
+    /// The stripe of the key among all processes: unlike the shard, it is the same in each of them. O(length).
+    var stripe: Int {
+        var (text, seed) = (text, UInt64(0))
+        if !namespace.isNone {
+            var name = namespace.name
+            seed = name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: 0) }
+        }
+        return Int(text.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: seed) } >> 58)
+    }
+
     /// The part of the hash by which a shard finds the key.
     var fingerprint: UInt32 { UInt32(truncatingIfNeeded: hash) }
 }

@@ -10,26 +10,29 @@ struct LineReader {
 
     let fileSystem: any FileSystem
 
-    /// Calls `body` with each line, without its line feed, until it returns false; a line longer than `longestLine` is
-    /// split into pieces, which are not records. Returns the number of bytes read; nil when `body` returned false.
+    /// Calls `body` with each line in a part of a file, without its line feed, until it returns false; a line longer
+    /// than `longestLine` is split into pieces, which are not records. Returns the offset after the last byte read; nil
+    /// when `body` returned false.
     func forEachLine<Failure: Error>(
-        of file: borrowing FileDescriptor, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
+        of file: borrowing FileDescriptor, in part: Range<Int> = 0..<Int.max,
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
     ) throws(LineReaderError<Failure>) -> Int? {
         var buffer = [UInt8](repeating: 0, count: Self.chunk)
         var filled = 0
-        var offset = 0
+        var offset = part.lowerBound
         while true {
             if filled == buffer.count { buffer += [UInt8](repeating: 0, count: buffer.count) }
             let space = buffer.count - filled
-            let count: Int
+            var count: Int
             do {
                 count = try fileSystem.read(file, at: offset, into: &buffer, from: filled)
             } catch {
                 throw .reading(error)
             }
+            let isLast = count < space || count >= part.upperBound - offset
+            count = min(count, part.upperBound - offset)
             offset += count
             filled += count
-            let isLast = count < space
             guard let rest = try consume(&buffer, filled, isLast: isLast, body) else { return nil }
             filled = rest
             if isLast { return offset }

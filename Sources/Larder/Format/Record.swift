@@ -31,7 +31,7 @@ import LarderFiles
 /// | `bt`     | in the header of a journal: see `header`                                                 |
 /// | `to`     | in `closed`: the number of entries, their payload bytes and their bytes on disk          |
 /// | `nt`     | in `closed` and `groups`: the same for each namespace; absent: there are too many        |
-/// | `sd`, `at`, `gr` | in `groups`, the last record of a manifest: see `GroupTable`                     |
+/// | `sd`, `at`, `gr`, `jr` | in `groups`, the last record of a manifest: see `GroupTable`                     |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
 /// Reserved: `w` (the location of the payload). Unknown fields are kept verbatim. The check, its place and the header
@@ -44,7 +44,7 @@ import LarderFiles
 /// last change has a lower number. Versions that do not know it also count the line as damage.
 enum Record: Sendable {
     /// `boot`, in a journal: during this boot of the system, every file that no line mentions belongs to a change that
-    /// was under way at the end. 0: other such files may exist, so they must be listed.
+    /// was under way at the end. 0: other such files may exist, so they must be listed. `sharedBoot`: these are dead.
     case header(version: UInt64, generation: UInt64, last: UInt64, boot: UInt64? = nil)
     case set(IndexEntry)
     case remove(key: Key, number: UInt64)
@@ -64,6 +64,10 @@ enum Record: Sendable {
     case groups(GroupTable)
     /// A valid record of an operation that this version does not know.
     case unknown
+
+    /// In the header of a journal of a process that shared the directory. Each of them knows only a part of the files
+    /// that wait to be deleted, so a file that no line mentions is dead.
+    static let sharedBoot = UInt64.max
 
     /// The manifests of version 1 have no groups.
     static let version: UInt64 = 2
@@ -115,6 +119,7 @@ struct Fields {
     var seed: UInt64?
     var start: UInt64?
     var groups: [GroupTable.Group]?
+    var journals: [JournalPart]?
     var totals: EntryTotals?
     var namespaces: [Namespace: EntryTotals]?
     var unknown: [UInt8] = []
@@ -153,7 +158,8 @@ struct Fields {
             else { return nil }
             return .groups(
                 GroupTable(
-                    generation: generation, seed: seed, start: Int(start), groups: groups, namespaces: namespaces))
+                    generation: generation, seed: seed, start: Int(start), groups: groups, namespaces: namespaces,
+                    journals: journals ?? []))
         case nil:
             return .unknown
         }

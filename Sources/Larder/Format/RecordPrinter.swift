@@ -208,6 +208,19 @@ struct RecordPrinter: ~Copyable {
         }
         append("]")
         if let namespaces = table.namespaces { self.namespaces(namespaces) }
+        if !table.journals.isEmpty { journals(table.journals) }
+    }
+
+    private mutating func journals(_ journals: [JournalPart]) {
+        append(#","jr":["#)
+        var separator: StaticString = "["
+        for journal in journals {
+            integer(separator, journal.generation)
+            integer(",", journal.length)
+            append("]")
+            separator = ",["
+        }
+        append("]")
     }
 
     private mutating func totals(_ totals: SavedTotals) {

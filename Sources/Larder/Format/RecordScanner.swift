@@ -111,6 +111,7 @@ struct RecordScanner {
         if name.has("sd", at: 0) { return hex(&fields.seed) }
         if name.has("at", at: 0) { return number(&fields.start) }
         if name.has("gr", at: 0) { return groups(&fields.groups) }
+        if name.has("jr", at: 0) { return journals(&fields.journals) }
         if name.has("nt", at: 0) { return namespaces(&fields.namespaces) }
         if name.has("to", at: 0) { return totals(&fields.totals) }
         return nil
@@ -213,6 +214,20 @@ struct RecordScanner {
             group.check = check
             found.append(group)
         } while skip(UInt8(ascii: ",")) && found.count < GroupTable.mostGroups
+        return skip(UInt8(ascii: "]"))
+    }
+
+    private mutating func journals(_ journals: inout [JournalPart]?) -> Bool {
+        var found: [JournalPart] = []
+        defer { journals = found }
+        guard skip(UInt8(ascii: "[")) else { return false }
+        repeat {
+            var (generation, length) = (UInt64?.none, 0)
+            guard skip(UInt8(ascii: "[")), number(&generation), let generation, skip(UInt8(ascii: ",")), sum(&length),
+                skip(UInt8(ascii: "]"))
+            else { return false }
+            found.append(JournalPart(generation: generation, length: length))
+        } while skip(UInt8(ascii: ",")) && found.count < GroupTable.mostJournals
         return skip(UInt8(ascii: "]"))
     }
 

@@ -157,8 +157,12 @@ struct EntryTable: Sendable {
 
     /// Removes up to `limit` entries that have expired at `now`. O(log n) for each.
     ///
-    /// Entries with a `spared` file stay: their expiry could not be checked in the file.
-    mutating func removeExpired(at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = []) -> [IndexEntry] {
+    /// Entries with a `spared` file stay: their expiry could not be checked in the file. So do those that may not be
+    /// removed now.
+    mutating func removeExpired(
+        at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = [],
+        where mayRemove: (IndexEntry) -> Bool = { _ in true }
+    ) -> [IndexEntry] {
         var victims: [IndexEntry] = []
         var kept: [Int] = []
         defer { for slot in kept { expiries.insert(slot, at: entries[slot].keptUntil) } }
@@ -168,7 +172,7 @@ struct EntryTable: Sendable {
                 remind(slot)
             } else if isCleared(entries[slot]) {
                 evacuate(slot)
-            } else if spared.contains(entries[slot].file) {
+            } else if spared.contains(entries[slot].file) || !mayRemove(entries[slot]) {
                 kept.append(slot)
             } else {
                 victims.append(vacate(slot))
@@ -272,6 +276,12 @@ struct EntryTable: Sendable {
             }
         }
         return uses
+    }
+
+    /// True when other processes must learn soon that a life slides: the last use is in another tenth of it than the
+    /// saved one.
+    func hasSlid(_ key: Key) -> Bool {
+        slot(key).map { UseNotes.isSlotBehind(entries[$0], saved: savedUses[$0]) } ?? false
     }
 
     func slot(_ key: Key) -> Int? {

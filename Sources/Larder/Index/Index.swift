@@ -21,6 +21,9 @@ final class Index: Sendable {
     private let uses = AccessCounter()
     private let keepsOrder: Lock<Bool>
 
+    /// How often the content was replaced.
+    private let replacementCount = Lock(0)
+
     private struct Sums {
         var loaded = EntryTable.Totals()
         /// Those of the groups that are not loaded.
@@ -122,20 +125,46 @@ final class Index: Sendable {
     }
 
     /// Inserts an entry, and its value into the memory tier that it came through, if that is still attached. Returns
-    /// the replaced entry, whose file is obsolete at once if `markingObsolete`.
-    func publish(_ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool) -> IndexEntry? {
+    /// the replaced entry, whose file is obsolete at once if `markingObsolete`; the entry itself if another process has
+    /// already replaced or removed it.
+    ///
+    /// `mayBeOvertaken`: changes of other processes were added since the number was taken.
+    func publish(
+        _ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool, mayBeOvertaken: Bool = false
+    ) -> IndexEntry? {
         load(key)
         // Not through `withCell`: nested closures copy the entry once more.
         return cells[key.shard].withLock { cell in
             let before = cell.shard.table.totals
             defer { settle(before, cell.shard.table.totals) }
             // The promotion's tier replaces the value itself.
+            if mayBeOvertaken, let loser = cell.shard.overtaken(entry, key) { return loser }
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.table.publish(entry, for: key)
             if !entry.isAbsent { cell.shard.stores += 1 }
             if markingObsolete, let file = old?.file { cell.shard.markObsolete(file, of: key) }
             if let promotion, cell.hasTier(promotion.tier) { promotion.insert(entry) }
             return old
+        }
+    }
+
+    /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.
+    func receive(_ entry: IndexEntry, _ key: Key) -> Bool {
+        load(key)
+        return withCell(at: key.shard) { cell in
+            if cell.shard.isKnown(entry, key) { return false }
+            cell.invalidate(key, .changedElsewhere)
+            return cell.shard.receive(entry, key)
+        }
+    }
+
+    /// The same for another change, given the entry that is there. Memory tiers drop the value if there is an entry.
+    func changeIfKnown(_ key: Key, _ body: (inout Shard, IndexEntry?) -> Bool) -> Bool {
+        load(key)
+        return withCell(at: key.shard) { cell in
+            let known = cell.shard.table.entry(key)
+            if known != nil { cell.invalidate(key, .changedElsewhere) }
+            return body(&cell.shard, known)
         }
     }
 
@@ -173,14 +202,23 @@ final class Index: Sendable {
     }
 
     /// Replaces the content by that of another index.
-    func replace(with fresh: [Shard], _ groups: ColdGroups?, at now: Timestamp) {
+    ///
+    /// `keepsObsolete`: of the same directory.
+    func replace(with fresh: [Shard], _ groups: ColdGroups?, keepsObsolete: Bool = false, at now: Timestamp) {
         func putInPlace(_ unloaded: EntryTable.Totals) {
-            for (position, content) in fresh.enumerated() { replace(position, with: content, groups, at: now) }
+            for (position, var content) in fresh.enumerated() {
+                if keepsObsolete { content.obsolete += withShard(at: position) { $0.obsolete } }
+                replace(position, with: content, groups, at: now)
+            }
             setGroups(groups, unloaded)
         }
+        replacementCount.withLock { $0 += 1 }
         // While the state is locked, no group is loaded: it would miss the shards that still have the old content.
         if let groups { groups.withState { putInPlace($0.totals.whole) } } else { putInPlace(EntryTable.Totals()) }
     }
+
+    /// How often the content was replaced. What spans several calls compares it.
+    var replacements: Int { replacementCount.withLock { $0 } }
 
     private func setGroups(_ groups: ColdGroups?, _ totals: EntryTable.Totals = EntryTable.Totals()) {
         sums.withLock { sums in
@@ -201,12 +239,26 @@ final class Index: Sendable {
 
     /// Marks every entry in `scope`, all of which have file numbers below `number`, as cleared. Returns the totals of a
     /// namespace. O(1). Memory tiers do not know tags: those of the namespace are emptied.
-    func clear(_ scope: ClearScope, below number: UInt64) -> EntryTable.Totals {
-        var gone = EntryTable.Totals()
+    func clear(_ scope: ClearScope, below number: UInt64) -> EntryTotals {
+        var gone = EntryTotals()
         for position in cells.indices {
             withCell(at: position) { cell in
                 cell.invalidateAll(in: scope)
                 gone.add(cell.shard.table.clear(scope, below: number))
+            }
+        }
+        return gone
+    }
+
+    /// The same where other processes may have stored newer entries. Returns the totals of what it removes. O(n).
+    ///
+    /// `deletesFiles`: their files are obsolete. Otherwise the process that clears deletes them.
+    func clearOlder(_ scope: ClearScope, below number: UInt64, deletesFiles: Bool) -> EntryTotals {
+        var gone = EntryTotals()
+        for position in cells.indices {
+            withCell(at: position) { cell in
+                cell.invalidateAll(in: scope)
+                gone.add(cell.shard.clearOlder(scope, below: number, deletesFiles: deletesFiles))
             }
         }
         return gone
@@ -217,6 +269,7 @@ final class Index: Sendable {
         for position in cells.indices {
             withCell(at: position) { cell in
                 cell.expireAll(in: scope)
+                cell.shard.graves?.add(mark, to: scope)
                 cell.shard.table.expire(scope, mark)
             }
         }
@@ -260,6 +313,7 @@ final class Index: Sendable {
             cell.invalidateAll(in: scope)
             let old = cell.shard
             cell.shard = content
+            if let graves = old.graves { cell.shard.graves?.add(graves) }
             cell.groups = groups
             // Read under the lock: `keepOrder` sets the flag first, and then visits every shard.
             if keepsOrder.withLock({ $0 }) { cell.shard.table.keepOrder(counting: uses, at: now) }
@@ -348,6 +402,13 @@ final class Index: Sendable {
         let mayBeUnloaded = unloaded?.withState { !$0.areTotalsExact || $0.totals.namespaces?.isEmpty != true }
         if mayBeUnloaded == true { return true }
         return cells.indices.contains { withShard(at: $0) { !$0.table.namespaces.isEmpty } }
+    }
+
+    /// The namespaces that have loaded entries, and the part without one.
+    var namespaces: Set<Namespace> {
+        var namespaces: Set<Namespace> = [.none]
+        forEachShard { namespaces.formUnion($0.table.namespaces.keys) }
+        return namespaces
     }
 
     /// Tombstones in memory. O(shards).

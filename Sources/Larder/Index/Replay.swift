@@ -109,6 +109,11 @@ struct Replay {
         cleared.add(scope, below: number)
     }
 
+    /// Marks the files that lines mention and no entry uses. Call it after `finish`.
+    mutating func markSupersededObsolete() {
+        for position in shards.indices { shards[position].markSupersededObsolete() }
+    }
+
     /// Removes the cleared entries. Keeps expired ones: their files may record longer lives than an untrusted index
     /// does.
     mutating func finish() {
@@ -149,6 +154,10 @@ struct LoadedJournals {
     /// The last journal could not be read to its end.
     var isBroken = false
     var savedGeneration: UInt64 = 0
+    /// Several processes had the directory open.
+    var wasShared = false
+    /// The older journals that the manifest covers in part only.
+    var older: [JournalPart] = []
     var manifests: [ManifestFormat] = []
     var records = 0
     var endsClosed = false

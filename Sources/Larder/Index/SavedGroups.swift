@@ -29,11 +29,13 @@ struct SavedGroups: Sendable {
     let lastNumber: UInt64
     /// The last session was killed: the files of superseded entries may exist.
     let isUnsettled: Bool
+    /// The journals are those of several processes.
+    private let isOfSeveral: Bool
     private let pool = AttachmentsPool()
 
     init(
         _ manifest: Manifest, _ lines: WaitingLines, cleared: ClearMarks, lastNumber: UInt64, isUnsettled: Bool,
-        in fileSystem: any FileSystem
+        isOfSeveral: Bool = false, in fileSystem: any FileSystem
     ) {
         self.fileSystem = fileSystem
         self.manifest = manifest
@@ -41,6 +43,7 @@ struct SavedGroups: Sendable {
         self.cleared = cleared
         self.lastNumber = lastNumber
         self.isUnsettled = isUnsettled
+        self.isOfSeveral = isOfSeveral
     }
 
     var table: GroupTable { manifest.table }
@@ -99,6 +102,9 @@ struct SavedGroups: Sendable {
             LineReader.forEachLine(in: bytes) { add($0, of: group, isIntact: isIntact, to: &content) }
         }
         if content.saved.whole != table.groups[group].totals { content.isDamaged = true }
+        // Those of several processes are in no order.
+        var placers = isOfSeveral ? [ObjectIdentifier: Record.Placer]() : nil
+        var records: [Record.Placed] = []
         do {
             var buffer: [UInt8] = []
             try lines.forEach(of: group) { journal, offset, length throws(Errno) in
@@ -109,11 +115,13 @@ struct SavedGroups: Sendable {
                     content.isDamaged = true
                     return
                 }
-                replay(record, of: group, into: &content)
+                guard placers != nil else { return replay(record, of: group, into: &content) }
+                records.append(placers![ObjectIdentifier(journal), default: Record.Placer()].place(record))
             }
         } catch {
             content.isDamaged = true
         }
+        for record in Record.inOrder(records) { replay(record, of: group, into: &content) }
         return content
     }
 

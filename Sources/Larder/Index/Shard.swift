@@ -18,6 +18,8 @@ struct Shard: Sendable {
     /// files, which may be among these.
     private(set) var tombstones: [Key: UInt64] = [:]
     private var keepsTombstones = true
+    /// The removals that late changes of other processes must lose to; nil when the directory is not shared.
+    var graves: Graves?
     /// Files that lines of the index mention but no entry uses. Filled only while the index is read.
     private(set) var superseded: [ObsoleteFile] = []
     var hits = 0
@@ -60,9 +62,12 @@ struct Shard: Sendable {
     }
 
     /// Removes an entry for good; files of the key below `number` are dead.
+    ///
+    /// `mayComeLater`: another process may still publish a change with a lower number.
     @discardableResult
-    mutating func remove(_ key: Key, below number: UInt64) -> IndexEntry? {
-        keepDead(key, below: number)
+    mutating func remove(_ key: Key, below number: UInt64, mayComeLater: Bool = true) -> IndexEntry? {
+        keepDead(key, below: number, mayComeLater: mayComeLater)
+        if graves != nil, let known = table.entry(key), known.file >= number { return nil }
         return table.remove(key)
     }
 
@@ -79,8 +84,11 @@ struct Shard: Sendable {
     }
 
     /// Removes up to `limit` entries that have expired at `now`; their files are obsolete.
-    mutating func removeExpired(at now: Timestamp, limit: Int, sparing spared: Set<UInt64>) -> [IndexEntry] {
-        obsolete(table.removeExpired(at: now, limit: limit, sparing: spared))
+    mutating func removeExpired(
+        at now: Timestamp, limit: Int, sparing spared: Set<UInt64>,
+        where mayRemove: (IndexEntry) -> Bool = { _ in true }
+    ) -> [IndexEntry] {
+        obsolete(table.removeExpired(at: now, limit: limit, sparing: spared, where: mayRemove))
     }
 
     /// The same at the end of loading, for all entries. The `cleared` entries are forgotten, and the older files of
@@ -119,8 +127,9 @@ struct Shard: Sendable {
         return entries
     }
 
-    private mutating func keepDead(_ key: Key, below number: UInt64) {
+    private mutating func keepDead(_ key: Key, below number: UInt64, mayComeLater: Bool = true) {
         if keepsTombstones { tombstones[key] = max(number, tombstones[key] ?? 0) }
+        if mayComeLater { graves?.add(key, below: number) }
     }
 
     /// Notes that every file has been read.
@@ -140,7 +149,10 @@ struct Shard: Sendable {
         var added = SavedTotals()
         for entry in group {
             let key = entry.key
-            if let loser = table.add(entry, for: key, at: opening) {
+            if let graves, graves.cover(entry, key) {
+                // It was removed by another process before its group was loaded.
+                markObsolete(entry.file, of: key)
+            } else if let loser = table.add(graves?.marked(entry) ?? entry, for: key, at: opening) {
                 markObsolete(loser, of: key)
             } else {
                 added.add(entry)
@@ -148,6 +160,17 @@ struct Shard: Sendable {
         }
         for (key, number) in dead { keepDead(key, below: number) }
         return added
+    }
+
+    /// Notes that obsolete files have been deleted.
+    mutating func forgetObsolete(_ files: [ObsoleteFile]) {
+        obsolete.removeAll { files.contains($0) }
+    }
+
+    /// An entry may use a file that had been replaced: the replacement was taken back.
+    mutating func markSupersededObsolete() {
+        let used = Set(table.entries.lazy.map(\.file))
+        obsolete += superseded.filter { !used.contains($0.file) }.sorted { $0.file < $1.file }
     }
 
     mutating func forgetSuperseded() {

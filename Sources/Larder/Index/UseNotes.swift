@@ -28,15 +28,24 @@ struct UseNotes {
     func decision(on entry: IndexEntry, saved: Timestamp) -> Decision {
         let newer = entry.used.millisecondsSince(saved)
         if newer <= 0 { return .drop }
-        let slides = isSliding && entry.life.ttl != Life.unlimited && !entry.life.isForever
-        let isSlotBehind = slides && tenth(entry.used, of: entry) != tenth(saved, of: entry)
+        let slides = isSliding && Self.canSlide(entry)
+        let isSlotBehind = slides && Self.isSlotBehind(entry, saved: saved)
         let isDue = newer >= Self.tolerance || isSlotBehind || (isClosing && slides)
         return isDue ? .write(Use(entry: entry, isSlotBehind: isSlotBehind)) : .keep
     }
 
+    private static func canSlide(_ entry: IndexEntry) -> Bool {
+        entry.life.ttl != Life.unlimited && !entry.life.isForever
+    }
+
+    /// True when the last use falls into another tenth of a sliding life than the saved one.
+    static func isSlotBehind(_ entry: IndexEntry, saved: Timestamp) -> Bool {
+        canSlide(entry) && tenth(entry.used, of: entry) != tenth(saved, of: entry)
+    }
+
     /// The tenth of the TTL that a time falls into, counted from the time of storing. A life slot is written when a use
     /// falls into another tenth than the saved one, so the content of the slot need not be remembered.
-    private func tenth(_ time: Timestamp, of entry: IndexEntry) -> Int64 {
+    private static func tenth(_ time: Timestamp, of entry: IndexEntry) -> Int64 {
         time.millisecondsSince(entry.stored) / max(1, entry.life.ttl / 10)
     }
 }

@@ -10,6 +10,19 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         let fileSystem: any FileSystem
         /// For messages only.
         let path: String
+        /// Whether other processes may use the directory at the same time.
+        let isShared: Bool
+        /// Throws when the directory is not a cache.
+        let check: @Sendable () throws(CacheError) -> Void
+
+        fileprivate func lock() throws(CacheError) -> DirectoryLock {
+            if isShared { return try .shared(root, identity, in: fileSystem, path: path, checkingCache: check) }
+            let own = try translating("lock the directory", at: path) { () throws(Errno) in
+                try DirectoryLock.alone(root, in: fileSystem)
+            }
+            guard let own else { throw .directoryInUse(path) }
+            return own
+        }
     }
 
     fileprivate struct WeakOccupant: Sendable {
@@ -46,7 +59,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// occupant.
     func occupant(
         of location: Location, join: (Occupant) throws(CacheError) -> Void,
-        open: (Lease) throws(CacheError) -> Occupant
+        open: (Lease, Membership?) throws(CacheError) -> Occupant
     ) throws(CacheError) -> Occupant {
         let place = enter(location.identity)
         // These outlive the gate: an occupant or a lease takes the gate when its last reference is released.
@@ -61,10 +74,10 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
                     leave(location.identity, place)
                     return living
                 }
-                let lock = if let lock = state.lock { lock } else { try lock(location) }
+                let lock = try lock(location, replacing: state.lock)
                 let new = Lease(identity: location.identity, place: place, registry: self, ticket: takeTicket())
                 lease = new
-                let occupant = try open(new)
+                let occupant = try open(new, lock.membership)
                 living = occupant
                 note(occupant, new, on: location)
                 state = Place.State(occupant: occupant, lock: lock, ticket: new.ticket)
@@ -96,15 +109,15 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// `lease` must outlive the gate, because its release takes the gate.
     fileprivate func take(
         _ location: Location, for occupant: Occupant, lease: inout Lease?,
-        _ move: (Lease) throws(CacheError) -> Bool
+        _ move: (Lease, Membership?) throws(CacheError) -> Bool
     ) throws(CacheError) -> Bool {
         let place = enter(location.identity)
         let next = Lease(identity: location.identity, place: place, registry: self, ticket: takeTicket())
         lease = next
         let isMoved = try place.gate.withLockIfAvailable { state throws(CacheError) in
             guard state.lock == nil else { return false }
-            let lock = try lock(location)
-            guard try move(next) else { return false }
+            let lock = try location.lock()
+            guard try move(next, lock.membership) else { return false }
             note(occupant, next, on: location)
             state = Place.State(occupant: occupant, lock: lock, ticket: next.ticket)
             return true
@@ -128,17 +141,13 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         }
     }
 
-    /// Locks a directory through a separate descriptor, so that the registry decides when the lock ends, not the last
-    /// reader's reference to the directory.
-    private func lock(_ location: Location) throws(CacheError) -> DirectoryLock {
-        let fileSystem = location.fileSystem
-        let own = try translating("lock the directory", at: location.path) { () throws(Errno) -> DirectoryLock? in
-            let own = SharedDescriptor(
-                try fileSystem.open(.text("."), in: location.root.file, for: .directory))
-            return try fileSystem.lock(own.file) ? DirectoryLock(own, in: fileSystem) : nil
-        }
-        guard let own else { throw .directoryInUse(location.path) }
-        return own
+    /// Locks a directory. An occupant that is being deallocated leaves its lock; but not its place among the processes,
+    /// in which it may have left a part of its work.
+    private func lock(_ location: Location, replacing old: DirectoryLock?) throws(CacheError) -> DirectoryLock {
+        guard let old else { return try location.lock() }
+        if !location.isShared, old.membership == nil { return old }
+        old.release()
+        return try location.lock()
     }
 
     fileprivate func leave(_ identity: FileIdentity, _ place: Place) {
@@ -172,7 +181,8 @@ extension DirectoryRegistry {
         /// `move` returns true. Meanwhile neither directory can be opened or closed. Does nothing while another thread
         /// is opening or closing one of them.
         func move(
-            to location: Location, of occupant: Occupant, _ move: (Lease) throws(CacheError) -> Bool
+            to location: Location, of occupant: Occupant,
+            _ move: (Lease, Membership?) throws(CacheError) -> Bool
         ) throws(CacheError) {
             var next: Lease?
             defer { withExtendedLifetime(next) {} }
@@ -202,23 +212,5 @@ extension DirectoryRegistry {
             registry.occupants.withLock { $0[ticket] = nil }
             registry.leave(identity, place)
         }
-    }
-}
-
-/// The lock of a directory, released with the object.
-///
-/// The release is explicit: a child process that is being started holds a copy of the descriptor until its exec, and
-/// would keep the lock.
-private final class DirectoryLock: Sendable {
-    private let descriptor: SharedDescriptor
-    private let fileSystem: any FileSystem
-
-    init(_ descriptor: SharedDescriptor, in fileSystem: any FileSystem) {
-        self.descriptor = descriptor
-        self.fileSystem = fileSystem
-    }
-
-    deinit {
-        fileSystem.unlock(descriptor.file)
     }
 }

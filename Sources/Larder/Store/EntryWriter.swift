@@ -33,14 +33,17 @@ final class EntryWriter: Sendable {
 
 /// Whole files.
 extension EntryWriter {
-    /// Gives an entry its number and creates its file, which no record mentions yet.
+    /// Gives an entry its number, unless that has been taken, and creates its file, which no record mentions yet.
     func create(
-        _ content: Payload, _ entry: IndexEntry, _ key: Key, in directory: StoreDirectory
+        _ content: Payload, _ entry: IndexEntry, _ key: Key, number: UInt64? = nil, in directory: StoreDirectory
     ) throws(CacheError) -> NewEntry {
+        var taken = number
         // A staged file has already been retried.
         var mayRetry = if case .bytes = content { true } else { false }
         while true {
-            let new = NewEntry(entry, number: try info.takeNumber())
+            let number = if let taken { taken } else { try info.takeNumber(.key(key)) }
+            taken = nil
+            let new = NewEntry(entry, number: number)
             try Self.checkRecord(new.lineLength)
             do {
                 try write(content, new, key, in: directory)
@@ -51,6 +54,8 @@ extension EntryWriter {
                 // Obsolete files may occupy the space that is needed.
                 if mayRetry, error == .noSpace || error == .overQuota, reaper.deleteObsolete(in: directory) > 0 {
                     mayRetry = false
+                    // The same number: a condition has been checked with it.
+                    taken = number
                     continue
                 }
                 throw CacheError(error, doing: "store a value", path: directory.path(of: new.entry.file))
@@ -146,13 +151,16 @@ extension EntryWriter {
                 try info.removeShutdownMarker()
                 return directory
             }
-            let number = DirectoryLayout.stagedNumber(try info.takeNumber())
+            let taken = try info.takeStagingNumber()
+            let number = DirectoryLayout.stagedNumber(taken)
             do throws(Errno) {
                 return try stage(source, as: &entry, number, in: directory)
             } catch .exists {
+                info.endStaging(taken)
                 continue
             } catch {
                 reaper.deleteUncommitted(number, of: key, in: directory)
+                info.endStaging(taken)
                 // The cache was cleared or reopened, and the directory deleted, during the copy.
                 if try disk.run({ current throws(CacheError) in current.entries !== directory.entries }) { continue }
                 if mayRetry, error == .noSpace || error == .overQuota, try makeRoom() {
@@ -162,6 +170,11 @@ extension EntryWriter {
                 throw CacheError(error, doing: "copy a file", path: directory.path(of: number))
             }
         }
+    }
+
+    /// Notes that a copy is an entry, or has been deleted.
+    func endStaging(_ staged: StagedFile) {
+        if let number = DirectoryLayout.number(ofStaged: staged.number) { info.endStaging(number) }
     }
 
     private func stage(

@@ -10,6 +10,7 @@ final class Housekeeper: StoreOwner {
     private let sweeper: Sweeper
     private let evictor: Evictor
     private let reconciler: Reconciler
+    private let leftFiles: LeftFiles
     private let sweepTimer = OwnedTimer()
 
     init(
@@ -24,8 +25,10 @@ final class Housekeeper: StoreOwner {
         self.sweeper = sweeper
         self.evictor = evictor
         self.reconciler = reconciler
+        leftFiles = LeftFiles(context)
         info.saveDue.install { [weak self] in self?.saveInBackground() }
         evictor.willEvict.install { [weak reconciler] in reconciler?.boundTombstones() }
+        reconciler.mustSave.install { [weak self] in self?.saveForOthers() }
     }
 
     /// Sweeps after each interval while the store is alive.
@@ -46,8 +49,17 @@ final class Housekeeper: StoreOwner {
         reconciler.retry()
         reconciler.boundTombstones()
         _ = expirer.applyAll(retrying: true)
-        _ = sweeper.removeExpired(at: clock.now)
+        guard let others = disk.others.object else {
+            _ = sweeper.removeExpired(at: clock.now)
+            sweeper.saveUses(isClosing: false)
+            reaper.deleteAllInBackground()
+            return evictor.enforceInBackground()
+        }
+        // First: others must know what this process keeps alive.
         sweeper.saveUses(isClosing: false)
+        others.membership.buryTheDead()
+        if others.follow() { _ = others.membership.perform(.sweep) { sweeper.removeExpired(at: clock.now) } }
+        leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
         evictor.enforceInBackground()
     }
@@ -57,8 +69,18 @@ final class Housekeeper: StoreOwner {
             guard let self else { return }
             info.noteScheduledSave()
             reconciler.boundTombstonesInBackground()
+            leftFiles.deleteInBackground()
             reaper.deleteAllInBackground()
             _ = reporter.attempt { () throws(CacheError) in try saveOnQueue(always: false) }
+        }
+    }
+
+    /// Lets other processes join after a save. If it fails they do not read what is left of the index, and say so.
+    private func saveForOthers() {
+        frozen.async { [weak self] in
+            guard let self else { return }
+            _ = reporter.attempt { () throws(CacheError) in try saveOnQueue(always: true) }
+            disk.others.object?.membership.finishJoining()
         }
     }
 
@@ -80,8 +102,12 @@ final class Housekeeper: StoreOwner {
     /// Returns when the manifest is saved and all background work begun before is done.
     func flush() throws(CacheError) {
         maintenance.wait()
+        // Another process may ask for a save.
+        _ = disk.follow()
         reconciler.retry()
         expirer.applyInBackground(retrying: true)
+        disk.others.object?.membership.buryTheDead()
+        leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
         maintenance.wait()
         try save(always: true)
@@ -96,6 +122,8 @@ final class Housekeeper: StoreOwner {
         reaper.deleteAllInBackground()
         maintenance.wait()
         sweeper.saveUses(isClosing: true)
+        // The last process leaves one journal.
+        if disk.others.object?.membership.isAlone == true, info.hasOtherJournals { info.demandSave() }
         do {
             try save(always: false)
             maintenance.wait()

@@ -32,7 +32,10 @@ extension Store {
                 var entry = request.entry(size: size, checksum: 0)
                 let staged = try writer.stage(source, as: &entry, key)
                 var isStored = false
-                defer { if !isStored { reaper.deleteUncommitted(staged.number, of: key, in: staged.directory) } }
+                defer {
+                    if !isStored { reaper.deleteUncommitted(staged.number, of: key, in: staged.directory) }
+                    writer.endStaging(staged)
+                }
                 let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
                     // The cache was cleared or reopened meanwhile: the file is copied again, into the current
                     // directory.
@@ -40,6 +43,10 @@ extension Store {
                     return try insert(.staged(staged), entry, request, in: directory)
                 }
                 guard let outcome else { continue }
+                if case .blocked = outcome {
+                    awaitOthers(key)
+                    continue
+                }
                 if case .stored = outcome { isStored = true }
                 return outcome
             }

@@ -36,7 +36,7 @@ extension Store {
     }
 
     private func expireOnce(_ key: Key, at now: Timestamp) throws(CacheError) -> ExpiryOutcome {
-        try disk.run(shard: key.shard) { directory throws(CacheError) in
+        try disk.run(changing: key) { directory throws(CacheError) in
             // Afterwards: a fetch that begins earlier may still receive the fresh value.
             defer { observer.didChange(key) }
             index.load(key)

@@ -14,7 +14,11 @@ extension DirectoryRegistry<Store> {
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
         }
-        let location = Location(identity: identity, root: root, fileSystem: fileSystem, path: path)
+        let location = Location(
+            identity: identity, root: root, fileSystem: fileSystem, path: path, isShared: settings.isShared
+        ) { () throws(CacheError) in
+            try Opener.requireCache(root, in: fileSystem, path: path)
+        }
         let now = clock.now
         var handle: Store.Handle?
         var found: LoadedStore.Found?
@@ -26,18 +30,20 @@ extension DirectoryRegistry<Store> {
             }
             // Before any other thread can close the store.
             handle = store.join(at: path, onEvent)
-        } open: { lease throws(CacheError) in
+        } open: { lease, membership throws(CacheError) in
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
-                isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json
+                isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json,
+                membership: membership
             ).load()
             found = loaded.found
-            let store = Store(loaded, clock: clock, settings: settings)
+            let store = Store(loaded, clock: clock, settings: settings, membership)
             store.lease = lease
             handle = store.join(at: path, onEvent)
             store.reconciler.examineSuspects()
             // Before any other thread can see the store and wait for the scan.
             store.reconciler.begin()
+            store.reconciler.finishJoining()
             return store
         }
         if let found {
@@ -136,6 +142,8 @@ extension Store {
     private func endSession() throws(CacheError) {
         guard let directory = disk.directory else { return }
         disk.replace(nil)
+        if index.obsoleteCount > 0 { disk.others.object?.membership.owesFiles.set() }
+        defer { disk.others.object?.stop() }
         // First: a reader may be loading a group.
         let totals = index.forgetUnloaded()
         let isConsistent =

@@ -13,6 +13,7 @@ extension Store {
         _ key: Key, at now: Timestamp, orStale: Bool = false,
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
+        guard disk.follow() else { return nil }
         if provisional.isSet { return readAgain(key, at: now, orStale, body) }
         guard let entry = use(key, at: now, orStale) else { return nil }
         if provisional.isSet {
@@ -21,6 +22,7 @@ extension Store {
             return readAgain(key, at: now, orStale, body)
         }
         let reading = try? disk.run { directory in body(directory, entry) }
+        if settings.isShared { sweeper.shareSlide(of: key) }
         if case .value(let value)? = reading { return value }
         return handleFailure(of: reading, entry, key) ? readAgain(key, at: now, orStale, body) : nil
     }
@@ -33,7 +35,8 @@ extension Store {
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
         // A writer may replace the file between look-up and opening, but then that writer has made progress.
-        for _ in 0..<3 {
+        for _ in 0..<(disk.others.object == nil ? 3 : 100) {
+            guard disk.follow() else { return nil }
             let isProvisional = provisional.isSet
             if isProvisional, !recovery.settle(key, at: now) {
                 index.withShard(of: key) { $0.misses += 1 }
@@ -57,7 +60,11 @@ extension Store {
     private func handleFailure<Value>(
         of reading: StoreDirectory.Reading<Value>?, _ entry: IndexEntry, _ key: Key
     ) -> Bool {
+        _ = disk.follow()
         switch reading {
+        case .gone? where disk.others.object != nil && reopenIfDeleted():
+            takeBackHit(key, asMiss: false)
+            return true
         case .gone? where !index.isCurrent(entry, key):
             takeBackHit(key, asMiss: false)
             return true
@@ -80,7 +87,7 @@ extension Store {
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
         let reading = reporter.attempt { () throws(CacheError) in
-            try disk.run(shard: key.shard) { directory throws(CacheError) -> StoreDirectory.Reading<Value>? in
+            try disk.run(changing: key) { directory throws(CacheError) -> StoreDirectory.Reading<Value>? in
                 if provisional.isSet, !recovery.settle(key, at: now, in: directory, holdsStripe: true) {
                     index.withShard(of: key) { $0.misses += 1 }
                     return nil

@@ -30,7 +30,7 @@ extension Store {
     private func removeOnce(
         _ key: Key, at now: Timestamp, _ permit: (any WritePermit)?
     ) throws(CacheError) -> IndexEntry? {
-        try disk.run(shard: key.shard) { directory throws(CacheError) in
+        try disk.run(changing: key) { directory throws(CacheError) in
             if let permit, !permit.isValid(for: key) { return nil }
             // Afterwards: a fetch that begins earlier may still receive the removed value.
             defer { observer.didChange(key, with: permit) }
@@ -52,10 +52,14 @@ extension Store {
             // Nothing of the key was stored after its tombstone.
             if !mayBeUnknown || reaper.hasTombstone(of: key) {
                 index.invalidate(key)
+                tellOthers(ofRemoved: key)
                 return nil
             }
         }
         try info.removeShutdownMarker()
+        if disk.others.object != nil, !mayBeUnknown {
+            return try removeBesideOthers(key, entry, obsolete, in: directory)
+        }
         let tombstone = mayBeUnknown ? try reaper.placeTombstone(of: .key(key), in: directory) : nil
         if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
         do throws(CacheError) {
@@ -67,7 +71,7 @@ extension Store {
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
             throw error
         }
-        let number = if let tombstone { tombstone } else { try info.takeNumber() }
+        let number = if let tombstone { tombstone } else { try info.takeNumber(.key(key)) }
         let ticket = info.commitBestEffort(.remove(key: key, number: number)) {
             index.change(key, .removed) { shard in
                 shard.remove(key, below: number)
@@ -79,6 +83,59 @@ extension Store {
         }
         try info.wait(for: ticket)
         return entry
+    }
+
+    /// The same in a shared directory: the record first, or another process would miss the value while a third one
+    /// still returns it from memory. Only where the disk has no room for the record, the file is deleted first.
+    ///
+    /// The removal has no number of its own: one that was taken now would cover a value that another process is
+    /// storing, and that this call has not seen.
+    private func removeBesideOthers(
+        _ key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], in directory: StoreDirectory
+    ) throws(CacheError) -> IndexEntry? {
+        guard let entry else {
+            for file in obsolete { try delete(file.file, in: directory) }
+            index.withShard(of: key) { $0.forgetObsolete(obsolete) }
+            index.invalidate(key)
+            tellOthers(ofRemoved: key)
+            return nil
+        }
+        let record = Record.remove(key: key, number: entry.file + 1)
+        // Whoever joins later takes higher numbers.
+        let isAlone = disk.isAlone
+        func publish() {
+            index.change(key, .removed) { _ = $0.remove(key, below: entry.file + 1, mayComeLater: !isAlone) }
+        }
+        var ticket: CommitQueue.Ticket?
+        do throws(CacheError) {
+            ticket = try info.commit(record, publish: publish)
+        } catch {
+            guard error.code == .noSpace else { throw error }
+            try delete(entry.file, in: directory)
+            ticket = info.commitBestEffort(record, publish: publish)
+        }
+        do throws(CacheError) {
+            // The oldest first.
+            for file in obsolete { try delete(file.file, in: directory) }
+            if !obsolete.isEmpty { index.withShard(of: key) { $0.forgetObsolete(obsolete) } }
+            try delete(entry.file, in: directory)
+        } catch {
+            // It is removed all the same, and deleted later.
+            reporter.report(error, of: key)
+            index.withShard(of: key) { $0.markObsolete(entry.file, of: key) }
+        }
+        if settings.isPowerSafe {
+            try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
+        }
+        try info.wait(for: ticket)
+        return entry
+    }
+
+    /// Tells other processes of the removal of a key that has no entry: a fetch of theirs must not store what it has
+    /// found before.
+    private func tellOthers(ofRemoved key: Key) {
+        if disk.isAlone { return }
+        _ = info.commitBestEffort(.remove(key: key, number: 1)) {}
     }
 
     private func delete(_ file: UInt64, in directory: StoreDirectory) throws(CacheError) {
@@ -103,11 +160,12 @@ extension Store {
             }
         }
         reporter.report(CacheEvent(.cleared, of: scope, count: summary.count)) { $0.removals += summary.count }
-        if summary.isInTrash {
+        let total: Int? = if case .tag = scope { nil } else { summary.count }
+        if summary.files == .trashed {
             trash.emptyInBackground(progress: progress)
         } else {
-            let total: Int? = if case .tag = scope { nil } else { summary.count }
             clearer.removeClearedInBackground(total: total, progress)
+            if summary.files == .obsolete { reaper.deleteAllInBackground() }
         }
         guard let failure = summary.failure else { return }
         reporter.report(failure)

@@ -27,15 +27,20 @@ extension Store {
         _ key: Key, _ renewal: Renewal, at now: Timestamp, if isRight: (IndexEntry) -> Bool
     ) throws(CacheError) -> Bool {
         do {
-            return try disk.run(shard: key.shard) { directory throws(CacheError) in
+            return try disk.run(changing: key) { directory throws(CacheError) in
                 index.load(key)
                 if provisional.mayLackFiles,
                     !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
                 {
                     return false
                 }
-                guard let entry = index.entry(key), isRight(entry) else { return false }
-                return try renew(entry, key, renewal, in: directory)
+                while let entry = index.entry(key), isRight(entry) {
+                    if try renew(entry, key, renewal, in: directory) { return true }
+                    // Another process may have replaced the value, and deleted the file.
+                    try disk.followOrThrow()
+                    if index.isCurrent(entry, key) { return false }
+                }
+                return false
             }
         } catch {
             reporter.report(error, of: key)
@@ -51,7 +56,7 @@ extension Store {
         let update = entry.update == renewal.update ? nil : renewal.update
         if let update { try EntryWriter.checkRecord(length(of: entry, update)) }
         try info.removeShutdownMarker()
-        let number = try info.takeNumber()
+        let number = try info.takeNumber(.key(key))
         let isShorter = life.expires < entry.life.expires
         if isShorter {
             do {
@@ -65,7 +70,7 @@ extension Store {
         do {
             let record = Record.life(key: key, file: entry.file, change: number, life, update)
             ticket = try info.commit(record) {
-                index.change(key, .replaced) { $0.table.setLife(life, change: number, update, for: key) }
+                index.change(key, .replaced) { $0.setLife(life, change: number, update, of: entry, key) }
             }
         } catch {
             if isShorter { _ = try? writeSlot(entry.life, entry.change, of: entry, in: directory) }
@@ -76,11 +81,11 @@ extension Store {
             try info.wait(for: ticket)
         } catch {
             // Restores the old life: in memory always, on disk if possible.
-            let number = try info.takeNumber()
+            let number = try info.takeNumber(.key(key))
             let old = update == nil ? nil : entry.update
             let record = Record.life(key: key, file: entry.file, change: number, entry.life, old)
             _ = info.commitBestEffort(record) {
-                index.change(key, .replaced) { $0.table.setLife(entry.life, change: number, old, for: key) }
+                index.change(key, .replaced) { $0.setLife(entry.life, change: number, old, of: entry, key) }
             }
             _ = try? writeSlot(entry.life, number, of: entry, in: directory)
             throw error

@@ -46,13 +46,18 @@ extension Store {
             if disk.runAlone({ directory.isDeleted }) {
                 guard let (root, identity) = try successor(of: directory, only: wanted) else { return false }
                 let location = DirectoryRegistry<Store>.Location(
-                    identity: identity, root: root, fileSystem: fileSystem, path: path)
-                try lease.move(to: location, of: self) { next throws(CacheError) in
-                    found = try reopen(root, identity, next, replacing: lease, at: now)
+                    identity: identity, root: root, fileSystem: fileSystem, path: path, isShared: settings.isShared
+                ) { [fileSystem, path] () throws(CacheError) in
+                    try Opener.requireCache(root, in: fileSystem, path: path)
+                }
+                try lease.move(to: location, of: self) { next, membership throws(CacheError) in
+                    found = try reopen(root, identity, next, membership, replacing: lease, at: now)
                     return found != nil
                 }
+            } else if disk.others.object != nil {
+                found = try replaceEntries(of: directory)
             } else {
-                found = try reopen(directory.root, directory.identity, lease, replacing: lease, at: now)
+                found = try reopen(directory.root, directory.identity, lease, nil, replacing: lease, at: now)
             }
         } catch {
             reporter.report(error)
@@ -94,15 +99,16 @@ extension Store {
     /// Returns nil when it was reopened or closed meanwhile.
     private func reopen(
         _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: DirectoryRegistry<Store>.Lease,
-        replacing old: DirectoryRegistry<Store>.Lease, at now: Timestamp
+        _ membership: Membership?, replacing old: DirectoryRegistry<Store>.Lease, at now: Timestamp
     ) throws(CacheError) -> LoadedStore.Found? {
         try disk.runAlone { () throws(CacheError) -> LoadedStore.Found? in
             guard let directory = disk.directory, self.lease === old, !isClosing, !directory.isWhole else { return nil }
             let loaded = try Opener(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
-                isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json
+                isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json,
+                membership: membership
             ).load()
-            info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory)
+            info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, membership)
             // Before any entry is visible: look-ups in the index do not run in blocks of this queue.
             provisional.replace(with: loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
             index.replace(with: loaded.shards, loaded.groups, at: now)
@@ -113,9 +119,31 @@ extension Store {
                 $0.adoptions += loaded.found.adopted.count
             }
             disk.replace(loaded.directory)
+            disk.others.object?.stop()
+            if let membership { disk.others.replace(with: follower(membership, at: loaded.positions)) }
             self.lease = lease
             reconciler.begin()
+            reconciler.finishJoining()
             return loaded.found
+        }
+    }
+
+    /// Creates the directory of the entries again, beside other processes that have lost it, too. The index stays: each
+    /// entry is found lost when it is read.
+    private func replaceEntries(of directory: StoreDirectory) throws(CacheError) -> LoadedStore.Found? {
+        try disk.runAlone { () throws(CacheError) -> LoadedStore.Found? in
+            guard disk.directory === directory, !isClosing, !directory.isWhole else { return nil }
+            let entries = try translating("make the entries directory", at: path) { () throws(Errno) in
+                let name = DirectoryLayout.entries.name
+                do throws(Errno) {
+                    try fileSystem.makeDirectory(name, in: directory.root.file)
+                } catch {
+                    if error != .exists { throw error }
+                }
+                return SharedDescriptor(try fileSystem.open(name, in: directory.root.file, for: .directory))
+            }
+            disk.replace(directory.with(entries: entries))
+            return LoadedStore.Found()
         }
     }
 }

@@ -48,21 +48,27 @@ extension Store {
     private func insert(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest
     ) throws(CacheError) -> InsertOutcome {
-        try disk.run { directory throws(CacheError) in
-            try info.removeShutdownMarker()
-            return try insert(payload, entry, request, in: directory)
+        while true {
+            let outcome = try disk.run { directory throws(CacheError) in
+                try info.removeShutdownMarker()
+                return try insert(payload, entry, request, in: directory)
+            }
+            guard case .blocked = outcome else { return outcome }
+            awaitOthers(request.key)
         }
     }
 
     enum InsertOutcome {
-        case stored(isNew: Bool)
+        case stored(isNew: Bool, file: UInt64)
         /// The condition did not hold.
         case refused
+        /// Other processes are changing the key, or one with the same stripe.
+        case blocked
     }
 
     /// Enforces the limits and reports the change; true when the value was stored.
     func finish(_ outcome: InsertOutcome, _ key: Key) -> Bool {
-        guard case .stored(let isNew) = outcome else { return false }
+        guard case .stored(let isNew, _) = outcome else { return false }
         evictor.enforceAfterStoring()
         if isNew { return true }
         reaper.deleteReplaced(shard: key.shard)
@@ -93,15 +99,76 @@ extension Store {
         defer { disk.unlockStripe(key.shard) }
         // First: a damaged group makes the index provisional.
         index.load(key)
+        if disk.isShared { return try insertBesideOthers(payload, entry, request, in: directory) }
         guard holds(request, in: directory) else { return .refused }
-        let new = try writer.create(payload, entry, key, in: directory)
+        return try insertChecked(payload, entry, request, in: directory)
+    }
+
+    /// The same in a shared directory. Whoever publishes last disposes of the older value.
+    private func insertBesideOthers(
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
+    ) throws(CacheError) -> InsertOutcome {
+        guard let others = disk.others.unretained else { return .refused }
+        return try others.use { others throws(CacheError) in
+            let outcome = try insert(payload, entry, request, in: directory, beside: others)
+            if others.isBehind, case .stored(_, let file) = outcome, others.follow() {
+                disposeIfSuperseded(file, request.key)
+            }
+            return outcome
+        }
+    }
+
+    /// The same in a shared directory. A condition is checked with the number taken, and after all changes of the key
+    /// with lower numbers: one that came later would not have been seen, and would lose.
+    private func insert(
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory,
+        beside others: Follower
+    ) throws(CacheError) -> InsertOutcome {
+        if case .none = request.condition {
+            return try insertChecked(payload, entry, request, in: directory, beside: others)
+        }
+        let (membership, stripe) = (others.membership, request.key.stripe)
+        guard membership.tryLock(stripe: stripe) else { return .blocked }
+        defer { membership.unlock(stripe: stripe) }
+        let number = try info.takeNumber(.key(request.key))
+        guard membership.awaitChanges(below: number, stripe: stripe, isPatient: false) else { return .blocked }
+        try disk.followOrThrow()
+        guard holds(request, in: directory) else { return .refused }
+        return try insertChecked(payload, entry, request, number: number, in: directory, beside: others)
+    }
+
+    /// Returns when other processes have finished the changes that blocked a set. Call it outside of a block of the
+    /// disk queue: one of them may be stopped.
+    func awaitOthers(_ key: Key) {
+        guard let others = disk.others.object else { return }
+        let stripe = key.stripe
+        others.membership.await(stripe: stripe)
+        _ = others.membership.awaitChanges(below: others.page.lastNumber + 1, stripe: stripe, isPatient: true)
+    }
+
+    /// Marks the file of a value that another process has replaced or removed meanwhile.
+    private func disposeIfSuperseded(_ file: UInt64, _ key: Key) {
+        index.withShard(of: key) { shard in
+            if shard.table.entry(key)?.file != file { shard.markObsolete(file, of: key) }
+        }
+    }
+
+    /// The same once the condition holds.
+    private func insertChecked(
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, number: UInt64? = nil,
+        in directory: StoreDirectory, beside others: Follower? = nil
+    ) throws(CacheError) -> InsertOutcome {
+        let key = request.key
+        let additions = others?.additions
+        let new = try writer.create(payload, entry, key, number: number, in: directory)
         // A captured variable instead of a result: an entry is large to copy.
         var replaced: IndexEntry?
         let ticket: CommitQueue.Ticket?
         do {
             ticket = try info.commit(new.line, number: new.entry.file) {
                 replaced = index.publish(
-                    new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe)
+                    new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe,
+                    mayBeOvertaken: others?.mayHaveAdded(since: additions ?? 1) ?? false)
             }
         } catch {
             reaper.deleteUncommitted(new.entry.file, of: key, in: directory)
@@ -116,7 +183,7 @@ extension Store {
         } else {
             observer.didChange(key)
         }
-        return .stored(isNew: replaced == nil)
+        return .stored(isNew: replaced == nil, file: new.entry.file)
     }
 
     private func holds(_ request: SetRequest, in directory: StoreDirectory) -> Bool {
@@ -151,6 +218,7 @@ extension Store {
         let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
         info.takeBack(lines, count: old == nil ? 1 : 2) {
             index.change(key, .replaced) { shard in
+                if shard.isReplaced(new, key) { return }
                 shard.table.remove(key)
                 if !new.isAbsent { shard.stores -= 1 }
                 if let old { shard.table.publish(old, for: key) }

@@ -57,7 +57,7 @@ final class Store: Sendable {
     /// True once the session is ending. Accessed like `lease`.
     @exclusivity(unchecked) nonisolated(unsafe) var isClosing = false
 
-    init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings) {
+    init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings, _ membership: Membership?) {
         index = Index(loaded.shards, loaded.groups, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
         let provisional = ProvisionalState(loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
@@ -69,7 +69,7 @@ final class Store: Sendable {
         disk = context.disk
         self.provisional = provisional
         reporter = context.reporter
-        info = CommitQueue(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, context)
+        info = CommitQueue(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, membership, context)
         frozen = ManifestWriter(context, info: info)
         reaper = FileReaper(loaded.tombstones, context, info: info)
         trash = Trash(context)
@@ -82,6 +82,7 @@ final class Store: Sendable {
         housekeeper = Housekeeper(context, info, frozen, reaper, expirer, sweeper, evictor, reconciler)
         writer = EntryWriter(context, info: info, reaper: reaper)
         context.lifetime.begin(self)
+        if let membership { disk.others.replace(with: follower(membership, at: loaded.positions)) }
         index.damageFound.install { [weak reconciler] in reconciler?.distrustIndex() }
         reporter.count { $0.damagedLines = loaded.damagedLines }
         reporter.count { $0.adoptions = loaded.found.adopted.count }

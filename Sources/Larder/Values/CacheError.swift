@@ -35,13 +35,14 @@ public struct CacheError: Error, Sendable {
             self.description = description
         }
 
-        /// Another process has the directory open.
+        /// Another process has the directory open, and the two do not share it: one of them is
+        /// ``DiskCache/Sharing/exclusive``. Or 64 processes have it open.
         public static let directoryInUse = Code("directoryInUse")
         /// The directory holds something other than a cache, or is not a directory. It was not touched.
         public static let notACache = Code("notACache")
         /// The directory was written by a newer version of Larder. It was not touched.
         public static let newerFormat = Code("newerFormat")
-        /// The handle has been closed.
+        /// The handle has been closed, or belongs to the process that this one was forked from.
         public static let closed = Code("closed")
         /// The disk, or a quota on it, is full.
         public static let noSpace = Code("noSpace")
@@ -61,6 +62,8 @@ public struct CacheError: Error, Sendable {
         public static let fetchFailed = Code("fetchFailed")
         /// A fetch would wait for itself: it asked the cache for its own key, directly or through other fetches.
         public static let fetchCycle = Code("fetchCycle")
+        /// Processes cannot share a directory on this disk, such as one of the network.
+        public static let unsupportedDisk = Code("unsupportedDisk")
         /// The directory is already open in this process with other settings.
         public static let differentConfiguration = Code("differentConfiguration")
         /// The stored bytes are not a value of the requested type. They are kept, as they may belong to another type.
@@ -69,13 +72,25 @@ public struct CacheError: Error, Sendable {
 }
 
 extension CacheError {
-    static func directoryInUse(_ path: String) -> CacheError {
-        CacheError(
+    /// `byOneAlone`: a process has it for itself, and this one would share it.
+    static func directoryInUse(_ path: String, byOneAlone: Bool = false) -> CacheError {
+        let holder =
+            byOneAlone
+            ? "Another process has the cache open for itself alone."
+            : "Another process has the cache open, and this one wants it for itself alone."
+        return CacheError(
             code: .directoryInUse,
             message: """
-                Another process has the cache open; one process at a time can use a directory. To see which: lsof '\(path)'. Close the \
-                cache there, or use another directory.
+                \(holder) To see which: lsof '\(path)'. Close the cache there, use the same setting `sharing` in both, \
+                or use another directory.
                 """,
+            path: path)
+    }
+
+    static func forked(_ path: String) -> CacheError {
+        CacheError(
+            code: .closed,
+            message: "A forked child process cannot use the cache of its parent. Open caches after the fork.",
             path: path)
     }
 

@@ -67,6 +67,9 @@ public struct CacheEvent: Sendable {
         public static let lost = Kind("lost")
         /// A caller removed everything, one namespace, the part without a namespace, or one tag.
         public static let cleared = Kind("cleared")
+        /// Another process stored, replaced, removed or renewed the entry, or removed or expired everything, one
+        /// namespace, the part without a namespace, or one tag.
+        public static let changedElsewhere = Kind("changedElsewhere")
         /// After an unclean close, the entry was found again by its file.
         public static let adopted = Kind("adopted")
         /// The directory was deleted or replaced while open, and opened again.

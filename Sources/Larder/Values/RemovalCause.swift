@@ -3,7 +3,7 @@ public struct RemovalCause: Hashable, Sendable, CustomStringConvertible {
     @usableFromInline
     enum Code: String, Sendable {
         case count, cost, age, expired, invalidated, memoryPressure, background, replaced, removed, cleared,
-            evictedOnDisk
+            evictedOnDisk, changedElsewhere
     }
 
     @usableFromInline let code: Code
@@ -40,6 +40,9 @@ public struct RemovalCause: Hashable, Sendable, CustomStringConvertible {
     /// The disk tier evicted the entry, or its file was missing or damaged.
     @inlinable public static var evictedOnDisk: RemovalCause { RemovalCause(.evictedOnDisk) }
 
+    /// Another process replaced, removed or renewed the entry.
+    @inlinable public static var changedElsewhere: RemovalCause { RemovalCause(.changedElsewhere) }
+
     /// The corresponding kind of event.
     var kind: CacheEvent.Kind {
         switch code {
@@ -48,6 +51,7 @@ public struct RemovalCause: Hashable, Sendable, CustomStringConvertible {
         case .expired: .expired
         case .invalidated: .invalidated
         case .cleared: .cleared
+        case .changedElsewhere: .changedElsewhere
         case .count, .cost, .age, .memoryPressure, .background, .evictedOnDisk: .evicted
         }
     }
@@ -57,7 +61,9 @@ public struct RemovalCause: Hashable, Sendable, CustomStringConvertible {
         case .count: .count
         case .cost: .cost
         case .age: .age
-        case .replaced, .removed, .expired, .invalidated, .cleared, .memoryPressure, .background, .evictedOnDisk: nil
+        case .replaced, .removed, .expired, .invalidated, .cleared, .memoryPressure, .background, .evictedOnDisk,
+            .changedElsewhere:
+            nil
         }
     }
 }

@@ -95,7 +95,7 @@ public struct MemoryStatistics: Hashable, Sendable {
     @usableFromInline
     mutating func note(_ cause: RemovalCause, times number: Int = 1) {
         switch cause.code {
-        case .replaced: break
+        case .replaced, .changedElsewhere: break
         case .removed, .cleared, .memoryPressure, .background, .evictedOnDisk: removals += number
         case .expired, .invalidated: expirations += number
         case .count: evictions.count += number

@@ -29,7 +29,7 @@ struct ConfigurationTests {
 
     @Test("several values are removed in one call; an error names the unchanged keys")
     func removeValues() throws {
-        let world = World()
+        let world = World.exclusive()
         let cache = try world.open()
         for number in 0..<6 { try cache.setString("v", forKey: "\(number)") }
         #expect(try cache.removeValues(forKeys: ["0", "none", "1", "0"]) == 2)

@@ -187,14 +187,20 @@ struct FreshOrNothingTests {
         cache.checkInvariants()
     }
 
-    @Test("a kill may shorten a sliding life, but never lengthens it")
-    func slidingAndKilled() throws {
-        var world = World { $0.slidingExpiry = true }
+    @Test(
+        "a kill may shorten a sliding life, unless other processes were told of it, but never lengthens it",
+        arguments: [DiskCache.Sharing.exclusive, .processes])
+    func slidingAndKilled(sharing: DiskCache.Sharing) throws {
+        var world = World {
+            $0.slidingExpiry = true
+            $0.sharing = sharing
+        }
         let cache = try world.open()
         try cache.setData(data("v"), forKey: "k", ttl: .seconds(100))
         world.clock.advance(by: .seconds(50))
         #expect(cache.data(forKey: "k") != nil)
         world.restart()
-        #expect(try world.open().entry(forKey: "k")?.expiresAt == world.clock.date.addingTimeInterval(50))
+        let left: TimeInterval = sharing == .processes ? 100 : 50
+        #expect(try world.open().entry(forKey: "k")?.expiresAt == world.clock.date.addingTimeInterval(left))
     }
 }

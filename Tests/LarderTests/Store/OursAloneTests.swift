@@ -45,7 +45,7 @@ struct OursAloneTests {
         let cache = try DiskCache(directory: directory)
         try cache.setString("v", forKey: key)
         #expect(home.names() == ["cache"])
-        #expect(home.names(in: "cache") == ["entries", "journal-0000000000000001.jsonl"])
+        #expect(home.names(in: "cache") == ["entries", "journal-0000000000000001.jsonl", "shared"])
         #expect(home.names(in: "cache/entries") == ["0000000000000001"])
         #expect(cache.string(forKey: key) == "v")
         try cache.removeValue(forKey: key)
@@ -248,7 +248,7 @@ struct OursAloneTests {
     func parents() throws {
         let deep = home.appending("a/b/c")
         try DiskCache(directory: deep).setString("v", forKey: "k")
-        #expect(home.names(in: "a/b/c") == ["entries", "journal-0000000000000001.jsonl"])
+        #expect(home.names(in: "a/b/c") == ["entries", "journal-0000000000000001.jsonl", "shared"])
     }
 
     @Test("a directory deleted while open is recreated once, and reported")

@@ -357,7 +357,13 @@ struct CrashTests {
         cache.checkInvariants(world, settled: true)
         world.restart()
         world.loseIndex()
-        cache = try world.open()
+        do {
+            cache = try world.open()
+        } catch let error as CacheError where error.code == .notACache {
+            // One torn file, and nothing else by which the directory could be recognized.
+            #expect(world.entryFiles.count == 1, "seed \(seed)")
+            return
+        }
         for number in 0..<5 { #expect(cache.string(forKey: "k\(number)") == nil, "seed \(seed)") }
         try cache.flush()
         #expect(cache.keys().allSatisfy { ["k5", "k6", "k7", "k8", "k9", "k10"].contains($0) }, "seed \(seed)")
@@ -367,7 +373,11 @@ struct CrashTests {
     func powerCutAfterFailedSync() throws {
         for seed in 1...60 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
-            var world = World.grouped { $0.sweepInterval = nil }
+            let sharing: DiskCache.Sharing = generator.chance(50) ? .processes : .exclusive
+            var world = World.grouped {
+                $0.sweepInterval = nil
+                $0.sharing = sharing
+            }
             var cache = try world.open()
             for number in 0..<5 { try cache.setString("kept", forKey: "k\(number)", ttl: .forever) }
             try cache.close()
@@ -382,14 +392,17 @@ struct CrashTests {
                     return hasFailed ? nil : .fail(.io)
                 }
             }
-            #expect(code { try cache.setString("refused", forKey: "k0", ttl: .forever) } == .io)
+            // A shared directory has another journal to sync.
+            let refused = code { try cache.setString("refused", forKey: "k0", ttl: .forever) }
+            #expect(refused == (sharing == .exclusive ? .io : nil))
             #expect(hasFailed.withLock { $0 })
             try cache.setString("new", forKey: "k0", ttl: .forever)
             try cache.removeValue(forKey: "k1")
             world.restart(with: world.files.imageAfterPowerCut(using: &generator))
             cache = try world.open()
             let value = cache.string(forKey: "k0")
-            #expect(value == nil || value == "kept" || value == "new", "seed \(seed)")
+            let possible = [nil, "kept", "new"] + (refused == nil ? ["refused"] : [])
+            #expect(possible.contains(value), "seed \(seed)")
             try cache.flush()
             let report = try cache.verify()
             #expect(report.orphans == 0, "seed \(seed): an unknown file stays forever")

@@ -389,9 +389,9 @@ struct FaultTests {
         #expect(cache.string(forKey: "k") == "3")
     }
 
-    @Test("an undeletable file keeps its value, and the removal throws")
+    @Test("an undeletable file keeps its value, and the removal throws, where the directory is not shared")
     func undeletable() throws {
-        var world = World.grouped()
+        var world = World.grouped { $0.sharing = .exclusive }
         let cache = try world.open()
         try cache.setString("v", forKey: "k")
         world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
@@ -399,6 +399,22 @@ struct FaultTests {
         #expect(cache.string(forKey: "k") == "v")
         world.restart()
         #expect(try world.open().string(forKey: "k") == "v")
+    }
+
+    @Test("where it is shared, the removal lasts, and the file is deleted later")
+    func undeletableBesideOthers() throws {
+        var world = World.grouped { $0.sharing = .processes }
+        var cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
+        #expect(try cache.removeValue(forKey: "k"))
+        #expect(cache.string(forKey: "k") == nil && world.entryFiles.count == 1)
+        world.restart()
+        cache = try world.open()
+        #expect(cache.string(forKey: "k") == nil)
+        try cache.flush()
+        #expect(world.entryFiles == [])
+        cache.checkInvariants(world, settled: true)
     }
 
     /// Makes the n-th call of a kind fail, once.

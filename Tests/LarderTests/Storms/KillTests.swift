@@ -78,7 +78,7 @@ struct KillTests {
                     }
                 })
             #expect(Set(home.names(in: "cache/entries")) == entries, "nothing left behind, round \(round)")
-            #expect(home.names(in: "cache").filter { $0 != "trash" }.count == 3 && home.names(in: "cache/trash") == [])
+            #expect(home.names(in: "cache").filter { $0 != "trash" }.count == 4 && home.names(in: "cache/trash") == [])
             try cache.close()
         }
         print("kill test: \(Self.rounds) kills, \(acknowledged) acknowledged changes verified")
@@ -125,19 +125,21 @@ struct KillTests {
         return output
     }
 
-    @Test("keeps a second process out while it runs")
+    @Test("a second process that wants the directory for itself is kept out while the first one runs")
     func directoryInUse() throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
         let (process, pipe) = try startedChild(directory, seed: 1)
         _ = pipe.fileHandleForReading.availableData
-        let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory) }
+        let alone = DiskCache.Configuration(sharing: .exclusive)
+        let error = #expect(throws: CacheError.self) { try DiskCache(directory: directory, configuration: alone) }
+        #expect(throws: Never.self) { try DiskCache(directory: directory, configuration: .init(sharing: .processes)) }
         #expect(error?.code == .directoryInUse && error?.path == directory.path)
         #expect(error?.message.contains("To see which: lsof '\(directory.path)'") == true)
         kill(process.processIdentifier, SIGKILL)
         _ = pipe.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
-        #expect(throws: Never.self) { try DiskCache(directory: directory) }
+        #expect(throws: Never.self) { try DiskCache(directory: directory, configuration: alone) }
     }
 }
 

@@ -45,11 +45,24 @@ struct ModelTests {
         var namespace = ""
         /// Steps for which a miss is allowed where the model has a value: the index was lost.
         var grace = 0
+        /// Another process, which takes every other step or so. With it nothing is damaged: what is found damaged while
+        /// others live stays a miss.
+        var other: (world: World, cache: DiskCache)?
 
-        init(seed: UInt64, sliding: Bool) throws {
+        init(seed: UInt64, sliding: Bool, isShared: Bool = false) throws {
             generator = SeededGenerator(seed: seed)
             world = World.grouped { $0.slidingExpiry = sliding }
             cache = try world.open()
+            if isShared {
+                let another = world.anotherProcess()
+                other = (another, try another.open())
+            }
+        }
+
+        private mutating func changePlaces() {
+            guard let next = other else { return }
+            other = (world, cache)
+            (world, cache) = next
         }
 
         var now: Int64 { world.clock.milliseconds }
@@ -72,6 +85,7 @@ struct ModelTests {
                 grace -= 1
                 if grace == 0 { try settle() }
             }
+            if other != nil, generator.chance(50) { changePlaces() }
             let key = ModelTests.keys.randomElement(using: &generator) ?? ""
             namespace = generator.chance(40) ? ModelTests.namespaces.randomElement(using: &generator) ?? "" : ""
             let (whole, cache) = (self.cache, self.cache.namespace(namespace))
@@ -189,7 +203,7 @@ struct ModelTests {
                 try restart(kill: !sliding, losing: [])
             case 84..<86:
                 try restart(kill: false, losing: [])
-            case 86:
+            case 86 where other == nil:
                 try restart(
                     kill: !sliding,
                     losing: [["manifest.json"], ["journal"], ["manifest.json", "journal"]].randomElement(
@@ -212,6 +226,12 @@ struct ModelTests {
         mutating func restart(kill: Bool, losing names: [String]) throws {
             if grace > 0 { try settle() }
             if !kill { try cache.close() }
+            if other != nil {
+                if kill { world.files.kill() }
+                world = world.anotherProcess()
+                cache = try world.open()
+                return
+            }
             var image = world.files.image
             let isDeleted = generator.chance(50)
             for name in image.names(at: "/cache") where names.contains(where: { name.hasPrefix($0) }) {
@@ -253,6 +273,7 @@ struct ModelTests {
 
         mutating func settle() throws {
             grace = 0
+            try other?.cache.flush()
             try cache.flush()
             cache.checkInvariants(world, settled: true)
         }
@@ -292,6 +313,22 @@ struct ModelTests {
         try run.cache.flush()
         run.cache.checkInvariants(run.world, settled: true)
         if Test.current != nil { print("model test: seed \(seed), \(run.model.count) values at the end") }
+    }
+
+    @Test(
+        "so do two processes on one directory, of which now one and now the other takes a step, or is killed",
+        arguments: 1...6 as ClosedRange<UInt64>)
+    func twoProcesses(round: UInt64) throws {
+        let seed = round &* 0x51_7CC1
+        var run = try Run(seed: seed, sliding: false, isShared: true)
+        for step in 0..<500 {
+            try run.step(false)
+            run.cache.checkInvariants()
+            if step % 20 == 0 { run.compare() }
+        }
+        run.compare()
+        try run.settle()
+        if Test.current != nil { print("model test: seed \(seed), \(run.model.count) values of two processes") }
     }
 
     @Test("a shard's table finds the same entries as a dictionary", arguments: 1...4 as ClosedRange<UInt64>)

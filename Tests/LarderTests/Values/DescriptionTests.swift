@@ -171,18 +171,20 @@ struct DescriptionTests {
         ),
         (
             DiskCache.Configuration(),
-            "defaultTTL: 1 day, saveDelay: 500 ms, sweepInterval: 1 min, durability: killSafe, manifestFormat: json"
+            "defaultTTL: 1 day, saveDelay: 500 ms, sweepInterval: 1 min, durability: killSafe, "
+                + "sharing: processes, manifestFormat: json"
         ),
         (
             diskConfiguration,
-            "defaultTTL: 1 day, saveDelay: 500 ms, sweepInterval: none, durability: killSafe, manifestFormat: json, "
-                + "slidingExpiry, countLimit: 10, sizeLimit: 1000, ageLimit: 1 min 30 s, minimumFreeSpace: 2000"
+            "defaultTTL: 1 day, saveDelay: 500 ms, sweepInterval: none, durability: killSafe, "
+                + "sharing: processes, manifestFormat: json, slidingExpiry, countLimit: 10, sizeLimit: 1000, ageLimit: 1 min 30 s, minimumFreeSpace: 2000"
         ),
         (
             memoryConfiguration,
             "defaultTTL: 1 day, sweepInterval: 1 min, release: background, slidingExpiry, countLimit: 10, "
                 + "costLimit: 1000, entryCostLimit: 100, ageLimit: 1 h, keeps values on memory pressure, keeps values in background"
         ),
+        (DiskCache.Sharing.processes, "processes"),
         (DiskCache.Limits(), "none"),
         (DiskCache.Limits(countLimit: 10, ageLimit: .seconds(90)), "countLimit: 10, ageLimit: 1 min 30 s"),
         (cacheConfiguration, "defaultTTL: default; memory (none); disk (\(DiskCache.Configuration()))"),

@@ -22,6 +22,10 @@ final class CommitQueue: Sendable {
     /// create the journal.
     private let hasShutdownMarker: Flag
     private let provisional: ProvisionalState
+    /// The other processes of a shared directory.
+    private let others: ReplaceableReference<Follower>
+    /// The numbers of copies that are being made.
+    private let staged = Lock<Set<UInt64>>([])
     /// Used in blocks of the queue only.
     @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
 
@@ -34,7 +38,10 @@ final class CommitQueue: Sendable {
         var recorded: UInt64
     }
 
-    init(_ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ context: StoreContext) {
+    init(
+        _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?,
+        _ context: StoreContext
+    ) {
         path = context.path
         isPowerSafe = context.settings.isPowerSafe
         saveDelay = context.settings.saveDelay
@@ -42,23 +49,34 @@ final class CommitQueue: Sendable {
         clock = context.clock
         reporter = context.reporter
         numbers = Lock(Numbers(last: lastNumber, before: lastNumber, recorded: loaded.recorded))
-        hasShutdownMarker = Flag(loaded.hasShutdownMarker)
+        others = context.disk.others
+        hasShutdownMarker = Flag(loaded.hasShutdownMarker || membership != nil)
         provisional = context.provisional
-        journal = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { [provisional] in provisional.isSettled }
+        journal = Journal(loaded, of: directory, isPowerSafe: isPowerSafe, membership) { [provisional] in
+            provisional.isSettled
+        }
     }
 
     /// Replaces the journal by that of another directory. Call it in a barrier of the disk queue.
-    func replaceJournal(_ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory) {
-        let fresh = Journal(loaded, of: directory, isPowerSafe: isPowerSafe) { [provisional] in provisional.isSettled }
+    func replaceJournal(
+        _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?
+    ) {
+        let fresh = Journal(loaded, of: directory, isPowerSafe: isPowerSafe, membership) { [provisional] in
+            provisional.isSettled
+        }
         queue.run { journal = fresh }
-        hasShutdownMarker.set(loaded.hasShutdownMarker)
+        hasShutdownMarker.set(loaded.hasShutdownMarker || membership != nil)
         numbers.withLock { numbers in
             numbers = Numbers(last: max(numbers.last, lastNumber), before: lastNumber, recorded: loaded.recorded)
         }
     }
 
-    /// The last number that was taken before the session.
-    var lastNumberBefore: UInt64 { numbers.withLock { $0.before } }
+    /// The last number that was taken before the session. In a shared directory, every change up to it is published or
+    /// has failed.
+    var lastNumberBefore: UInt64 {
+        if let page = others.object?.page { return page.lowestOpen - 1 }
+        return numbers.withLock { $0.before }
+    }
 }
 
 extension CommitQueue {
@@ -68,11 +86,22 @@ extension CommitQueue {
 
 /// Sequence numbers.
 extension CommitQueue {
+    /// The keys that a change concerns, all of whose other changes wait for it or know of it.
+    enum Extent {
+        /// The stripe of the key is held.
+        case key(Key)
+        /// In a barrier.
+        case all
+        /// The number is not one of a change.
+        case none
+    }
+
     /// Takes the next sequence number.
     ///
     /// Numbers without a line pile up when changes fail. Before one is taken that an opening after a kill would not
     /// reach, the header of the journal asks for a listing.
-    func takeNumber() throws(CacheError) -> UInt64 {
+    func takeNumber(_ extent: Extent) throws(CacheError) -> UInt64 {
+        if let number = others.use({ takeNumber(extent, from: $0) }) { return try checked(number) }
         let (number, isBeyondReach) = numbers.withLock { numbers in
             numbers.last += 1
             return (numbers.last, numbers.last - min(numbers.recorded, numbers.last) > Reconciliation.reach)
@@ -84,6 +113,42 @@ extension CommitQueue {
                 }
             }
         }
+        return try checked(number)
+    }
+
+    /// The same where the directory is shared.
+    private func takeNumber(_ extent: Extent, from others: Follower) -> UInt64 {
+        switch extent {
+        // Nobody waits for the stripe while nobody is there.
+        case .key(let key):
+            others.page.beginChange(
+                stripe: others.isAlone ? nil : key.stripe, slot: key.shard, of: others.lane)
+        case .all: others.page.beginChange(stripe: nil, slot: Index.shardCount, of: others.lane)
+        case .none: others.page.takeNumber()
+        }
+    }
+
+    /// Takes a number for a copy that is no entry yet. Until `endStaging`, other processes take its file for in use.
+    func takeStagingNumber() throws(CacheError) -> UInt64 {
+        try staged.withLock { staged throws(CacheError) in
+            guard let others = others.object else { return try takeNumber(.none) }
+            // First, so that whoever takes a higher number finds it.
+            if staged.isEmpty { others.noteStaged(others.page.lastNumber + 1) }
+            let number = try takeNumber(.none)
+            staged.insert(number)
+            others.noteStaged(staged.min() ?? 0)
+            return number
+        }
+    }
+
+    func endStaging(_ number: UInt64) {
+        guard let others = others.object else { return }
+        staged.withLock { staged in
+            if staged.remove(number) != nil { others.noteStaged(staged.min() ?? 0) }
+        }
+    }
+
+    private func checked(_ number: UInt64) throws(CacheError) -> UInt64 {
         guard number <= Record.lastNumber else {
             throw CacheError(
                 code: .io, message: "The directory claims that all sequence numbers are used up.", path: path)
@@ -92,16 +157,23 @@ extension CommitQueue {
     }
 
     /// The last number taken. A header records it, so that no number is taken twice.
-    var lastTaken: UInt64 { numbers.withLock { $0.last } }
+    var lastTaken: UInt64 {
+        others.use { $0.page.lastNumber } ?? numbers.withLock { $0.last }
+    }
 
     /// Skips some numbers, which may be in use. Half of all numbers are never skipped, so they cannot run out by this.
     func skipNumbers(_ count: UInt64) {
+        if let page = others.object?.page {
+            if page.lastNumber <= Record.lastNumber / 2 { page.skipNumbers(count) }
+            return
+        }
         numbers.withLock { numbers in
             if numbers.last <= Record.lastNumber / 2 { numbers.last += count }
         }
     }
 
     func raiseNumbers(to number: UInt64) {
+        if let page = others.object?.page { return page.raiseNumbers(to: number) }
         numbers.withLock { $0.last = max($0.last, number) }
     }
 }
@@ -149,10 +221,12 @@ extension CommitQueue {
             try? journal.unsettle()
             throw CacheError(error, doing: "write the journal", path: path)
         }
-        if number > 0 { numbers.withLock { $0.recorded = max($0.recorded, number) } }
+        // Beside others, the page has the numbers.
+        if number > 0, !others.isSet { numbers.withLock { $0.recorded = max($0.recorded, number) } }
         if journal.debouncer.changed() { scheduleSave() }
         let ticket = isPowerSafe ? journal.sync.map { Ticket(sync: $0, number: $0.note()) } : nil
         publish()
+        _ = others.use { $0.noteOwnCommit(journal.epoch) }
         return ticket
     }
 
@@ -186,6 +260,7 @@ extension CommitQueue {
                 journal.demandSave()
                 scheduleSaveOnce()
             }
+            others.object?.demandSaves()
             return nil
         }
     }
@@ -227,6 +302,8 @@ extension CommitQueue {
     struct Save {
         let generation: UInt64
         let root: SharedDescriptor
+        /// The older journals that others have in use, and the parts of them that the save covers.
+        var journals: [JournalPart] = []
         fileprivate let records: Int
         fileprivate let demands: Int
         fileprivate let doubts: Int
@@ -280,15 +357,29 @@ extension CommitQueue {
         }
     }
 
+    /// Returns when a commit that is under way has been published in the index.
+    func awaitCommit() {
+        queue.run {}
+    }
+
+    /// Appends lines to the journal of a save that repeat what other journals say.
+    func repeatLines(_ lines: [UInt8], of save: Save) throws(Errno) {
+        try queue.run { () throws(Errno) in
+            if ObjectIdentifier(journal) == save.journal { try journal.append(lines, count: 0, last: lastTaken) }
+        }
+    }
+
     /// Notes that the manifest of a save is in place. Returns the journals and manifests that it replaces.
+    ///
+    /// `replaced`: the journals, where others have some, too; nil: those that are known here.
     func finish(
-        _ save: Save, _ format: ManifestFormat
+        _ save: Save, _ format: ManifestFormat, replacing replaced: [UInt64]?
     ) throws(Errno) -> (journals: [UInt64], manifests: [ManifestFormat]) {
         try queue.run { () throws(Errno) in
             guard ObjectIdentifier(journal) == save.journal else { return ([], []) }
             journal.saved(
                 save.generation, recordsSaved: save.records, demandsMet: save.demands, doubtsMet: save.doubts)
-            let journals = journal.generations.filter { $0 < save.generation }
+            let journals = replaced ?? journal.generations.filter { $0 < save.generation }
             let manifests = journal.wrote(format)
             // The first journal proves that the directory is ours: the next one must be on disk before it is deleted.
             if journals.contains(1), !isPowerSafe { try journal.syncBegun() }
@@ -304,6 +395,31 @@ extension CommitQueue {
     /// Ends the session and closes the journal's files; when entries and files agree, with the clean-shutdown marker.
     /// Call it in a barrier of the disk queue.
     func endSession(
+        isConsistent: Bool, _ totals: SavedTotals?, _ directory: StoreDirectory
+    ) throws(CacheError) {
+        if let membership = others.object?.membership {
+            // Beside others there is no marker: they may still change something.
+            try membership.whileNobodyJoins { isAlone throws(CacheError) in
+                let page = membership.page
+                let isLast = isAlone && page.deaths == page.cleanedDeaths && !hasOtherJournals
+                try endSessionAlone(isConsistent: isConsistent && isLast, totals, directory)
+            }
+            return queue.run { journal.release() }
+        }
+        try endSessionAlone(isConsistent: isConsistent, totals, directory)
+    }
+
+    /// True when there may be journals besides that of this process.
+    var hasOtherJournals: Bool {
+        queue.run {
+            guard let root = try? journal.root, let found = try? RootJournals(in: root, journal.fileSystem) else {
+                return true
+            }
+            return found.journals.contains { $0 != journal.generation }
+        }
+    }
+
+    private func endSessionAlone(
         isConsistent: Bool, _ totals: SavedTotals?, _ directory: StoreDirectory
     ) throws(CacheError) {
         queue.enter()

@@ -2,8 +2,13 @@ import LarderFiles
 
 /// The open journal, and the state of all journals on disk. Used on the info queue only.
 final class Journal {
-    private let fileSystem: any FileSystem
+    let fileSystem: any FileSystem
     private let isPowerSafe: Bool
+    /// The place among the processes that share the directory. Each of them has journals of its own, and never
+    /// continues that of another session.
+    private let membership: Membership?
+    /// The same.
+    private let unretained: UnretainedReference<Membership>?
     /// Whether entries and files agree, for the header of the next journal.
     private let isSettled: () -> Bool
     /// The directory of the journals; nil once released. The journals stay in it when the store moves to another
@@ -57,11 +62,19 @@ final class Journal {
     /// The formats of the manifests on disk.
     private(set) var manifests: [ManifestFormat]
     var debouncer = SaveDebouncer()
+    /// The epoch of the last lines that were published.
+    private(set) var epoch: UInt64 = 0
+    /// The first change of a session that shares the directory has begun its journal.
+    private var hasOwn = false
+    /// The journal of an earlier session that ends with a marker, without it.
+    private var oldMarker: JournalPart?
 
     init(
-        _ loaded: LoadedJournals, of place: StoreDirectory, isPowerSafe: Bool,
+        _ loaded: LoadedJournals, of place: StoreDirectory, isPowerSafe: Bool, _ membership: Membership?,
         isSettled: @escaping @Sendable () -> Bool
     ) {
+        self.membership = membership
+        unretained = membership.map { UnretainedReference($0) }
         self.isSettled = isSettled
         fileSystem = place.fileSystem
         directory = place.root
@@ -77,8 +90,11 @@ final class Journal {
         records = loaded.records
         manifests = loaded.manifests
         endsClosed = loaded.endsClosed
+        if membership != nil, loaded.endsClosed {
+            oldMarker = JournalPart(generation: generation, length: loaded.length - loaded.closedLength)
+        }
         headerLast = loaded.headerLast
-        isHeaderSettled = loaded.isHeaderSettled
+        isHeaderSettled = membership == nil ? loaded.isHeaderSettled : nil
         mustUnsettle = loaded.isUnsettled
         demands = loaded.isDamaged || loaded.isIncomplete || loaded.lacksRemovals ? 1 : 0
     }
@@ -103,6 +119,7 @@ final class Journal {
 
     /// Notes that a number is about to be used that no line records yet.
     func noteTaken(_ number: UInt64) throws(Errno) {
+        if membership != nil { return }
         if number > headerLast + Reconciliation.reach { try unsettle() }
     }
 
@@ -124,6 +141,7 @@ final class Journal {
     /// to the directory: with the marker, the next opening would trust the index even if a kill came between a file and
     /// its record. Truncating needs no space on the disk.
     func removeShutdownMarker(last: UInt64) throws(Errno) {
+        if membership != nil { return try beginOwn(last: last) }
         if generation == 0 {
             // The first journal precedes the first file: it proves that the directory is ours. On a full disk it is
             // skipped, and the change itself succeeds or fails.
@@ -155,6 +173,45 @@ final class Journal {
         isMarkerUnsynced = false
     }
 
+    /// The same where the directory is shared: this session has a journal of its own. It may be lost in a power cut, and
+    /// must not leave the marker of the session before behind.
+    private func beginOwn(last: UInt64) throws(Errno) {
+        if hasOwn, !isMarkerUnsynced { return }
+        let isRemoved = truncateOldMarker()
+        if !hasOwn {
+            do {
+                try begin(last: last)
+            } catch {
+                // The change itself succeeds or fails. The next one begins the journal.
+                if isRemoved, error == .noSpace { return }
+                throw error
+            }
+        }
+        if isRemoved { return }
+        // Its journal is not the last one any more, if that is certain to stay.
+        isMarkerUnsynced = true
+        try syncBegun()
+        isMarkerUnsynced = false
+    }
+
+    /// Returns whether the journal before this session's has no marker, come what may.
+    private func truncateOldMarker() -> Bool {
+        guard let marked = oldMarker else { return true }
+        oldMarker = nil
+        do throws(Errno) {
+            let name = DirectoryLayout.journal(marked.generation).name
+            guard
+                let (file, size) = try fileSystem.openRegular(name, in: try root.file, for: .updating),
+                size == marked.length + closedLength
+            else { return false }
+            try fileSystem.truncate(file.file, to: marked.length)
+            try fileSystem.sync(file.file)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     /// Syncs the journal that was begun last, and its name.
     func syncBegun() throws(Errno) {
         if let file { try fileSystem.sync(file.file) }
@@ -173,6 +230,7 @@ final class Journal {
         length += lines.count
         records += count
         endsClosed = false
+        if let unretained { epoch = unretained.use { $0.page.publish(length: length, of: $0.lane) } }
     }
 
     func append(_ lines: [UInt8], count: Int = 1, last: UInt64) throws(Errno) {
@@ -190,8 +248,14 @@ final class Journal {
     /// Begins the journal that belongs to the next manifest, unless the last attempt has done so; returns its
     /// generation.
     func beginSave(last: UInt64) throws(Errno) -> UInt64 {
-        if endsClosed { try removeShutdownMarker(last: last) }
-        if !isBegunForSave || isBroken { try begin(last: last) }
+        if endsClosed, membership == nil { try removeShutdownMarker(last: last) }
+        if let membership {
+            // Always another: a journal that was begun since the last attempt may be older than theirs.
+            try begin(last: last)
+            membership.page.noteBegunSave(generation)
+        } else if !isBegunForSave || isBroken {
+            try begin(last: last)
+        }
         isBegunForSave = true
         return generation
     }
@@ -203,6 +267,7 @@ final class Journal {
         isBegunForSave = false
         records -= recordsSaved
         demands -= demandsMet
+        if let membership { return membership.page.noteSaved(generation) }
         guard generation == self.generation, !mustSave, doubts == doubtsMet, isSettled() else { return }
         try? setHeader(isSettled: true)
     }
@@ -231,14 +296,29 @@ final class Journal {
     }
 
     private func current(last: UInt64) throws(Errno) -> SharedDescriptor {
+        if let unretained {
+            // Another process has saved: the old journal can go once this process has left it.
+            let saved = unretained.use { $0.page.savedGeneration }
+            if let file, !isBroken, saved <= generation, hasOwn { return file }
+            if saved > generation { noteSavedByAnother(saved) }
+            try begin(last: last)
+            return file!
+        }
         if let file, !isBroken { return file }
         if !isBroken, generation > 0, try resume(), let file { return file }
         try begin(last: last)
         return file!
     }
 
+    /// Notes that the manifest of another process covers the changes so far.
+    private func noteSavedByAnother(_ generation: UInt64) {
+        savedGeneration = generation
+        records = 0
+    }
+
     /// Opens the last session's journal for appending; false when it cannot be continued.
     private func resume() throws(Errno) -> Bool {
+        if membership != nil { return false }
         do {
             let name = DirectoryLayout.journal(generation).name
             guard let (file, size) = try fileSystem.openRegular(name, in: try root.file, for: .updating), size == length
@@ -253,12 +333,29 @@ final class Journal {
     }
 
     private func begin(last: UInt64) throws(Errno) {
+        guard let membership else { return try beginOnce(last: last) }
+        let page = membership.page
+        defer { page.note(nil, of: membership.lane) }
+        repeat {
+            generation = max(generation, page.lastGeneration)
+            page.note(.soon, of: membership.lane)
+            try beginOnce(last: last)
+            page.announce(JournalPart(generation: generation, length: length), of: membership.lane)
+            // Afterwards: a journal up to this generation has been announced.
+            page.raiseGenerations(to: generation)
+            // A save that did not see the announcement takes the journal for covered, and deletes it.
+        } while page.begunSave > generation
+        hasOwn = true
+    }
+
+    private func beginOnce(last: UInt64) throws(Errno) {
         let isFirst = generations.isEmpty && savedGeneration == 0
         if generation == 0, isLost { generation = 1 }
         let (file, next) = try createAbove()
-        let isSettled = isSettled() && !mustSave
-        let header = JournalFormat.header(
-            generation: generation + 1, last: last, boot: isSettled ? fileSystem.boot : 0)
+        if let membership { membership.page.note(.created(generation + 1), of: membership.lane) }
+        let isSettled = membership == nil && isSettled() && !mustSave
+        let boot = membership != nil ? Record.sharedBoot : isSettled ? fileSystem.boot : 0
+        let header = JournalFormat.header(generation: generation + 1, last: last, boot: boot)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
             // The first journal proves that the directory is ours. A power cut must not undo it and leave torn entries.
@@ -273,7 +370,7 @@ final class Journal {
         generation += 1
         generations.append(generation)
         headerLast = last
-        isHeaderSettled = isSettled
+        isHeaderSettled = membership == nil ? isSettled : nil
         mustUnsettle = !isSettled
         length = header.count
         isBroken = false

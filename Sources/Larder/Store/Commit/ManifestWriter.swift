@@ -54,20 +54,42 @@ final class ManifestWriter: Sendable {
     /// it on the queue.
     func save(always: Bool) throws(CacheError) {
         dispatchPrecondition(condition: .onQueue(queue))
+        guard let others = disk.others.object else { return try saveInTurn(always: always, beside: nil) }
+        // A process that saves is slow, or stopped. Its save, or the next one, covers the changes, too.
+        let isSaved = try Backoff.wait(milliseconds: always ? Self.longestWait : 0) { () throws(CacheError) in
+            let isMine = try others.membership.perform(.save) { () throws(CacheError) in
+                try saveInTurn(always: always, beside: others)
+                return true
+            }
+            return isMine ?? false
+        }
+        if !isSaved { info.scheduleSaveIfDirty() }
+    }
+
+    /// How long a caller waits for the save of another process. Milliseconds.
+    private static let longestWait = 1_000
+
+    private func saveInTurn(always: Bool, beside others: Follower?) throws(CacheError) {
         for _ in 0..<Self.attempts {
-            if try saveOnce(always: always) { return }
+            if try saveOnce(always: always, beside: others) { return }
         }
         throw CacheError(code: .io, message: "The groups of the manifest cannot be read.", path: path)
     }
 
     /// Returns false when a group could not be copied. It is loaded now, so another save need not copy it.
-    private func saveOnce(always: Bool) throws(CacheError) -> Bool {
-        guard let save = try info.beginSave(entries: index.totals.count, always: always) else { return true }
+    private func saveOnce(always: Bool, beside others: Follower?) throws(CacheError) -> Bool {
+        guard var save = try info.beginSave(entries: index.totals.count, always: always) else { return true }
+        if let others {
+            try translating("begin a journal", at: path) { () throws(Errno) in try note(others, in: &save) }
+        }
         // The waiting lines supersede files that the new manifest does not mention.
         if provisional.hasLeftovers { index.loadChanged() }
         // From here on, every change is published, or has a higher number than the header of the journal.
         disk.awaitChanges()
-        guard let format = try translating("save the manifest", at: path, { () throws(Errno) in try write(save) })
+        let replacements = index.replacements
+        guard
+            let format = try translating(
+                "save the manifest", at: path, { () throws(Errno) in try write(save, replacements) })
         else {
             // The recovery ends with a save.
             return provisional.isReconciling
@@ -78,11 +100,40 @@ final class ManifestWriter: Sendable {
         return true
     }
 
+    /// Notes the journals of other processes, and how much of them is in the index. What is removed, and may still be
+    /// stored by a change with a lower number, is said again in the journal of the save.
+    private func note(_ others: Follower, in save: inout CommitQueue.Save) throws(Errno) {
+        others.membership.buryTheDead()
+        // Lines that wait for their groups may be removals that must be said again.
+        if !others.membership.isAlone { index.loadChanged() }
+        let settled = others.page.lowestOpen
+        let journals = try Set(RootJournals(in: save.root, fileSystem).journals)
+        guard let inUse = others.journalsInUse() else { throw .io }
+        // A journal that an earlier save has deleted is being given up: its owner has noticed that it came too late.
+        save.journals = inUse.filter { [generation = save.generation] part in
+            part.generation < generation && journals.contains(part.generation)
+        }
+        index.forgetGraves(through: settled)
+        let graves = index.graves
+        var printer = RecordPrinter()
+        for (key, number) in graves.keys { JournalFormat.append(.remove(key: key, number: number), to: &printer) }
+        for (scope, marks) in graves.marks.scopes {
+            for mark in marks {
+                JournalFormat.append(.expire(scope, number: mark.number, at: mark.time), to: &printer)
+            }
+        }
+        for (scope, number) in graves.scopes.numbers {
+            JournalFormat.append(.clear(scope, number: number), to: &printer)
+        }
+        if printer.count > 0 { try info.repeatLines(printer.bytes, of: save) }
+    }
+
     /// Returns the format: that of the settings, unless the manifest is too long for it. Nil when a group could not be
     /// copied, or damage was found meanwhile.
-    private func write(_ save: CommitQueue.Save) throws(Errno) -> ManifestFormat? {
+    private func write(_ save: CommitQueue.Save, _ replacements: Int) throws(Errno) -> ManifestFormat? {
         let temporary = DirectoryLayout.temporaryManifest(save.generation).name
-        let list = settings.manifestFormat == .propertyList ? try propertyList(save.generation) : nil
+        let isList = settings.manifestFormat == .propertyList && save.journals.isEmpty
+        let list = isList ? try propertyList(save.generation) : nil
         let format = list == nil ? ManifestFormat.json : .propertyList
         let manifest = DirectoryLayout.manifest(format).name
         guard try isReplaceable(manifest, in: save.root) else { throw .exists }
@@ -92,10 +143,11 @@ final class ManifestWriter: Sendable {
             if let list {
                 try fileSystem.write(Array(list), to: file.file, at: 0)
             } else {
-                groups = try writeRecords(save.generation, to: file)
+                groups = try writeRecords(of: save, to: file)
             }
             // Damage was found meanwhile. A group that this save copied may lack entries that the recovery finds.
-            if provisional.isReconciling || list == nil && groups == nil {
+            // Nor may the index have been replaced: the copy would have a part of each.
+            if provisional.isReconciling || list == nil && groups == nil || index.replacements != replacements {
                 try fileSystem.remove(temporary, in: save.root.file, directory: false)
                 return nil
             }
@@ -138,7 +190,8 @@ final class ManifestWriter: Sendable {
     }
 
     /// Nil when a group could not be copied.
-    private func writeRecords(_ generation: UInt64, to file: SharedDescriptor) throws(Errno) -> GroupWriter? {
+    private func writeRecords(of save: CommitQueue.Save, to file: SharedDescriptor) throws(Errno) -> GroupWriter? {
+        let generation = save.generation
         var printer = RecordPrinter(reserving: 64 << 10)
         var offset = 0
         func write(_ bytes: UnsafeRawBufferPointer) throws(Errno) {
@@ -167,7 +220,9 @@ final class ManifestWriter: Sendable {
             if printer.count >= 60 << 10 { try flush() }
             return true
         }
-        JSONManifest.append(.groups(groups.table), to: &printer)
+        var table = groups.table
+        table.journals = save.journals
+        JSONManifest.append(.groups(table), to: &printer)
         JSONManifest.end(&printer)
         try flush()
         return groups
@@ -240,8 +295,19 @@ final class ManifestWriter: Sendable {
         }
     }
 
+    /// The journals of all processes that a save covers whole. Deletes what killed saves have left: no other save runs.
+    private func replaced(by save: CommitQueue.Save) throws(Errno) -> [UInt64] {
+        let found = try RootJournals(in: save.root, fileSystem)
+        for generation in found.temporaries {
+            let name = DirectoryLayout.temporaryManifest(generation).name
+            try? fileSystem.remove(name, in: save.root.file, directory: false)
+        }
+        let kept = Set(save.journals.map(\.generation))
+        return found.journals.filter { $0 < save.generation && !kept.contains($0) }
+    }
+
     private func deleteReplaced(by save: CommitQueue.Save, _ format: ManifestFormat) throws(Errno) {
-        let old = try info.finish(save, format)
+        let old = try info.finish(save, format, replacing: disk.others.object == nil ? nil : replaced(by: save))
         for format in old.manifests {
             do {
                 try fileSystem.remove(DirectoryLayout.manifest(format).name, in: save.root.file, directory: false)

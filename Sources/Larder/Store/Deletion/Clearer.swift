@@ -23,12 +23,20 @@ final class Clearer: StoreOwner {
         self.observer = observer
     }
 
+    /// Where the files of removed entries are.
+    enum Files {
+        /// In the index, until a background run takes the entries out.
+        case cleared
+        /// Among the obsolete files.
+        case obsolete
+        case trashed
+    }
+
     /// The summary of a clear.
     struct Summary {
         /// Entries that were removed; for a tag 0, as its entries are counted later.
         let count: Int
-        /// Their files are in the trash, rather than obsolete.
-        var isInTrash = false
+        var files = Files.cleared
         /// The reason why a power cut may undo the clear, which is otherwise done.
         var failure: CacheError?
     }
@@ -42,11 +50,18 @@ extension Clearer {
     /// After a kill between the two renamings, the next opening finds no `entries` and restores the old directory.
     /// After a later kill, it finds the new one and forgets the entries. As for a removal, the record only saves it
     /// work.
+    ///
+    /// Beside other processes, which may be storing files, one namespace is cleared after another. O(n).
     func clearEverything() throws(CacheError) -> Summary {
-        try disk.runAlone { () throws(CacheError) in
+        let summary = try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
-            return try replaceEntries(of: directory, clearing: .everything)
+            return try disk.whileNobodyJoins { isAlone throws(CacheError) -> Summary? in
+                guard isAlone else { return nil }
+                try disk.followOrThrow()
+                return try replaceEntries(of: directory, clearing: .everything)
+            }
         }
+        return if let summary { summary } else { try clearEveryNamespace() }
     }
 
     /// The same in a barrier. `scope` is everything, or contains every entry; flights and memory tiers outside of it
@@ -54,14 +69,14 @@ extension Clearer {
     private func replaceEntries(of old: StoreDirectory, clearing scope: ClearScope) throws(CacheError) -> Summary {
         try info.removeShutdownMarker()
         defer { observer.didClear(scope) }
-        let number = try info.takeNumber()
+        let number = try info.takeNumber(.all)
         // Higher than the new directory's number: an opening restores the directory with the highest number in the
         // trash.
-        let trashNumber = try info.takeNumber()
+        let trashNumber = try info.takeNumber(.all)
         let fresh = try translating("remove all entries", at: path) { () throws(Errno) in
             try replaceEntries(of: old, with: number, trashedAs: trashNumber)
         }
-        var summary = Summary(count: index.totals.count, isInTrash: true)
+        var summary = Summary(count: index.totals.count, files: .trashed)
         disk.replace(fresh)
         reaper.replaceTombstones()
         // Before the record: that may sync a new journal and with it the names in the root, but not the trash.
@@ -132,9 +147,24 @@ extension Clearer {
     /// with the index lost. As for a removal, the record only saves the next opening work.
     func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
         while true {
-            if !isEverything(scope) { index.loadAll(for: scope) }
+            if !isEverything(scope) || !disk.isAlone { index.loadAll(for: scope) }
             if let summary = try clearLoaded(scope) { return summary }
+            // Not everything after all, or somebody has joined or cannot be kept from joining.
+            index.loadAll(for: scope)
         }
+    }
+
+    private func clearEveryNamespace() throws(CacheError) -> Summary {
+        try disk.followOrThrow()
+        index.loadAll()
+        var all = Summary(count: 0, files: .obsolete)
+        for namespace in index.namespaces {
+            let part = try clear(.namespace(namespace))
+            all = Summary(count: all.count + part.count, files: .obsolete, failure: part.failure)
+            if all.failure != nil { return all }
+        }
+        index.invalidateAll(in: .everything)
+        return all
     }
 
     /// True when a scope contains every entry, and the files agree.
@@ -146,31 +176,50 @@ extension Clearer {
     private func clearLoaded(_ scope: ClearScope) throws(CacheError) -> Summary? {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
-            if isEverything(scope) { return try replaceEntries(of: directory, clearing: scope) }
-            // Another directory may have been opened meanwhile.
-            if index.mustLoad(for: scope) { return nil }
-            // Afterwards: a fetch that begins earlier may still receive a removed value.
-            defer { observer.didClear(scope, in: index) }
-            let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
-            if isEmpty, provisional.isSettled {
-                index.invalidateAll(in: scope)
-                return Summary(count: 0)
+            return try disk.whileNobodyJoins { isAlone throws(CacheError) in
+                try clearLoaded(scope, in: directory, isAlone: isAlone)
             }
-            try info.removeShutdownMarker()
-            let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
-            // Unknown files of the scope must not be adopted.
-            provisional.clear(scope, below: number)
-            var removed = EntryTable.Totals()
-            let ticket = info.commitBestEffort(.clear(scope, number: number)) {
-                removed = index.clear(scope, below: number)
-            }
-            do throws(CacheError) {
-                try info.wait(for: ticket)
-            } catch {
-                return Summary(count: removed.count, failure: error)
-            }
-            return Summary(count: removed.count)
         }
+    }
+
+    private func clearLoaded(
+        _ scope: ClearScope, in directory: StoreDirectory, isAlone: Bool
+    ) throws(CacheError) -> Summary? {
+        // First: it may replace the index.
+        try disk.followOrThrow()
+        if isAlone, isEverything(scope) { return try replaceEntries(of: directory, clearing: scope) }
+        // Another directory may have been opened meanwhile.
+        if index.mustLoad(for: scope) { return nil }
+        // Afterwards: a fetch that begins earlier may still receive a removed value.
+        defer { observer.didClear(scope, in: index) }
+        let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
+        // Other processes may have values in memory alone, or be fetching some.
+        if isEmpty, provisional.isSettled, isAlone {
+            index.invalidateAll(in: scope)
+            return Summary(count: 0)
+        }
+        try info.removeShutdownMarker()
+        let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
+        var removed = EntryTotals()
+        let ticket = try reaper.commit(.clear(scope, number: number), of: .scope(scope), number: number, in: directory)
+        {
+            removed =
+                isAlone
+                ? index.clear(scope, below: number) : index.clearOlder(scope, below: number, deletesFiles: true)
+        }
+        // Unknown files of the scope must not be adopted.
+        provisional.clear(scope, below: number)
+        var summary = Summary(count: removed.count, files: isAlone ? .cleared : .obsolete)
+        if case .tag = scope {
+            summary = Summary(count: 0, files: summary.files)
+            reporter.count { [removed] in $0.removals += removed.count }
+        }
+        do throws(CacheError) {
+            try info.wait(for: ticket)
+        } catch {
+            summary.failure = error
+        }
+        return summary
     }
 
     /// Takes cleared entries out of the index and deletes their files, then the tombstones. `total` is the number of

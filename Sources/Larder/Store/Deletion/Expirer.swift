@@ -39,21 +39,28 @@ final class Expirer: StoreOwner {
     ) throws(CacheError) -> Bool {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
+            // First: it may replace the index.
+            try disk.followOrThrow()
             // Another directory may have been opened meanwhile.
             if index.mustLoad(for: scope) { return false }
             // Afterwards: a fetch that begins earlier may still receive a fresh value.
             defer { observer.didClear(scope, in: index) }
             let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
-            if isEmpty, provisional.isSettled {
+            if isEmpty, provisional.isSettled, disk.isAlone {
                 index.expireAll(in: scope)
                 return true
             }
             try info.removeShutdownMarker()
             info.skipNumbers(provisional.takeSkip())
-            let number = try reaper.placeTombstone(of: .expiry(scope, at: now), in: directory)
+            let removal = EntryFile.Removal.expiry(scope, at: now)
+            let number = try reaper.placeTombstone(of: removal, in: directory)
             let mark = ExpiryMarks.Mark(number: number, time: now)
+            let ticket = try reaper.commit(
+                .expire(scope, number: number, at: now), of: removal, number: number, in: directory
+            ) {
+                index.expire(scope, mark)
+            }
             provisional.expireNow(scope, mark)
-            let ticket = info.commitBestEffort(.expire(scope, number: number, at: now)) { index.expire(scope, mark) }
             do throws(CacheError) {
                 try info.wait(for: ticket)
             } catch {

@@ -160,8 +160,9 @@ extension FileReaper {
     /// their files, in place: that needs no room.
     func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
         var files: [IndexEntry]?
+        let extent: CommitQueue.Extent = if case .key(let key) = removal { .key(key) } else { .all }
         while true {
-            let number = try info.takeNumber()
+            let number = try info.takeNumber(extent)
             do throws(Errno) {
                 try writeTombstone(number, of: removal, in: directory)
                 return number
@@ -236,6 +237,33 @@ extension FileReaper {
         if let replaced = tombstones.withLock({ $0.insert(number, of: removal) }) {
             tombstones.withLock { $0.remove(replaced: replaced) }
             deleteTombstone(replaced, in: directory)
+        }
+    }
+
+    /// Commits the record of a removal that a tombstone covers. Call it in a barrier of the disk queue.
+    ///
+    /// Beside other processes, which do not look for tombstones, the record must be written, or the removal fails. Where
+    /// the disk has no room for it, the files are changed first, as the tombstone would; that makes room.
+    func commit(
+        _ record: Record, of removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory,
+        publish: () -> Void
+    ) throws(CacheError) -> CommitQueue.Ticket? {
+        guard disk.others.object != nil else { return info.commitBestEffort(record, publish: publish) }
+        do throws(CacheError) {
+            do throws(CacheError) {
+                return try info.commit(record, publish: publish)
+            } catch {
+                guard error.code == .noSpace else { throw error }
+                for entry in entries(coveredBy: removal) {
+                    try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
+                        try carryOut(removal, number: number, on: entry, in: directory)
+                    }
+                }
+                return info.commitBestEffort(record, publish: publish)
+            }
+        } catch {
+            takeBackTombstone(number, in: directory)
+            throw error
         }
     }
 

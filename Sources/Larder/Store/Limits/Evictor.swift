@@ -210,7 +210,16 @@ extension Evictor {
     /// Evicts a slice of the entries in excess, and deletes its files. Returns the entries: none without an excess.
     private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [IndexEntry] {
         if provisional.isReconciling { return [] }
-        let evicted = evicting.withLock { _ -> [IndexEntry] in
+        let evicted = evicting.withLock { _ in evictInTurn(need) }
+        if evicted.isEmpty { return [] }
+        reporter.count { $0.evictions.add(evicted.count, for: limit) }
+        reporter.post(.evicted, evicted, limit: limit)
+        return evicted
+    }
+
+    /// The same while no other process evicts; none if one does.
+    private func evictInTurn(_ need: () -> EvictionPlan.Need) -> [IndexEntry] {
+        func chooseAndEvict() -> [IndexEntry] {
             // An entry that is used between the choice and the eviction stays, and another is chosen. The last attempt
             // evicts used entries too, except for an age limit.
             for attempt in 1...3 {
@@ -221,10 +230,11 @@ extension Evictor {
             }
             return []
         }
-        if evicted.isEmpty { return [] }
-        reporter.count { $0.evictions.add(evicted.count, for: limit) }
-        reporter.post(.evicted, evicted, limit: limit)
-        return evicted
+        guard let others = disk.others.object else { return chooseAndEvict() }
+        let evicted = others.membership.perform(.evict) {
+            others.follow() ? chooseAndEvict() : []
+        }
+        return evicted ?? []
     }
 
     /// Returns nil when there is nothing to evict.
@@ -248,6 +258,7 @@ extension Evictor {
     private func evict(_ count: Int, of shard: Int, through stamp: UInt64) -> [IndexEntry] {
         let evicted = reporter.attempt { () throws(CacheError) in
             try disk.run(shard: shard) { directory throws(CacheError) in
+                try disk.followOrThrow()
                 let entries = index.withShard(at: shard) { shard in
                     shard.table.leastRecentlyUsed(count, through: stamp).map(\.entry)
                 }

@@ -56,11 +56,12 @@ final class Sweeper: StoreOwner {
     private func removeExpired(of shard: Int, at now: Timestamp) -> [IndexEntry] {
         guard index.withShard(at: shard, { $0.table.mayHaveExpired(at: now) }) else { return [] }
         let expired = reporter.attempt { () throws(CacheError) in
-            try disk.run(shard: shard) { _ in
+            try disk.run(sweeping: shard) { _, isFree in
                 let expired = index.change(at: shard, .expired) { shard in
                     // Damage may have been found meanwhile, and entries added whose lives are doubtful.
                     if provisional.isReconciling { return [] }
-                    return shard.removeExpired(at: now, limit: Self.slice, sparing: provisional.unverifiable)
+                    return shard.removeExpired(
+                        at: now, limit: Self.slice, sparing: provisional.unverifiable, where: { isFree($0.key) })
                 }
                 record(expired)
                 return expired
@@ -89,6 +90,15 @@ final class Sweeper: StoreOwner {
     func saveUses(isClosing: Bool) {
         let due = UseNotes(isSliding: settings.slidingExpiry, isClosing: isClosing)
         for shard in 0..<Index.shardCount { saveUses(of: shard, due) }
+    }
+
+    /// Tells other processes that a life slides, ten times in its length: none of them removes what this one keeps
+    /// alive. Never call it in a block of the disk queue.
+    func shareSlide(of key: Key) {
+        guard settings.isShared, settings.slidingExpiry, index.withShard(of: key, { $0.table.hasSlid(key) }) else {
+            return
+        }
+        saveUses(of: key.shard, UseNotes(isSliding: true, isClosing: false))
     }
 
     private func saveUses(of shard: Int, _ due: UseNotes) {

@@ -27,11 +27,19 @@ struct GroupedIndex {
 
     /// The maximum number of journals: each stays open until the next save.
     private static let mostJournals = 8
+    /// The same beside other processes, each of which may have some.
+    private static let mostOfOthers = 64
+
+    /// The published parts of the journals of living processes; nil when there are none.
+    private let published: JournalPositions?
 
     /// Returns nil when the index must be read whole: it is small or damaged, has another version or format, or has
     /// records that concern several groups; or the files must be listed.
-    init?(_ listing: RootListing, _ reader: IndexReader, at now: Timestamp) {
+    ///
+    /// `published`: beside other processes, which have published so much of their journals.
+    init?(_ listing: RootListing, _ reader: IndexReader, published: JournalPositions? = nil) {
         guard listing.manifests == [.json] else { return nil }
+        self.published = published
         do {
             guard let found = try ManifestFrame(reader) else { return nil }
             manifest = found.manifest
@@ -44,10 +52,21 @@ struct GroupedIndex {
             journals.manifests = listing.manifests
             journals.savedGeneration = manifest.table.generation
             let following = listing.journals.filter { $0 >= manifest.table.generation }
-            guard following.first == manifest.table.generation, following.count <= Self.mostJournals,
+            guard following.first == manifest.table.generation else { return nil }
+            if let published {
+                let older = manifest.table.journals
+                guard following.count + older.count <= Self.mostOfOthers else { return nil }
+                for part in older + following.map({ JournalPart(generation: $0, length: 0) }) {
+                    let end = published.length(of: part.generation)
+                    if end <= part.length { continue }
+                    guard try read(part.generation, in: part.length..<end, reader) else { return nil }
+                }
+                return
+            }
+            guard manifest.table.journals.isEmpty, following.count <= Self.mostJournals,
                 following.last! - following.first! == UInt64(following.count - 1)
             else { return nil }
-            for generation in following { guard try read(generation, reader) else { return nil } }
+            for generation in following { guard try read(generation, in: 0..<Int.max, reader) else { return nil } }
         } catch {
             return nil
         }
@@ -55,10 +74,14 @@ struct GroupedIndex {
     }
 
     /// The groups, none of which is loaded.
-    func groups(of directory: StoreDirectory, at now: Timestamp) -> ColdGroups {
+    ///
+    /// `deletesSuperseded`: the files that lines mention and no entry uses may exist, and nobody else deletes them.
+    func groups(of directory: StoreDirectory, at now: Timestamp, deletesSuperseded: Bool = false) -> ColdGroups {
+        // Beside other processes, whoever has replaced a file deletes it.
+        let isAfterKill = isAfterKill && published == nil
         let saved = SavedGroups(
-            manifest, lines, cleared: cleared, lastNumber: lastNumber, isUnsettled: isAfterKill, in: fileSystem)
-        let isAfterKill = isAfterKill
+            manifest, lines, cleared: cleared, lastNumber: lastNumber, isUnsettled: isAfterKill || deletesSuperseded,
+            isOfSeveral: published != nil, in: fileSystem)
         return ColdGroups(saved, totals: journals.endsClosed ? totals : nil, at: now) { entry in
             guard isAfterKill else { return .success(nil) }
             do throws(Errno) {
@@ -94,16 +117,18 @@ struct GroupedIndex {
     }
 
     /// Reads a journal. Returns false when it is damaged, or has records that concern several groups.
-    private mutating func read(_ generation: UInt64, _ reader: IndexReader) throws(Errno) -> Bool {
+    private mutating func read(
+        _ generation: UInt64, in part: Range<Int>, _ reader: IndexReader
+    ) throws(Errno) -> Bool {
         guard let (file, _) = try fileSystem.openRegular(DirectoryLayout.journal(generation).name, in: reader.root.file)
         else { return false }
         lines.begin(file)
         journals.endsClosed = false
-        var offset = 0
+        var offset = part.lowerBound
         var isGood = true
         let length: Int?
         do {
-            length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file) { line -> Bool in
+            length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file, in: part) { line -> Bool in
                 isGood = take(line, at: offset)
                 offset += line.count + 1
                 return isGood
@@ -112,7 +137,8 @@ struct GroupedIndex {
             return false
         }
         journals.length = length ?? 0
-        return isGood && length != nil && offset > 0
+        // A process may have been killed when it had just created a journal.
+        return isGood && length != nil && (offset > 0 || published != nil)
     }
 
     private mutating func note(recorded number: UInt64) {

@@ -20,16 +20,26 @@ struct IndexReader {
 
     enum Refusal: Error {
         case fake
+        /// Another process has deleted a file meanwhile.
+        case vanished
         case error(CacheError)
     }
 
     /// Returns the index of the records, with the findings about the journals.
     func read(_ listing: RootListing, at now: Timestamp) throws(CacheError) -> Replay {
+        try read(listing, at: now, published: nil) ?? Replay(at: now)
+    }
+
+    /// The same beside other processes: only what they have published. Nil when they have deleted a file meanwhile.
+    func read(
+        _ listing: RootListing, at now: Timestamp, published: JournalPositions?
+    ) throws(CacheError) -> Replay? {
         var replay = Replay(at: now)
         do {
-            try read(listing, into: &replay)
+            try read(listing, published, into: &replay)
         } catch {
             if case .error(let error) = error { throw error }
+            if case .vanished = error { return nil }
             replay = Replay(at: now)
             replay.damagedLines = 1
             replay.journals.generations = listing.journals
@@ -40,18 +50,36 @@ struct IndexReader {
         return replay
     }
 
-    private func read(_ listing: RootListing, into replay: inout Replay) throws(Refusal) {
+    private func read(
+        _ listing: RootListing, _ published: JournalPositions?, into replay: inout Replay
+    ) throws(Refusal) {
         let manifest = try readManifests(listing, into: &replay)
         var journals = listing.journals
         replay.journals.generations = journals
         if case .intact(let generation) = manifest {
             replay.journals.savedGeneration = generation
             journals.removeAll { $0 < generation }
+        } else {
+            replay.journals.older = []
         }
+        var isComplete = published != nil || isComplete(journals, manifest)
+        for part in replay.journals.older where !listing.journals.contains(part.generation) {
+            if published != nil { throw .vanished }
+            isComplete = false
+        }
+        let older = replay.journals.older.filter { listing.journals.contains($0.generation) }
+        // Those of several processes are in no order.
+        var records: [Record.Placed]? = older.isEmpty && journals.count < 2 ? nil : []
+        for part in older { try readJournal(part.generation, from: part.length, published, &records, into: &replay) }
         for generation in journals {
-            try readJournal(generation, isLast: generation == journals.last, into: &replay)
+            try readJournal(
+                generation, isLast: generation == journals.last, published, &records, into: &replay)
         }
-        replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete(journals, manifest)
+        if let records {
+            let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
+            for record in isShared ? Record.inOrder(records) : records.map(\.record) { replay.applyOfJournal(record) }
+        }
+        replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete
     }
 
     private enum ManifestState {
@@ -124,26 +152,42 @@ struct IndexReader {
     private func readManifest(into replay: inout Replay) throws(Refusal) -> ManifestState {
         var generation: UInt64?
         var hasEnd = false
+        var older: [JournalPart] = []
         let damagedBefore = replay.damagedLines
         let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, isManifest: true, into: &replay) {
             line, _ in
             if case .record(.header(_, let found, _, _)) = line { generation = found }
+            if case .record(.groups(let table)) = line { older = table.journals }
             if case .end = line { hasEnd = true }
         }
         guard outcome.isWhole, hasEnd, replay.damagedLines == damagedBefore, let generation, generation > 0 else {
             if replay.damagedLines == damagedBefore { replay.damagedLines += 1 }
             return .damaged(generation: generation ?? 0)
         }
+        replay.journals.older = older
         return .intact(generation: generation)
     }
 
-    private func readJournal(_ generation: UInt64, isLast: Bool, into replay: inout Replay) throws(Refusal) {
+    /// `start`: the part up to it is covered. Journals of other processes are read as far as they are `published`.
+    /// With `placed`, the records are applied later.
+    private func readJournal(
+        _ generation: UInt64, from start: Int = 0, isLast: Bool = false, _ published: JournalPositions?,
+        _ placed: inout [Record.Placed]?, into replay: inout Replay
+    ) throws(Refusal) {
+        let end = published?.length(of: generation) ?? .max
+        if end <= start { return }
+        var placer = Record.Placer()
         var records = 0
+        let damagedBefore = replay.damagedLines
         var endsClosed = false
         var hasHeader = false
         var closedLength = 0
         var header: (last: UInt64, boot: UInt64?) = (0, nil)
-        let outcome = try readLines(of: DirectoryLayout.journal(generation).name, into: &replay) { line, length in
+        let outcome = try readLines(
+            of: DirectoryLayout.journal(generation).name, in: start..<end, mayVanish: published != nil,
+            appliesRecords: placed == nil, into: &replay
+        ) { line, length in
+            if case .record(let record) = line { placed?.append(placer.place(record)) }
             switch line {
             case .record(.header(_, _, let last, let boot)):
                 hasHeader = true
@@ -158,8 +202,14 @@ struct IndexReader {
             case .end, .blank: break
             }
         }
-        if !outcome.isWhole || !hasHeader { replay.damagedLines += 1 }
+        if published != nil, !hasHeader, start == 0 {
+            // A process was killed when it had just created it.
+            replay.damagedLines = damagedBefore
+            return
+        }
+        if !outcome.isWhole || !hasHeader && start == 0 { replay.damagedLines += 1 }
         replay.journals.records += records
+        if header.boot == Record.sharedBoot { replay.journals.wasShared = true }
         guard isLast else { return }
         replay.journals.headerLast = header.last
         replay.journals.isHeaderSettled = fileSystem.isThisBoot(header.boot)
@@ -172,8 +222,8 @@ struct IndexReader {
     /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, like a lost one; a
     /// failure that may pass (no descriptors left, no permission) is an error.
     private func readLines(
-        of name: FileName, isManifest: Bool = false, into replay: inout Replay,
-        _ look: (Line, _ length: Int) -> Void
+        of name: FileName, in part: Range<Int> = 0..<Int.max, mayVanish: Bool = false, isManifest: Bool = false,
+        appliesRecords: Bool = true, into replay: inout Replay, _ look: (Line, _ length: Int) -> Void
     ) throws(Refusal) -> (length: Int, isWhole: Bool) {
         let what = "read \(name)"
         let opened: (file: SharedDescriptor, size: Int)?
@@ -181,6 +231,8 @@ struct IndexReader {
             opened = try fileSystem.openRegular(name, in: root.file)
         } catch .io {
             return (0, false)
+        } catch .noEntry where mayVanish {
+            throw .vanished
         } catch {
             throw .error(CacheError(error, doing: what, path: path))
         }
@@ -188,7 +240,8 @@ struct IndexReader {
         var damage = 0
         var allowed = max(freely, 2 * replay.claimed)
         do {
-            let length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file) { bytes throws(Refusal) in
+            let length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file, in: part) {
+                bytes throws(Refusal) in
                 let line = Line(bytes)
                 look(line, bytes.count)
                 switch line {
@@ -198,7 +251,11 @@ struct IndexReader {
                     return damage <= Self.mostDamage
                 case .record(.header(let version, _, _, _)) where version > Record.version: throw .error(newer(version))
                 case .record(let record):
-                    isManifest ? replay.applyOfManifest(record) : replay.applyOfJournal(record)
+                    if isManifest {
+                        replay.applyOfManifest(record)
+                    } else if appliesRecords {
+                        replay.applyOfJournal(record)
+                    }
                     replay.claim(bytes.count)
                     if replay.claimed > allowed {
                         guard try isPlausible(replay.kept) else { throw .fake }

@@ -10,14 +10,41 @@ struct Opener {
     let isPowerSafe: Bool
     /// False when the index is loaded whole, whatever its size.
     let mayLoadLater: Bool
+    /// The place among the processes that share the directory; nil when it is not shared.
+    var membership: Membership?
 
     /// Reads the cache in the directory; creates a missing `entries`. Writes nothing else.
     func load() throws(CacheError) -> LoadedStore {
+        guard let membership else { return try loadAlone() }
+        if !membership.isFirst { return try loadBesideOthers() }
+        var loaded = try loadAlone()
+        let (page, journals) = (membership.page, loaded.journals)
+        page.raiseNumbers(to: loaded.lastNumber)
+        page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
+        page.noteSaved(journals.savedGeneration)
+        loaded.keepGraves(ClearMarks())
+        return loaded
+    }
+
+    /// Throws when a directory is neither a cache nor empty.
+    static func requireCache(
+        _ root: SharedDescriptor, in fileSystem: any FileSystem, path: String
+    ) throws(CacheError) {
         let listing = try RootListing(of: root, in: fileSystem, path: path)
+        if listing.isEmpty { return }
+        let entries = try openEntries(listing, root, fileSystem, path)
+        if try !listing.isCache(entries: entries, fileSystem) { throw notACache(path) }
+    }
+
+    private func loadAlone() throws(CacheError) -> LoadedStore {
+        let listing = try RootListing(of: root, in: fileSystem, path: path, ignoringPage: membership != nil)
         let entries = try openEntries(listing)
-        if !listing.isEmpty, !(try listing.isCache(entries: entries, fileSystem)) { throw notACache }
+        // Where the directory is shared this has been checked. Opening the page once more would end the locks on it.
+        if membership == nil, !listing.isEmpty, try !listing.isCache(entries: entries, fileSystem) {
+            throw Self.notACache(path)
+        }
         let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
-        if mayLoadLater, let entries, var found = GroupedIndex(listing, reader, at: now) {
+        if mayLoadLater, let entries, var found = GroupedIndex(listing, reader) {
             let directory = StoreDirectory(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
             if found.findSuspects(in: directory) { return try finish(found, listing, directory) }
@@ -29,7 +56,78 @@ struct Opener {
         return try finish(replay, listing, directory)
     }
 
-    private var notACache: CacheError {
+    /// How often an index is read that others replace meanwhile.
+    private static let attempts = 100
+    /// How long to wait for a save of another process. Milliseconds.
+    private static let saveWait = 1_000
+
+    /// Reads the index as the living processes have published it. Files that it does not mention are theirs.
+    ///
+    /// `again`: the directory is open in this process. It may be the one that has replaced a file.
+    func loadBesideOthers(again: Bool = false) throws(CacheError) -> LoadedStore {
+        guard let page = membership?.page else { return try loadAlone() }
+        for _ in 0..<Self.attempts {
+            let saved = page.savedGeneration
+            // First: what changes from here on is followed.
+            let positions = JournalPositions.forReading(page)
+            var listing = try RootListing(of: root, in: fileSystem, path: path)
+            try listing.findManifests(fileSystem)
+            let found = try openEntries(listing)
+            let entries = if let found { found } else { try make(listing) }
+            let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
+            let directory = StoreDirectory(
+                fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
+            if mayLoadLater, let found = GroupedIndex(listing, reader, published: positions),
+                found.journals.savedGeneration >= saved
+            {
+                return loadedBesideOthers(
+                    found.groups(of: directory, at: now, deletesSuperseded: again), nil, found.cleared,
+                    found.lastNumber, found.journals,
+                    positions, directory)
+            }
+            guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
+            // Somebody may have deleted the manifest, too.
+            if replay.journals.isDamaged || replay.journals.savedGeneration < saved {
+                if !again, awaitSave(page) { continue }
+                throw CacheError(
+                    code: .directoryInUse,
+                    message: """
+                        The index of the cache is damaged. Try again when another process has saved it, or close the \
+                        cache in all processes; the next opening repairs it.
+                        """,
+                    path: path)
+            }
+            replay.finish()
+            if again { replay.markSupersededObsolete() }
+            return loadedBesideOthers(
+                nil, replay.shards, replay.cleared, replay.lastNumber, replay.journals, positions, directory)
+        }
+        throw CacheError(
+            code: .directoryInUse, message: "Other processes have replaced the index again and again.", path: path)
+    }
+
+    /// Asks the others to save the index anew, from their memory. Returns whether one has, within a short time.
+    private func awaitSave(_ page: SharedPage) -> Bool {
+        let saved = page.savedGeneration
+        page.demandSaves()
+        return Backoff.wait(milliseconds: Self.saveWait) { page.savedGeneration > saved }
+    }
+
+    private func loadedBesideOthers(
+        _ groups: ColdGroups?, _ shards: [Shard]?, _ cleared: ClearMarks, _ lastNumber: UInt64,
+        _ journals: LoadedJournals, _ positions: JournalPositions, _ directory: StoreDirectory
+    ) -> LoadedStore {
+        var loaded = LoadedStore(
+            directory: directory, shards: shards ?? Array(repeating: Shard(), count: Index.shardCount), groups: groups,
+            lastNumber: lastNumber, journals: journals, reconciliation: Reconciliation(), damagedLines: 0,
+            tombstones: TombstoneFiles(), found: LoadedStore.Found())
+        loaded.positions = positions
+        loaded.keepGraves(cleared)
+        loaded.forgetSuperseded()
+        return loaded
+    }
+
+    private static func notACache(_ path: String) -> CacheError {
         CacheError(
             code: .notACache, message: "The directory is not empty and is not a cache; it was left untouched.",
             path: path)
@@ -56,7 +154,8 @@ struct Opener {
         let found = LoadedStore.Found(
             expired: expired, adopted: scan?.adopted ?? [], failures: scan?.failures ?? [],
             hasTrash: listing.hasTrash,
-            leftovers: leftovers(listing, savedGeneration: replay.journals.savedGeneration))
+            leftovers: leftovers(
+                listing, savedGeneration: replay.journals.savedGeneration, older: replay.journals.older))
         var loaded = LoadedStore(
             directory: directory, shards: scan?.shards ?? replay.shards,
             lastNumber: max(scan?.lastNumber ?? replay.lastNumber, try lastNumberInTrash(listing)),
@@ -116,12 +215,22 @@ struct Opener {
     }
 
     /// The leftovers of a killed save: temporary manifests, and journals that the manifest has replaced.
-    private func leftovers(_ listing: RootListing, savedGeneration: UInt64) -> [DirectoryLayout] {
+    private func leftovers(
+        _ listing: RootListing, savedGeneration: UInt64, older: [JournalPart] = []
+    ) -> [DirectoryLayout] {
         listing.temporaries.map(DirectoryLayout.temporaryManifest)
-            + listing.journals.filter { $0 < savedGeneration }.map(DirectoryLayout.journal)
+            + listing.journals.filter { journal in
+                journal < savedGeneration && !older.contains { $0.generation == journal }
+            }.map(DirectoryLayout.journal)
     }
 
     private func openEntries(_ listing: RootListing) throws(CacheError) -> SharedDescriptor? {
+        try Self.openEntries(listing, root, fileSystem, path)
+    }
+
+    private static func openEntries(
+        _ listing: RootListing, _ root: SharedDescriptor, _ fileSystem: any FileSystem, _ path: String
+    ) throws(CacheError) -> SharedDescriptor? {
         guard listing.hasEntries else { return nil }
         return try translating("open the entries", at: path) { () throws(Errno) in
             SharedDescriptor(try fileSystem.open(DirectoryLayout.entries.name, in: root.file, for: .directory))
@@ -176,6 +285,29 @@ struct LoadedStore {
     /// The tombstones that may still cover files.
     var tombstones: TombstoneFiles
     var found: Found
+    /// How far the journals of other processes have been read.
+    var positions = JournalPositions()
+
+    /// Keeps what a change of another process may still come after.
+    mutating func keepGraves(_ cleared: ClearMarks) {
+        for position in shards.indices {
+            var graves = Graves()
+            for (key, number) in shards[position].tombstones { graves.add(key, below: number) }
+            for (scope, number) in cleared.numbers { graves.add(scope, below: number) }
+            for (scope, marks) in shards[position].table.ending.marks.scopes {
+                for mark in marks { graves.add(mark, to: scope) }
+            }
+            shards[position].graves = graves
+        }
+    }
+
+    /// Forgets the files that lines mention and no entry uses: whoever replaced them deletes them.
+    mutating func forgetSuperseded() {
+        for position in shards.indices {
+            shards[position].forgetSuperseded()
+            shards[position].forgetTombstones()
+        }
+    }
 
     /// Findings that are reported, or handled in the background.
     struct Found {

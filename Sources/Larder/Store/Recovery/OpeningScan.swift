@@ -53,11 +53,12 @@ struct OpeningScan {
         }
         findings.aside = names.compactMap(DirectoryLayout.number(ofAside:))
         findings.dead = (names.filter(DirectoryLayout.isStaged) + found.torn).map { ($0, nil) }
-        sortFiles(obsolete: replay.obsolete)
+        sortFiles(obsolete: replay.obsolete, wasShared: replay.journals.wasShared && !findings.isDamaged)
     }
 
-    /// Sorts the files: an index may mention all of them, none, or others.
-    private mutating func sortFiles(obsolete: [UInt64]) {
+    /// Sorts the files: an index may mention all of them, none, or others. After a session that shared the directory,
+    /// those that an undamaged one does not mention are dead.
+    private mutating func sortFiles(obsolete: [UInt64], wasShared: Bool) {
         var live: [UInt64] = []
         var dead = obsolete
         for position in shards.indices {
@@ -66,7 +67,8 @@ struct OpeningScan {
             shards[position].forgetSuperseded()
         }
         let unmentioned = files.without(live.sorted())
-        findings.suspects = unmentioned.without(dead.sorted())
+        let suspects = unmentioned.without(dead.sorted())
+        if wasShared { torn = suspects } else { findings.suspects = suspects }
         findings.dead += unmentioned.without(findings.suspects).map { ($0, nil) }
     }
 

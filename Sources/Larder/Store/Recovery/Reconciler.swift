@@ -15,6 +15,8 @@ final class Reconciler: StoreOwner {
     let evictor: Evictor
     private let sweeper: Sweeper
     let recovery: Recovery
+    /// Called to save, and to let other processes join then.
+    let mustSave = Hook()
     /// The comparison that is under way.
     private let leftoverSearch = Lock<LeftoverSearch?>(nil)
 
@@ -37,21 +39,37 @@ final class Reconciler: StoreOwner {
         let isReconciled = Flag()
         maintenance.begin(.reconcile) { [weak self] in
             guard let self else { return false }
-            if provisional.distrusted != nil { return listFiles() }
-            if isReconciled.isSet || !provisional.hasSteps {
-                let hasMore = leftoverSearch.withLock { findLeftovers(&$0) }
-                // The findings are reconciled next.
-                if provisional.isReconciling { isReconciled.set(false) }
-                return hasMore
-            }
-            switch try? disk.run({ directory in reconcileSome(in: directory) }) {
-            case true?: return true
-            case false?: beginDeferredWork()
-            case nil: return false
-            }
-            isReconciled.set()
-            return provisional.hasLeftovers
+            let hasMore = reconcile(isReconciled)
+            if !hasMore { finishJoining() }
+            return hasMore
         }
+    }
+
+    /// Lets other processes join once entries and files agree, and the index on disk says so.
+    func finishJoining() {
+        guard provisional.isSettled, let membership = disk.others.object?.membership, membership.keepsOthersOut else {
+            return
+        }
+        if info.mustSave { return mustSave() }
+        membership.finishJoining()
+    }
+
+    /// Does a step; false when there is nothing left to do.
+    private func reconcile(_ isReconciled: Flag) -> Bool {
+        if provisional.distrusted != nil { return listFiles() }
+        if isReconciled.isSet || !provisional.hasSteps {
+            let hasMore = leftoverSearch.withLock { findLeftovers(&$0) }
+            // The findings are reconciled next.
+            if provisional.isReconciling { isReconciled.set(false) }
+            return hasMore
+        }
+        switch try? disk.run({ directory in reconcileSome(in: directory) }) {
+        case true?: return true
+        case false?: beginDeferredWork()
+        case nil: return false
+        }
+        isReconciled.set()
+        return provisional.hasLeftovers
     }
 
     /// Examines the few files of changes that were running when the last session was killed, before the first answer.

@@ -111,11 +111,20 @@ extension Recovery {
     /// Returns an entry that only its file knows; with a new number and its life ended if a mark of this session has a
     /// lower number than the life. Call it once its numbers cannot be taken again.
     func endingHidden(_ found: IndexEntry) -> IndexEntry {
-        guard let life = provisional.hiddenEnd(of: found), let number = try? info.takeNumber() else { return found }
+        guard let life = provisional.hiddenEnd(of: found), let number = try? info.takeNumber(.none) else {
+            return found
+        }
         var ended = found
         ended.life = life
         ended.change = number
         return ended
+    }
+
+    /// True when the file of a lost entry is there after all: the directory of the entries was replaced meanwhile.
+    private func isReplaced(_ entry: IndexEntry, in directory: StoreDirectory, _ cause: CacheEvent.Kind) -> Bool {
+        guard disk.others.object != nil, cause == .lost else { return false }
+        if !directory.isWhole { return true }
+        return (try? fileSystem.status(of: .number(entry.file), in: directory.entries.file)) != nil
     }
 
     /// Removes an entry whose file is missing or proven damaged, unless a newer value has replaced it. Returns whether
@@ -126,8 +135,9 @@ extension Recovery {
     func removeUnreadable(_ entry: IndexEntry, _ key: Key, as cause: CacheEvent.Kind) -> Bool {
         if provisional.isRepairing { return false }
         let isRemoved = reporter.attempt { () throws(CacheError) in
-            try disk.run(shard: key.shard) { directory throws(CacheError) in
-                guard index.isCurrent(entry, key) else { return false }
+            // Where another process is changing the key, the file may be missing because of that.
+            try disk.tryToRun(changing: key) { directory throws(CacheError) in
+                guard index.isCurrent(entry, key), !isReplaced(entry, in: directory, cause) else { return false }
                 try info.removeShutdownMarker()
                 _ = info.commitBestEffort(.remove(key: key, number: entry.file + 1)) {
                     index.change(key, .evictedOnDisk) { shard in
@@ -139,7 +149,7 @@ extension Recovery {
                 return true
             }
         }
-        guard isRemoved == true else { return false }
+        guard isRemoved == .some(true) else { return false }
         reporter.report(CacheEvent(cause, of: key)) { statistics in
             if cause == .lost { statistics.losses += 1 } else { statistics.corruptions += 1 }
         }

@@ -7,6 +7,7 @@ struct RootListing {
     private(set) var hasForeign = false
     private(set) var hasEntries = false
     private(set) var hasTrash = false
+    private(set) var hasPage = false
     private(set) var manifests: [ManifestFormat] = []
     private(set) var journals: [UInt64] = []
     private(set) var temporaries: [UInt64] = []
@@ -14,7 +15,10 @@ struct RootListing {
     private let root: SharedDescriptor
     private let path: String
 
-    init(of root: SharedDescriptor, in fileSystem: any FileSystem, path: String) throws(CacheError) {
+    /// `ignoringPage`: the page of a shared directory is known to be one, and does not count.
+    init(
+        of root: SharedDescriptor, in fileSystem: any FileSystem, path: String, ignoringPage: Bool = false
+    ) throws(CacheError) {
         self.root = root
         self.path = path
         var names: [(FileName, FileKind)] = []
@@ -24,8 +28,26 @@ struct RootListing {
                 return true
             }
         }
-        for (name, kind) in names where !DirectoryLayout.ignored.contains(name) { add(name, kind) }
+        for (name, kind) in names where !DirectoryLayout.ignored.contains(name) {
+            if !ignoringPage || DirectoryLayout(name) != .shared { add(name, kind) }
+        }
         journals.sort()
+    }
+
+    /// Looks the manifests up by their names: a listing may miss one that is renamed meanwhile. What was deleted before
+    /// the listing is in a manifest that is found now.
+    mutating func findManifests(_ fileSystem: any FileSystem) throws(CacheError) {
+        manifests = []
+        for format in [ManifestFormat.json, .propertyList] {
+            try translating("find the manifest", at: path) { () throws(Errno) in
+                do throws(Errno) {
+                    let kind = try fileSystem.status(of: DirectoryLayout.manifest(format).name, in: root.file).kind
+                    if kind == .regular { manifests.append(format) }
+                } catch {
+                    if error != .noEntry { throw error }
+                }
+            }
+        }
     }
 
     private mutating func add(_ name: FileName, _ kind: FileKind) {
@@ -36,6 +58,7 @@ struct RootListing {
         case (.temporaryManifest(let generation), .regular): temporaries.append(generation)
         case (.entries, .directory): hasEntries = true
         case (.trash, .directory): hasTrash = true
+        case (.shared, .regular): hasPage = true
         default: hasForeign = true
         }
     }
@@ -63,6 +86,10 @@ struct RootListing {
                     failure = error
                     isBare = false
                 }
+            }
+            if hasPage, let (page, _) = try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file) {
+                if try SharedPage.isPage(page.file, in: fileSystem) { return true }
+                if try !isBlank(DirectoryLayout.shared.name, in: root, fileSystem) { isBare = false }
             }
             if let entries, try isProof(entries, &isBare, fileSystem) { return true }
             if hasTrash {

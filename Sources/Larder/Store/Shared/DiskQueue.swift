@@ -7,6 +7,8 @@ import LarderFiles
 /// It is held from taking a sequence number to publishing, so for each key number order is commit order.
 final class DiskQueue: Sendable {
     let path: String
+    /// The other processes; nil when the directory is not shared. Replaced with the directory.
+    let others: ReplaceableReference<Follower>
     private let queue = ConcurrentQueue()
     private let stripes = (0..<Index.shardCount).map { _ in Lock(()) }
     /// Nil once closed.
@@ -14,8 +16,9 @@ final class DiskQueue: Sendable {
     /// The same object: a block keeps barriers out, so the object outlives the block without reference counting.
     @exclusivity(unchecked) nonisolated(unsafe) private var unretained: UnretainedReference<StoreDirectory>?
 
-    init(_ directory: StoreDirectory, path: String) {
+    init(_ directory: StoreDirectory, path: String, others: ReplaceableReference<Follower>) {
         self.path = path
+        self.others = others
         current = directory
         unretained = UnretainedReference(directory)
     }
@@ -42,6 +45,84 @@ final class DiskQueue: Sendable {
         }
     }
 
+    /// The same for a change of a key whose outcome depends on the present value: no other process changes that
+    /// meanwhile in such a way, and the changes of all others are known.
+    func run<Result>(
+        changing key: Key, _ body: (StoreDirectory) throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        while true {
+            if let result = try tryToRun(changing: key, body) { return result }
+            // Outside of the block: a barrier may wait for it.
+            _ = others.object?.membership.await(stripe: key.stripe)
+        }
+    }
+
+    /// The same, but nil when another process is changing a key of the stripe.
+    func tryToRun<Result>(
+        changing key: Key, _ body: (StoreDirectory) throws(CacheError) -> Result
+    ) throws(CacheError) -> Result? {
+        try run(shard: key.shard) { directory throws(CacheError) -> Result? in
+            guard let others = others.object else { return try body(directory) }
+            let (membership, stripe) = (others.membership, key.stripe)
+            guard membership.tryLock(stripe: stripe) else { return nil }
+            defer { membership.unlock(stripe: stripe) }
+            try follow(others)
+            return try body(directory)
+        }
+    }
+
+    /// Runs `body` in a block while no other change of a key in this shard is running, with the function that says
+    /// whether no other process is changing a key.
+    func run<Result>(
+        sweeping shard: Int, _ body: (StoreDirectory, _ isFree: (Key) -> Bool) throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        try run(shard: shard) { directory throws(CacheError) in
+            guard let others = others.object else { return try body(directory, { _ in true }) }
+            let membership = others.membership
+            var locked: UInt64 = 0
+            for stripe in 0..<SharedPage.stripeCount where membership.lockUnlessElsewhere(stripe: stripe) {
+                locked |= 1 << UInt64(stripe)
+            }
+            defer { for stripe in locked.bits { membership.unlock(stripe: stripe) } }
+            try follow(others)
+            return try body(directory) { locked & 1 << UInt64($0.stripe) != 0 }
+        }
+    }
+
+    /// Brings the changes of other processes into the index. Returns false when that fails: no call may then answer
+    /// from the index.
+    @inline(__always)
+    func follow() -> Bool {
+        others.use { $0.follow() } ?? true
+    }
+
+    /// The same, for changes.
+    @inline(__always)
+    func followOrThrow() throws(CacheError) {
+        if !follow(), let others = others.object { throw others.failure(path) }
+    }
+
+    /// Runs `body` with whether no other process uses the directory; if so, none can join meanwhile.
+    func whileNobodyJoins<Result>(
+        _ body: (_ isAlone: Bool) throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        guard let others = others.object else { return try body(true) }
+        return try others.membership.whileNobodyJoins(body)
+    }
+
+    /// True when other processes may use the directory.
+    var isShared: Bool { others.isSet }
+
+    /// True when no other process uses the directory.
+    var isAlone: Bool { others.use { $0.isAlone } ?? true }
+
+    /// True in a child process that was forked from the one that opened a shared directory.
+    var isForked: Bool { others.use { $0.page.isGone } ?? false }
+
+    private func follow(_ others: Follower) throws(CacheError) {
+        guard others.follow() else { throw others.failure(path) }
+    }
+
     /// Keeps other changes of keys in this shard out. Call it in a block; the next line is
     /// `defer { unlockStripe(shard) }`.
     func lockStripe(_ shard: Int) {
@@ -49,6 +130,7 @@ final class DiskQueue: Sendable {
     }
 
     func unlockStripe(_ shard: Int) {
+        _ = others.use { $0.endChange(slot: shard) }
         stripes[shard].unlock()
     }
 
@@ -79,7 +161,10 @@ final class DiskQueue: Sendable {
 
     /// Runs `body` after all blocks that have begun, while no other block runs.
     func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        try queue.runAlone(body)
+        try queue.runAlone { () throws(Failure) in
+            defer { if let others = others.object { others.endChange(slot: Index.shardCount) } }
+            return try body()
+        }
     }
 
     /// Runs `body` in a block, closed or not.

@@ -28,7 +28,7 @@ final class StoreContext: Sendable {
         self.settings = settings
         limits = LimitsInForce(settings.limits)
         self.index = index
-        disk = DiskQueue(directory, path: directory.path)
+        disk = DiskQueue(directory, path: directory.path, others: ReplaceableReference(nil))
         self.provisional = provisional
         maintenance = MaintenanceQueue(lifetime)
     }
@@ -88,6 +88,8 @@ struct StoreSettings: Hashable, Sendable {
     var limits: Limits
     /// The average number of entries in a group of the manifest, at most. Tests use smaller groups.
     var entriesPerGroup: Int
+    /// Other processes may use the directory at the same time.
+    var isShared: Bool
 
     var isPowerSafe: Bool { durability == .powerSafe }
 

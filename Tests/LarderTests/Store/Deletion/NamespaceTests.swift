@@ -155,7 +155,7 @@ struct NamespaceTests {
         try cache.store.maintenance.alone {
             world.files.inject(counter.count)
             try space.removeAll()
-            #expect(counter.all == [.create: 1, .write: 2])
+            #expect(counter.all == [.create: 1, .lock: 1, .write: 2])
             #expect(space.count == 0 && space.size == 0 && space.keys() == [] && space.entries().isEmpty)
             #expect(cache.count == 1)
             #expect(!space.hasValue(forKey: "1") && space.string(forKey: "1") == nil)

@@ -73,7 +73,12 @@ struct FilesAreTheTruthTests {
                 try world.damage(name) { bytes in
                     if truncations { bytes = Array(bytes.prefix(position)) } else { bytes[position] ^= 1 << bit }
                 }
-                try expectSurvivors(world, "\(name), byte \(position), bit \(bit)")
+                // It looks as if the process had ended before the record: where others go on, the change was not made.
+                let lineFeed = UInt8(ascii: "\n")
+                let isInHeader = !content[..<position].dropLast().contains(lineFeed)
+                let isBetweenLines = content[position] == lineFeed || isInHeader
+                let mayLackLast = truncations && !closed && isBetweenLines
+                try expectSurvivors(world, "\(name), byte \(position), bit \(bit)", mayLackLast: mayLackLast)
             }
         }
     }
@@ -81,11 +86,13 @@ struct FilesAreTheTruthTests {
     /// A lost remove record cannot bring the value back, because its file has been deleted. A lost renewal is read from
     /// the slot in the file if the entry is lost too; while the manifest still has the entry, the life before the
     /// renewal may apply again.
-    private func expectSurvivors(_ world: World, _ context: Comment) throws {
+    private func expectSurvivors(_ world: World, _ context: Comment, mayLackLast: Bool) throws {
         let cache = try world.open()
         try cache.flush()
         #expect(Set(cache.keys()) == ["k0", "k1", "k3"], context)
-        #expect(cache.string(forKey: "k0") == "v0" && cache.string(forKey: "k1") == "w1", context)
+        let last = cache.string(forKey: "k1")
+        #expect(
+            cache.string(forKey: "k0") == "v0" && (last == "w1" || mayLackLast && [nil, "v1"].contains(last)), context)
         #expect(cache.string(forKey: "k3") == "v3" && cache.string(forKey: "k2") == nil, context)
         cache.checkInvariants(world, settled: true)
     }

@@ -104,7 +104,7 @@ struct LeftoverTests {
 
     @Test("a comparison whose listing failed is made again")
     func failedListing() throws {
-        var world = try GroupsTests.filled()
+        var world = try GroupsTests.filled { $0.sharing = .exclusive }
         let first = try world.open()
         try first.setString("w10", forKey: "k10")
         world.restart()

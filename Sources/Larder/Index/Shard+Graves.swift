@@ -1,0 +1,65 @@
+/// Changes that another process may have overtaken.
+extension Shard {
+    /// Returns an entry of this process that is no longer to be published: another one has already replaced, removed or
+    /// expired it. Nil when it is.
+    mutating func overtaken(_ entry: IndexEntry, _ key: Key) -> IndexEntry? {
+        if isSuperseded(entry, key) {
+            markObsolete(entry.file, of: key)
+            return entry
+        }
+        guard let graves, !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded else {
+            return nil
+        }
+        if let old = table.publish(ended, for: key) { markObsolete(old.file, of: key) }
+        return ended
+    }
+
+    /// True when a newer change is known.
+    func isSuperseded(_ entry: IndexEntry, _ key: Key) -> Bool {
+        guard let graves else { return false }
+        return table.entry(key)?.file ?? 0 > entry.file || graves.cover(entry, key)
+    }
+
+    /// Removes the entries in a scope that are older than its clear. Unlike those of one process, some may be newer.
+    /// Returns their totals. O(n).
+    ///
+    /// `deletesFiles`: their files are obsolete. Otherwise the process that clears deletes them.
+    mutating func clearOlder(_ scope: ClearScope, below number: UInt64, deletesFiles: Bool) -> EntryTotals {
+        graves?.add(scope, below: number)
+        var marks = ClearMarks()
+        marks.add(scope, below: number)
+        var gone = EntryTotals()
+        for entry in table.entries where entry.file != 0 && marks.cover(entry) && !table.isCleared(entry) {
+            gone.add(entry)
+            if deletesFiles { removeWithFile(entry) } else { remove(entry.key, below: number) }
+        }
+        return gone
+    }
+
+    /// Gives an entry another life, unless another value has replaced it.
+    mutating func setLife(
+        _ life: Life, change: UInt64, _ update: Attachments.Update?, of entry: IndexEntry, _ key: Key
+    ) {
+        if isReplaced(entry, key) { return }
+        table.setLife(life, change: change, update, for: key)
+    }
+
+    /// True when another process has replaced or removed an entry.
+    func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool {
+        graves != nil && table.entry(key)?.file != entry.file
+    }
+
+    /// True when the entry is there already.
+    func isKnown(_ entry: IndexEntry, _ key: Key) -> Bool { table.entry(key)?.file == entry.file }
+
+    /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.
+    mutating func receive(_ entry: IndexEntry, _ key: Key) -> Bool {
+        if isSuperseded(entry, key) {
+            // The other process may not have known what replaced it.
+            markObsolete(entry.file, of: key)
+            return false
+        }
+        table.publish(graves?.marked(entry) ?? entry, for: key)
+        return true
+    }
+}

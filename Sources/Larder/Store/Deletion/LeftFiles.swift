@@ -1,0 +1,85 @@
+import LarderFiles
+
+/// Deletes the files that dead processes have left: values that were not published, copies, and replaced values that
+/// they had not deleted yet.
+///
+/// A file with a number below that of every change under way is an entry's, or waits in some process to be deleted, or
+/// was left. So it can go unless the index mentions it. Then the tombstones below that number cover nothing any more.
+final class LeftFiles: StoreOwner {
+    private static let slice = 256
+
+    let context: StoreContext
+
+    init(_ context: StoreContext) {
+        self.context = context
+    }
+
+    /// Does so in the background, if any process has died since the last time and no other process does it.
+    func deleteInBackground() {
+        guard let others = disk.others.object, others.page.deaths != others.page.cleanedDeaths else { return }
+        maintenance.begin(.leftFiles) { [weak self] in
+            self?.delete(beside: others)
+            return false
+        }
+    }
+
+    /// O(files and entries).
+    private func delete(beside others: Follower) {
+        let deaths = others.page.deaths
+        _ = others.membership.perform(.clean) {
+            guard deaths != others.page.cleanedDeaths else { return }
+            let settled = others.page.lowestOpen
+            guard others.follow() else { return }
+            index.loadAll()
+            let replacements = index.replacements
+            let hasMarks = index.hasMarks
+            guard var left = files(below: settled, sparingTombstones: hasMarks) else { return }
+            // The index must have been whole, and the same, all the time.
+            guard others === disk.others.object, !provisional.isSet, !index.hasUnloaded.isSet,
+                index.replacements == replacements
+            else { return }
+            while !left.isEmpty {
+                let isDone: Void? = reporter.attempt { () throws(CacheError) in
+                    try disk.run { directory throws(CacheError) in
+                        for file in left.suffix(Self.slice) {
+                            try translating("delete an orphan", at: directory.path(of: file)) { () throws(Errno) in
+                                try directory.delete(file)
+                            }
+                        }
+                        reporter.count { [count = min(left.count, Self.slice)] in $0.orphansDeleted += count }
+                    }
+                }
+                if isDone == nil || context.isEnding.isSet { return }
+                left.removeLast(min(left.count, Self.slice))
+            }
+            if !hasMarks { others.page.noteCleaned(deaths) }
+        }
+    }
+
+    /// The files with lower numbers that nothing mentions.
+    private func files(below settled: UInt64, sparingTombstones: Bool) -> [UInt64]? {
+        let names = reporter.attempt { () throws(CacheError) in
+            try disk.run { directory throws(CacheError) in
+                try translating("list the entries", at: path) { () throws(Errno) in
+                    try fileSystem.numbers(.regular, in: directory.entries.file)
+                }
+            }
+        }
+        guard let names else { return nil }
+        var used: Set<UInt64> = []
+        index.forEachShard { shard in
+            for entry in shard.table.entries where entry.file != 0 { used.insert(entry.file) }
+            for entry in shard.table.evacuated { used.insert(entry.file) }
+        }
+        // Deleted from the end: the oldest file first, or a lost index would bring it back; the tombstones last, and none
+        // until the ends of all lives are on disk.
+        let tombstones = names.filter { name in
+            !sparingTombstones && DirectoryLayout.number(ofTombstone: name).map { $0 < settled } ?? false
+        }
+        return tombstones
+            + names.filter { name in
+                let number = DirectoryLayout.number(ofStaged: name) ?? name
+                return number > 0 && number < settled && !used.contains(name)
+            }.sorted(by: >)
+    }
+}

@@ -1,0 +1,222 @@
+import LarderFiles
+
+/// The hold of this process on a directory, released with the object.
+///
+/// The release is explicit: a child process that is being started holds a copy of the descriptor until its exec, and
+/// would keep the lock.
+final class DirectoryLock: Sendable {
+    private let descriptor: SharedDescriptor
+    private let fileSystem: any FileSystem
+    /// The place among the processes that share the directory; nil when it is not shared.
+    let membership: Membership?
+    private let processID: Int32
+
+    private init(_ descriptor: SharedDescriptor, _ membership: Membership?, in fileSystem: any FileSystem) {
+        self.descriptor = descriptor
+        self.membership = membership
+        self.fileSystem = fileSystem
+        processID = fileSystem.processID
+    }
+
+    deinit {
+        release()
+    }
+
+    /// Releases the lock before the object is.
+    func release() {
+        membership?.leave()
+        // In a forked child it is the parent's lock.
+        if fileSystem.processID == processID { fileSystem.unlock(descriptor.file) }
+    }
+
+    /// Locks a directory for this process alone; nil when another process has it open.
+    ///
+    /// Through a separate descriptor, so that the registry decides when the lock ends, not the last reader's reference
+    /// to the directory.
+    static func alone(_ root: SharedDescriptor, in fileSystem: any FileSystem) throws(Errno) -> DirectoryLock? {
+        let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+        guard try fileSystem.lock(own.file) else { return nil }
+        Burial.retirePage(in: root, fileSystem)
+        return DirectoryLock(own, nil, in: fileSystem)
+    }
+
+    /// Joins the processes that share a directory. The one that is first must call `Membership.finishJoining`.
+    ///
+    /// `check` throws when the directory is not a cache. Without a page it is called first.
+    static func shared(
+        _ root: SharedDescriptor, _ identity: FileIdentity, in fileSystem: any FileSystem, path: String,
+        checkingCache check: () throws(CacheError) -> Void
+    ) throws(CacheError) -> DirectoryLock {
+        let joining = Joining(root: root, identity: identity, fileSystem: fileSystem, path: path)
+        if try !joining.hasPage { try check() }
+        return try joining.join { own, membership in
+            DirectoryLock(own, membership, in: fileSystem)
+        }
+    }
+}
+
+/// The steps of joining.
+///
+/// The lock of the directory keeps out processes that want it for themselves. Who creates the page, or finds nobody in
+/// it, must first prove, by taking that lock alone, that nobody is there. The others wait for their turn without it.
+private struct Joining {
+    /// How long to wait for a process that is opening the directory, and for one that has it alone. Milliseconds.
+    private static let (longestWait, shortWait) = (10_000, 100)
+
+    let root: SharedDescriptor
+    let identity: FileIdentity
+    let fileSystem: any FileSystem
+    let path: String
+
+    fileprivate var hasPage: Bool {
+        get throws(CacheError) {
+            try translating("open the shared page", at: path) { () throws(Errno) in
+                do throws(Errno) {
+                    guard let (file, _) = try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file) else {
+                        return false
+                    }
+                    return try SharedPage.isPage(file.file, in: fileSystem)
+                } catch {
+                    if error == .noEntry { return false }
+                    throw error
+                }
+            }
+        }
+    }
+
+    private func checkDisk() throws(CacheError) {
+        let isShareable = try translating("examine the disk", at: path) { () throws(Errno) in
+            try fileSystem.isShareable(root.file)
+        }
+        if isShareable { return }
+        throw CacheError(
+            code: .unsupportedDisk,
+            message: """
+                The cache is not on a disk that several processes can share: ext4, XFS, Btrfs, tmpfs, overlayfs, APFS \
+                or HFS+. Use one of those, or a directory for each process.
+                """,
+            path: path)
+    }
+
+    func join(_ make: (SharedDescriptor, Membership) -> DirectoryLock) throws(CacheError) -> DirectoryLock {
+        try checkDisk()
+        var found: DirectoryLock?
+        var isPageLost = false
+        let isDone = try Backoff.wait(milliseconds: Self.shortWait) { () throws(CacheError) in
+            guard let file = try openPage() else {
+                isPageLost = try !createPage()
+                return false
+            }
+            try awaitTurn(file)
+            // Another process may have replaced it meanwhile.
+            guard try isCurrent(file), let (own, isFirst) = try lock(beside: file) else { return false }
+            found = make(own, try member(file, isFirst: isFirst))
+            return true
+        }
+        if isDone, let found { return found }
+        if !isPageLost { throw CacheError.directoryInUse(path, byOneAlone: true) }
+        throw CacheError(
+            code: .directoryInUse,
+            message: """
+                The file `shared` of the cache was deleted while processes use it. Close the cache in all of them, and \
+                open it again.
+                """,
+            path: path)
+    }
+
+    /// Waits until no other process joins. From here on, closing the file ends the turn.
+    private func awaitTurn(_ page: SharedDescriptor) throws(CacheError) {
+        let isFree = try Backoff.wait(milliseconds: Self.longestWait) { () throws(CacheError) in
+            try translating("lock the shared page", at: path) { () throws(Errno) in
+                try fileSystem.lock(byte: PageLocks.joining, of: page.file)
+            }
+        }
+        if isFree { return }
+        throw CacheError(
+            code: .directoryInUse, message: "Another process has been opening the cache for too long.", path: path)
+    }
+
+    private func isCurrent(_ page: SharedDescriptor) throws(CacheError) -> Bool {
+        try translating("examine the shared page", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                let named = try fileSystem.status(of: DirectoryLayout.shared.name, in: root.file).identity
+                return try named == fileSystem.status(of: page.file).identity
+            } catch {
+                if error == .noEntry { return false }
+                throw error
+            }
+        }
+    }
+
+    /// Locks the directory in common with others; nil when a process has it alone. Who seems to be the first proves it
+    /// by taking the lock alone: another file may have been put into the place of the page.
+    private func lock(beside page: SharedDescriptor) throws(CacheError) -> (SharedDescriptor, isFirst: Bool)? {
+        try translating("lock the directory", at: path) { () throws(Errno) in
+            let isFirst = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file) == nil
+            let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+            if isFirst {
+                guard try fileSystem.lock(own.file) else { return nil }
+                // Never converted: somebody could come in between unnoticed. Nobody joins meanwhile.
+                fileSystem.unlock(own.file)
+            }
+            return try fileSystem.lock(own.file, shared: true) ? (own, isFirst) : nil
+        }
+    }
+
+    /// Creates the page; false when somebody is there.
+    private func createPage() throws(CacheError) -> Bool {
+        try translating("create the shared page", at: path) { () throws(Errno) in
+            let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+            guard try fileSystem.lock(own.file) else { return false }
+            defer { fileSystem.unlock(own.file) }
+            do throws(Errno) {
+                _ = try fileSystem.open(DirectoryLayout.shared.name, in: root.file, for: .creating)
+            } catch {
+                if error != .exists { throw error }
+            }
+            return true
+        }
+    }
+
+    private func openPage() throws(CacheError) -> SharedDescriptor? {
+        try translating("open the shared page", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                return try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file, for: .updating)?.file
+            } catch {
+                if error == .noEntry { return nil }
+                throw error
+            }
+        }
+    }
+
+    private func member(_ file: SharedDescriptor, isFirst: Bool) throws(CacheError) -> Membership {
+        let origin = try translating("examine the shared page", at: path) { () throws(Errno) in
+            SharedPage.Origin(
+                inode: try fileSystem.status(of: file.file).identity.inode, boot: fileSystem.boot)
+        }
+        let page = try translating("open the shared page", at: path) { () throws(Errno) -> SharedPage? in
+            let size = try fileSystem.status(of: file.file).size
+            if size < SharedPage.size {
+                if !isFirst { return nil }
+                // Written, not extended: on a full disk, an access to a block that is not there would end the process.
+                try fileSystem.write([UInt8](repeating: 0, count: SharedPage.size), to: file.file, at: 0)
+            }
+            return SharedPage(words: try fileSystem.map(file.file, words: SharedPage.wordCount))
+        }
+        guard let page, isFirst || page.isOf(origin) else {
+            throw CacheError(
+                code: .directoryInUse,
+                message:
+                    "The shared page of the cache is damaged. Close the cache in all processes, and open it again.",
+                path: path)
+        }
+        let membership = try translating("join the cache", at: path) { () throws(Errno) in
+            try Membership(page, file, root, identity, in: fileSystem, isFirst: isFirst, origin)
+        }
+        guard let membership else {
+            throw CacheError(
+                code: .directoryInUse, message: "\(SharedPage.laneCount) processes have the cache open.", path: path)
+        }
+        return membership
+    }
+}

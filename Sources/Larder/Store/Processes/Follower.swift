@@ -1,0 +1,298 @@
+import LarderFiles
+
+/// Brings the changes of other processes into the index before a call reads it.
+///
+/// A process publishes a commit by its length in the page, and then raises the epoch. So a call that begins later sees
+/// another epoch, and reads what the journals of the others have had since.
+final class Follower: Sendable {
+    let membership: Membership
+    let page: SharedPage
+    let lane: Int
+    private let fileSystem: any FileSystem
+    /// Two words of this process: the epoch up to which every change is in the index, and `additions`.
+    private let seen: SharedWords
+    private let state: Lock<State>
+    private let actions: Actions
+
+    /// The work of the store.
+    struct Actions: Sendable {
+        /// Applies changes to the index.
+        let apply: @Sendable ([Record]) -> Void
+        /// Reads the index anew; nil when that failed.
+        let reload: @Sendable (Follower) -> JournalPositions?
+        /// Returns when a commit of this process that is published in the page is in the index, too.
+        let awaitOwnCommit: @Sendable () -> Void
+        /// Drops all values in memory, and saves soon.
+        let meetDemand: @Sendable () -> Void
+        /// Forgets the graves that no change can come after any more.
+        let forgetGraves: @Sendable (_ through: UInt64) -> Void
+    }
+
+    private struct State {
+        var positions = JournalPositions()
+        /// The journal of each lane that was read last.
+        var files: [Int: (generation: UInt64, file: SharedDescriptor)] = [:]
+        /// The demands for saves that are met.
+        var saveDemands: UInt64
+        /// Records applied since graves were forgotten.
+        var records = 0
+    }
+
+    init(
+        _ membership: Membership, at positions: JournalPositions, in fileSystem: any FileSystem, _ actions: Actions
+    ) {
+        self.membership = membership
+        page = membership.page
+        lane = membership.lane
+        self.fileSystem = fileSystem
+        self.actions = actions
+        nonisolated(unsafe) let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 2)
+        words.initialize(to: positions.epoch)
+        (words + 1).initialize(to: 0)
+        seen = SharedWords(words, count: 2) { words.deallocate() }
+        state = Lock(State(positions: positions, saveDemands: membership.page.saveDemands))
+    }
+
+    /// Brings every change into the index whose call has returned. Without one it reads two words.
+    ///
+    /// - Returns: False when it cannot: the index may be older, and no call may answer from it. Also in a forked child
+    ///   process, which must not use the cache of its parent.
+    @inline(__always)
+    func follow() -> Bool {
+        page.epoch == seen.load(0) || catchUp()
+    }
+
+    /// True when there are changes that are not in the index.
+    @inline(__always)
+    var isBehind: Bool { page.epoch != seen.load(0) }
+
+    /// Whether nobody else is there at the moment.
+    @inline(__always)
+    var isAlone: Bool { page.alive == 1 << UInt64(lane) }
+
+    /// How often changes of others were added to the index, twice for each time; odd while some are being added.
+    var additions: UInt64 { seen.load(1) }
+
+    /// True when some changes may have been added since, or were being added then.
+    @inline(__always)
+    func mayHaveAdded(since additions: UInt64) -> Bool { additions & 1 == 1 || seen.load(1) != additions }
+
+    private func adding<Result>(_ body: () -> Result) -> Result {
+        seen.add(1, at: 1)
+        defer { seen.add(1, at: 1) }
+        return body()
+    }
+
+    /// The reason why `follow` has returned false.
+    func failure(_ path: String) -> CacheError {
+        if page.isGone { return .forked(path) }
+        return CacheError(
+            code: .io,
+            message: "The journals of other processes cannot be read. If that lasts, close the cache in all of them.",
+            path: path)
+    }
+
+    /// Notes a commit of this process, which is in the index, by its epoch.
+    func noteOwnCommit(_ epoch: UInt64) {
+        _ = seen.replace(epoch - 1, with: epoch, at: 0)
+    }
+
+    /// Notes that the change of a slot is published or has failed.
+    @inline(__always)
+    func endChange(slot: Int) {
+        page.endChange(slot: slot, of: lane)
+    }
+
+    /// Notes the lowest number of a copy that this process is making; 0: none.
+    func noteStaged(_ number: UInt64) {
+        page.noteStaged(number, of: membership.lane)
+    }
+
+    @inline(never)
+    private func catchUp() -> Bool {
+        // Without a lock: in the child, nobody would release it.
+        if page.isGone { return false }
+        return state.withLock { state in
+            let epoch = page.epoch
+            if epoch == seen.load(0) { return true }
+            actions.awaitOwnCommit()
+            let isPublishing = page.isPublishing(but: membership.lane)
+            guard readAll(&state) else { return false }
+            if case let demands = page.saveDemands, demands != state.saveDemands {
+                actions.meetDemand()
+                state.saveDemands = demands
+            }
+            if !isPublishing { seen.raise(epoch, at: 0) }
+            return true
+        }
+    }
+
+    /// Notes that a change of this process has no record. Others find the file gone, but may have the value in memory.
+    func demandSaves() {
+        state.withLock { state in
+            page.demandSaves()
+            state.saveDemands += 1
+        }
+    }
+
+    /// Closes the journals of others, at the end of the session or when the store moves.
+    func stop() {
+        state.withLock { $0.files = [:] }
+    }
+
+    /// Follows, and returns the journals that other processes have in use and the parts of them that are in the index;
+    /// nil when it cannot follow.
+    func journalsInUse() -> [JournalPart]? {
+        // First: an owner that ends later may have changed something meanwhile.
+        let alive = Set(page.alive.bits)
+        return state.withLock { state in
+            guard readAll(&state) else { return nil }
+            return state.positions.lanes.filter { alive.contains($0.key) && $0.value.part.generation > 0 }
+                .map(\.value.part).sorted { $0.generation < $1.generation }
+        }
+    }
+
+    /// After how many records graves are forgotten.
+    private static let mostRecords = 4096
+
+    /// False when the index could not be brought up to date.
+    private func readAll(_ state: inout State) -> Bool {
+        let targets = JournalPositions(of: page, but: membership.lane)
+        var records: [Record.Placed] = []
+        var sources = 0
+        for (lane, target) in targets.lanes {
+            let known = state.positions.lanes[lane] ?? JournalPositions.Position()
+            if known == target { continue }
+            let before = records.count
+            guard read(lane, from: known, to: target, &state, into: &records) else {
+                guard let positions = adding({ actions.reload(self) }) else { return false }
+                state.positions = positions
+                state.files = [:]
+                return true
+            }
+            if records.count > before { sources += 1 }
+        }
+        state.positions = targets
+        if records.isEmpty { return true }
+        adding { actions.apply(sources > 1 ? Record.inOrder(records) : records.map(\.record)) }
+        state.records += records.count
+        if state.records > Self.mostRecords {
+            state.records = 0
+            // First the number, then the changes below it.
+            let settled = page.lowestOpen
+            guard readAll(&state) else { return false }
+            actions.forgetGraves(settled)
+        }
+        return true
+    }
+
+    /// Reads what a lane has published. Returns false when it is no longer there.
+    private func read(
+        _ lane: Int, from known: JournalPositions.Position, to target: JournalPositions.Position, _ state: inout State,
+        into records: inout [Record.Placed]
+    ) -> Bool {
+        var placer = Record.Placer()
+        for number in max(known.number, 1)...max(target.number, 1) {
+            let isLast = number == target.number
+            let found = isLast ? target.part : page.journal(number, of: lane)
+            guard let part = found else { return false }
+            let start = number == known.number ? known.part.length : 0
+            if start >= part.length { continue }
+            guard read(lane, part, from: start, &state, &placer, &records) else { return false }
+        }
+        return true
+    }
+
+    private func read(
+        _ lane: Int, _ part: JournalPart, from start: Int, _ state: inout State, _ placer: inout Record.Placer,
+        _ records: inout [Record.Placed]
+    ) -> Bool {
+        do throws(Errno) {
+            guard let root = membership.root else { return false }
+            if state.files[lane]?.generation != part.generation {
+                let name = DirectoryLayout.journal(part.generation).name
+                guard let (file, _) = try fileSystem.openRegular(name, in: root.file) else { return false }
+                state.files[lane] = (part.generation, file)
+            }
+            guard let file = state.files[lane]?.file else { return false }
+            var bytes = [UInt8](repeating: 0, count: part.length - start)
+            guard try fileSystem.read(file.file, at: start, into: &bytes) == bytes.count else { return false }
+            var isIntact = true
+            bytes.withBytes { bytes in
+                LineReader.forEachLine(in: bytes) { line in
+                    switch Line(line) {
+                    case .record(.header), .record(.closed), .record(.groups), .record(.unknown), .blank: break
+                    case .record(let record): records.append(placer.place(record))
+                    case .damaged, .end: isIntact = false
+                    }
+                }
+            }
+            return isIntact
+        } catch {
+            return false
+        }
+    }
+}
+
+/// How far the journals of all lanes have been read.
+struct JournalPositions: Sendable {
+    struct Position: Equatable, Sendable {
+        /// The number of the journal among those of the lane; 0: none.
+        var number: UInt64 = 0
+        var part = JournalPart(generation: 0, length: 0)
+    }
+
+    var lanes: [Int: Position] = [:]
+    /// Everything up to this epoch is in them.
+    var epoch: UInt64 = 0
+    /// Journals above this generation had not been announced, and neither had these.
+    private var lastGeneration: UInt64 = 0
+    private var beginning: Set<UInt64> = []
+
+    init() {}
+
+    /// The journals as they are published now. A change is never in them without those that it builds on: the lengths
+    /// are read until two passes agree.
+    init(of page: SharedPage, but own: Int? = nil) {
+        epoch = page.epoch
+        if page.isPublishing(but: own) { epoch -= 1 }
+        lastGeneration = page.lastGeneration
+        lanes = Self.lanes(of: page, own)
+        while case let again = Self.lanes(of: page, own), again != lanes { lanes = again }
+    }
+
+    /// The same to read whole journals, without those that are being begun. Waits a little for one whose generation is
+    /// not known; without lines, it does not matter.
+    static func forReading(_ page: SharedPage) -> JournalPositions {
+        var backoff = Backoff()
+        for attempt in 0..<20 {
+            var found: [SharedPage.BeginningJournal] = []
+            for lane in page.alive.bits { if let journal = page.beginningJournal(of: lane) { found.append(journal) } }
+            // Afterwards: one that is announced meanwhile is in both.
+            var positions = JournalPositions(of: page)
+            for case .created(let generation) in found { positions.beginning.insert(generation) }
+            if attempt == 19 || !found.contains(.soon) { return positions }
+            backoff.wait()
+        }
+        return JournalPositions(of: page)
+    }
+
+    private static func lanes(of page: SharedPage, _ own: Int?) -> [Int: Position] {
+        var lanes: [Int: Position] = [:]
+        for lane in page.used.bits where lane != own {
+            // Nil when the lane begins journals faster than they can be looked at.
+            while case let number = page.journalCount(of: lane), number > 0 {
+                guard let part = page.journal(number, of: lane) else { continue }
+                lanes[lane] = Position(number: number, part: part)
+                break
+            }
+        }
+        return lanes
+    }
+
+    /// The published length of a journal. One that nobody has in use is published whole.
+    func length(of generation: UInt64) -> Int {
+        if let part = lanes.values.first(where: { $0.part.generation == generation })?.part { return part.length }
+        return generation > lastGeneration || beginning.contains(generation) ? 0 : .max
+    }
+}

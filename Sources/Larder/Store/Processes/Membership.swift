@@ -1,0 +1,278 @@
+import LarderFiles
+
+/// The bytes of the page's file whose locks mean something.
+enum PageLocks {
+    /// Held while a process joins, and by the first one until entries and files agree.
+    static let joining = 0
+    /// One for each lane: its owner is alive.
+    static let lanes = 1..<1 + SharedPage.laneCount
+
+    static func lane(_ lane: Int) -> Int { lanes.lowerBound + lane }
+}
+
+/// The place of this process among those that share a directory: its lane in the page, proved by a lock that ends with
+/// the process.
+///
+/// Time proves nothing: only the lock of a lane says that its owner is dead. Whoever finds that out *buries* it.
+final class Membership: Sendable {
+    let page: SharedPage
+    let lane: Int
+    /// Nobody else was there.
+    let isFirst: Bool
+    let identity: FileIdentity
+    private let fileSystem: any FileSystem
+    /// The page's file is never handed out: closing it late would end the locks of a successor in this process. Nil
+    /// once left.
+    private let files: Lock<Files?>
+    /// This process leaves files that it had to delete.
+    let owesFiles = Flag()
+
+    private struct Files {
+        let page: SharedDescriptor
+        let root: SharedDescriptor
+    }
+
+    /// Whether the lock for joining is still held. Locked while nobody may join.
+    private let isJoining: Lock<Bool>
+
+    private init(
+        _ page: SharedPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
+        isFirst: Bool
+    ) {
+        self.page = page
+        self.identity = identity
+        self.fileSystem = fileSystem
+        self.isFirst = isFirst
+        self.lane = lane
+        self.files = Lock(files)
+        isJoining = Lock(true)
+    }
+
+    /// Takes a lane, with the lock for joining held, which the first one keeps. Nil when all are in use.
+    convenience init?(
+        _ page: SharedPage, _ file: SharedDescriptor, _ root: SharedDescriptor, _ identity: FileIdentity,
+        in fileSystem: any FileSystem, isFirst: Bool, _ origin: SharedPage.Origin
+    ) throws(Errno) {
+        let burial = Burial(page: page, root: root, fileSystem: fileSystem)
+        if isFirst {
+            burial.buryAll(origin)
+            page.begin(origin)
+        }
+        var found: Int?
+        for lane in 0..<SharedPage.laneCount {
+            guard try fileSystem.lock(byte: PageLocks.lane(lane), of: file.file) else { continue }
+            if page.hasOwner(lane) { burial.bury(lane) }
+            found = lane
+            break
+        }
+        guard let found else { return nil }
+        self.init(page, found, Files(page: file, root: root), identity, in: fileSystem, isFirst: isFirst)
+        page.begin(found)
+        if !isFirst { finishJoining() }
+    }
+
+    deinit {
+        leave()
+    }
+
+    /// True until `finishJoining`.
+    var keepsOthersOut: Bool { isJoining.withLock { $0 } }
+
+    /// Lets others join.
+    func finishJoining() {
+        isJoining.withLock { isJoining in
+            if isJoining { unlock(byte: PageLocks.joining) }
+            isJoining = false
+        }
+    }
+
+    private func unlock(byte: Int) {
+        files.withLock { if let files = $0 { fileSystem.unlock(byte: byte, of: files.page.file) } }
+    }
+
+    /// Frees the lane.
+    func leave() {
+        files.withLock { files in
+            guard files != nil else { return }
+            page.end(lane, isDead: owesFiles.isSet)
+            // Closes the page, which releases all locks.
+            files = nil
+        }
+    }
+
+    /// The directory; nil once left.
+    var root: SharedDescriptor? { files.withLock { $0?.root } }
+
+    /// Whether nobody else is there at the moment.
+    var isAlone: Bool { page.alive == 1 << UInt64(lane) }
+
+    /// Runs `body` with whether nobody else is there; if so, nobody can join meanwhile.
+    func whileNobodyJoins<Result, Failure: Error>(
+        _ body: (_ isAlone: Bool) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try isJoining.withLock { isJoining throws(Failure) in
+            if isJoining { return try body(isAlone) }
+            guard lock(byte: PageLocks.joining) else { return try body(false) }
+            defer { unlock(byte: PageLocks.joining) }
+            buryTheDead()
+            return try body(isAlone)
+        }
+    }
+
+    private func lock(byte: Int) -> Bool {
+        files.withLock { files in
+            guard let files else { return false }
+            return (try? fileSystem.lock(byte: byte, of: files.page.file)) ?? false
+        }
+    }
+
+    /// Keeps others from joining until `finishJoining`; false when somebody is there.
+    func beginAlone() -> Bool {
+        isJoining.withLock { isJoining in
+            if !isJoining {
+                guard lock(byte: PageLocks.joining) else { return false }
+                isJoining = true
+            }
+            buryTheDead()
+            if isAlone { return true }
+            unlock(byte: PageLocks.joining)
+            isJoining = false
+            return false
+        }
+    }
+
+    /// Buries a lane if its owner is dead.
+    func buryIfDead(_ lane: Int) {
+        guard lane != self.lane, page.hasOwner(lane) else { return }
+        files.withLock { files in
+            guard let files, (try? fileSystem.lock(byte: PageLocks.lane(lane), of: files.page.file)) == true else {
+                return
+            }
+            defer { fileSystem.unlock(byte: PageLocks.lane(lane), of: files.page.file) }
+            if page.hasOwner(lane) { Burial(page: page, root: files.root, fileSystem: fileSystem).bury(lane) }
+        }
+    }
+
+    func buryTheDead() {
+        for lane in page.alive.bits { buryIfDead(lane) }
+    }
+}
+
+/// Waiting for others. No call waits for long while it holds anything that others in this process need.
+extension Membership {
+    /// How often a call looks while it holds locks. Less than a millisecond.
+    private static let attempts = 9
+
+    /// Waits until `isDone`; buries the lane that `blocker` returns if its owner is dead. With `attempts`, false when
+    /// it has given up.
+    private func wait(attempts most: Int = .max, for isDone: () -> Bool, _ blocker: () -> Int?) -> Bool {
+        var backoff = Backoff()
+        var attempts = 0
+        while !isDone() {
+            attempts += 1
+            if attempts >= most { return false }
+            if attempts % 8 == 0, let lane = blocker() { buryIfDead(lane) }
+            backoff.wait()
+        }
+        return true
+    }
+
+    /// Keeps other processes from changing a key of a stripe in a way that depends on its value; false when another
+    /// change holds the stripe.
+    func tryLock(stripe: Int) -> Bool { page.tryLock(stripe: stripe, by: lane) }
+
+    /// The same, but waits for the other threads of this process. Stripes in ascending order: two threads that take
+    /// several do not wait for each other.
+    func lockUnlessElsewhere(stripe: Int) -> Bool {
+        var backoff = Backoff()
+        while !tryLock(stripe: stripe) {
+            guard let holder = page.holder(ofStripe: stripe) else { continue }
+            guard holder == lane else { return false }
+            backoff.wait()
+        }
+        return true
+    }
+
+    func unlock(stripe: Int) {
+        page.unlock(stripe: stripe, by: lane)
+    }
+
+    /// Returns when nobody holds a stripe. Hold nothing meanwhile: the holder may be stopped.
+    func await(stripe: Int) {
+        _ = wait(for: { page.holder(ofStripe: stripe) == nil }, { page.holder(ofStripe: stripe) })
+    }
+
+    /// Returns when every change in a stripe with a lower number is published or has failed. Unless `isPatient`, gives
+    /// up soon, and returns false.
+    func awaitChanges(below number: UInt64, stripe: Int, isPatient: Bool) -> Bool {
+        page.alive.bits.allSatisfy { other in
+            other == lane
+                || wait(
+                    attempts: isPatient ? .max : Self.attempts,
+                    for: { !page.hasOpenChange(below: number, stripe: stripe, of: other) }, { other })
+        }
+    }
+
+    /// Runs `body` in a role; nil when another process has it.
+    func perform<Result, Failure: Error>(
+        _ role: SharedPage.Role, _ body: () throws(Failure) -> Result
+    ) throws(Failure) -> Result? {
+        if !page.tryLock(role, by: lane) {
+            buryTheDead()
+            guard page.tryLock(role, by: lane) else { return nil }
+        }
+        defer { page.unlock(role, by: lane) }
+        return try body()
+    }
+}
+
+/// Ends what dead processes have left unfinished. The locks of their lanes are held.
+struct Burial {
+    let page: SharedPage
+    let root: SharedDescriptor
+    let fileSystem: any FileSystem
+
+    /// Buries all lanes, if the page was last used for these journals.
+    func buryAll(_ origin: SharedPage.Origin) {
+        guard origin.boot != 0, page.isOf(origin) else { return }
+        for lane in page.alive.bits { bury(lane) }
+    }
+
+    /// Cuts off the lines that were written but not published: their calls never returned, and others have already
+    /// seen that nothing had changed. If that fails, the lane ends all the same: nobody may wait for the dead.
+    func bury(_ lane: Int) {
+        let count = page.journalCount(of: lane)
+        if count > 0, let part = page.journal(count, of: lane), part.generation > 0 {
+            try? cut(part)
+        }
+        page.end(lane, isDead: true)
+    }
+
+    private func cut(_ part: JournalPart) throws(Errno) {
+        let name = DirectoryLayout.journal(part.generation).name
+        guard let (file, size) = try fileSystem.openRegular(name, in: root.file, for: .updating), size > part.length
+        else { return }
+        // A damaged page may say anything. A record begins with its line feed.
+        var byte: [UInt8] = [0]
+        guard try fileSystem.read(file.file, at: part.length, into: &byte) == 1, byte[0] == UInt8(ascii: "\n") else {
+            return
+        }
+        try fileSystem.truncate(file.file, to: part.length)
+    }
+
+    /// Ends the page of processes that are all dead, for one that has the directory alone: the lengths in it will not
+    /// hold any more.
+    static func retirePage(in root: SharedDescriptor, _ fileSystem: any FileSystem) {
+        let name = DirectoryLayout.shared.name
+        guard let (file, size) = try? fileSystem.openRegular(name, in: root.file, for: .updating),
+            (try? SharedPage.isPage(file.file, in: fileSystem)) == true
+        else { return }
+        if size >= SharedPage.size, let status = try? fileSystem.status(of: file.file),
+            let words = try? fileSystem.map(file.file, words: SharedPage.wordCount)
+        {
+            let origin = SharedPage.Origin(inode: status.identity.inode, boot: fileSystem.boot)
+            Burial(page: SharedPage(words: words), root: root, fileSystem: fileSystem).buryAll(origin)
+        }
+        try? fileSystem.remove(name, in: root.file, directory: false)
+    }
+}

@@ -1,0 +1,344 @@
+import LarderFiles
+
+/// The words that all processes of a directory have mapped: counters, locks, and a *lane* for each process.
+///
+/// The page is only a hint. The first process begins it anew, from the files; the others wait for that. Each word has
+/// one meaning, so no reader sees half of a change.
+struct SharedPage: Sendable {
+    let words: SharedWords
+
+    static let laneCount = 64
+    static let stripeCount = 64
+    static let wordCount = lanes + laneCount * laneLength
+    /// Bytes.
+    static let size = wordCount * 8
+
+    // Counters that are written often have cache lines of their own.
+    private static let format = 0
+    private static let inode = 1
+    private static let boot = 2
+    private static let epochWord = 8
+    private static let numberWord = 16
+    private static let generationWord = 24
+    private static let begunSaveWord = 25
+    private static let savedWord = 26
+    private static let deathsWord = 27
+    private static let cleanedWord = 28
+    private static let saveDemandsWord = 29
+    private static let aliveWord = 32
+    private static let usedWord = 33
+    private static let roles = 40
+    private static let stripes = 64
+    private static let lanes = 128
+
+    // In a lane.
+    private static let owner = 0
+    private static let journalCount = 1
+    private static let staged = 2
+    private static let beginning = 3
+    private static let publishing = 4
+    private static let journals = 8
+    private static let keptJournals = 32
+    private static let openChanges = 72
+    /// One for each stripe of the process, and one for changes that concern every key.
+    static let openCount = 65
+    private static let laneLength = 144
+
+    /// Changes with the layout. A page with another value is begun anew.
+    private static let currentFormat: UInt64 = 0x4c61_7264_6572_0001
+}
+
+/// Beginning.
+extension SharedPage {
+    /// True when a file is a page, of this layout or another.
+    static func isPage(_ file: borrowing FileDescriptor, in fileSystem: any FileSystem) throws(Errno) -> Bool {
+        var bytes = [UInt8](repeating: 0, count: 8)
+        guard try fileSystem.read(file, at: 0, into: &bytes) == bytes.count else { return false }
+        let word = bytes.withBytes { UInt64(littleEndian: $0.loadUnaligned(as: UInt64.self)) }
+        return word >> 16 == currentFormat >> 16
+    }
+
+    /// The file and the boot that a page belongs to. The lengths in a copy of it, or from before a power cut, mean
+    /// nothing.
+    struct Origin: Equatable {
+        /// Of the page's file.
+        let inode: UInt64
+        let boot: UInt64
+    }
+
+    /// True when the page was last used for these journals.
+    func isOf(_ origin: Origin) -> Bool {
+        words.load(Self.format) == Self.currentFormat && words.load(Self.inode) == origin.inode
+            && words.load(Self.boot) == origin.boot
+    }
+
+    /// True in a child process that was forked: it has no access to the page.
+    var isGone: Bool { words.load(Self.format) == 0 }
+
+    /// Begins the page anew. No other process may be alive.
+    func begin(_ origin: Origin) {
+        words.clear()
+        words.store(1, at: Self.epochWord)
+        words.store(origin.inode, at: Self.inode)
+        words.store(origin.boot, at: Self.boot)
+        words.store(Self.currentFormat, at: Self.format)
+    }
+}
+
+/// Counters.
+extension SharedPage {
+    /// Changes with every commit.
+    var epoch: UInt64 { words.load(Self.epochWord) }
+
+    @discardableResult
+    func nextEpoch() -> UInt64 { words.add(1, at: Self.epochWord) }
+
+    /// The last sequence number taken.
+    var lastNumber: UInt64 { words.load(Self.numberWord) }
+
+    func takeNumber() -> UInt64 { words.add(1, at: Self.numberWord) }
+
+    func skipNumbers(_ count: UInt64) { words.add(count, at: Self.numberWord) }
+
+    func raiseNumbers(to number: UInt64) { words.raise(number, at: Self.numberWord) }
+
+    /// The highest generation of a journal.
+    var lastGeneration: UInt64 { words.load(Self.generationWord) }
+
+    func raiseGenerations(to generation: UInt64) { words.raise(generation, at: Self.generationWord) }
+
+    /// The generation of the last save that has begun.
+    var begunSave: UInt64 { words.load(Self.begunSaveWord) }
+
+    func noteBegunSave(_ generation: UInt64) { words.raise(generation, at: Self.begunSaveWord) }
+
+    /// The generation of the manifest.
+    var savedGeneration: UInt64 { words.load(Self.savedWord) }
+
+    func noteSaved(_ generation: UInt64) { words.raise(generation, at: Self.savedWord) }
+
+    /// How many processes have died. They may have left files.
+    var deaths: UInt64 { words.load(Self.deathsWord) }
+
+    /// How many of them have left none any more.
+    var cleanedDeaths: UInt64 { words.load(Self.cleanedWord) }
+
+    /// How often a process asked the others to forget what they have in memory, and to save: a full disk kept a removal
+    /// from being recorded, or what is on disk of the index is damaged.
+    var saveDemands: UInt64 { words.load(Self.saveDemandsWord) }
+
+    func demandSaves() {
+        words.add(1, at: Self.saveDemandsWord)
+        nextEpoch()
+    }
+
+    func noteCleaned(_ deaths: UInt64) { words.raise(deaths, at: Self.cleanedWord) }
+}
+
+/// Lanes.
+extension SharedPage {
+    private func word(_ lane: Int, _ position: Int) -> Int { Self.lanes + lane * Self.laneLength + position }
+
+    /// A bit for each lane with an owner, alive or not yet buried.
+    var alive: UInt64 { words.load(Self.aliveWord) }
+
+    /// A bit for each lane that ever had an owner. Others may still have to read its journals.
+    var used: UInt64 { words.load(Self.usedWord) }
+
+    private func set(_ lane: Int, in word: Int, _ isSet: Bool) {
+        let bit = UInt64(1) << UInt64(lane)
+        while case let known = words.load(word), (known & bit != 0) != isSet {
+            if words.replace(known, with: known ^ bit, at: word) { return }
+        }
+    }
+
+    func hasOwner(_ lane: Int) -> Bool { words.load(word(lane, Self.owner)) != 0 }
+
+    func begin(_ lane: Int) {
+        words.store(1, at: word(lane, Self.owner))
+        set(lane, in: Self.usedWord, true)
+        set(lane, in: Self.aliveWord, true)
+    }
+
+    /// Frees a lane. With `isDead`, its owner may have left files.
+    func end(_ lane: Int, isDead: Bool) {
+        if isDead {
+            words.add(1, at: Self.deathsWord)
+            // It may have published a change without raising the epoch. Before anybody else changes the key.
+            nextEpoch()
+        }
+        for stripe in 0..<Self.stripeCount { release(Self.stripes + stripe, of: lane) }
+        for role in Role.allCases { release(Self.roles + role.rawValue, of: lane) }
+        for slot in 0..<Self.openCount { words.store(0, at: word(lane, Self.openChanges + slot)) }
+        words.store(0, at: word(lane, Self.staged))
+        words.store(0, at: word(lane, Self.beginning))
+        words.store(0, at: word(lane, Self.publishing))
+        // The next owner has no journal yet.
+        if journalCount(of: lane) > 0 { announce(JournalPart(generation: 0, length: 0), of: lane) }
+        set(lane, in: Self.aliveWord, false)
+        words.store(0, at: word(lane, Self.owner))
+    }
+
+    /// The number of journals that the owners of a lane have begun.
+    @inline(__always)
+    func journalCount(of lane: Int) -> UInt64 { words.load(word(lane, Self.journalCount)) }
+
+    /// Returns the n-th journal of a lane, counted from 1, with its committed part; nil when it has been forgotten.
+    func journal(_ number: UInt64, of lane: Int) -> JournalPart? {
+        let position = place(of: number, lane)
+        let (generation, length) = (words.load(position), words.load(position + 1))
+        // The place is used again by a later journal, but not before the one in between is counted as begun.
+        guard journalCount(of: lane) &- number < UInt64(Self.keptJournals) - 1, generation <= Record.lastNumber,
+            length < 1 << 48
+        else { return nil }
+        return JournalPart(generation: generation, length: Int(length))
+    }
+
+    private func place(of number: UInt64, _ lane: Int) -> Int {
+        word(lane, Self.journals + 2 * Int(number % UInt64(Self.keptJournals)))
+    }
+
+    /// A journal that a lane is creating, and has not announced.
+    enum BeginningJournal: Equatable, Sendable {
+        /// It may not exist, and has no lines.
+        case soon
+        case created(UInt64)
+    }
+
+    func beginningJournal(of lane: Int) -> BeginningJournal? {
+        switch words.load(word(lane, Self.beginning)) {
+        case 0: nil
+        case .max: .soon
+        case let generation: .created(generation)
+        }
+    }
+
+    func note(_ journal: BeginningJournal?, of lane: Int) {
+        let value: UInt64 =
+            switch journal {
+            case nil: 0
+            case .soon: .max
+            case .created(let generation): generation
+            }
+        words.store(value, at: word(lane, Self.beginning))
+    }
+
+    /// Announces the next journal of a lane.
+    func announce(_ journal: JournalPart, of lane: Int) {
+        let number = journalCount(of: lane) &+ 1
+        let position = place(of: number, lane)
+        words.store(journal.generation, at: position)
+        words.store(UInt64(journal.length), at: position + 1)
+        words.store(number, at: word(lane, Self.journalCount))
+    }
+
+    /// Publishes what was appended to the last journal of a lane: with the length. The epoch comes first, and others go
+    /// on looking until this call is over, so it makes no difference where in it the process is killed. Returns the new
+    /// epoch.
+    @inline(__always)
+    func publish(length: Int, of lane: Int) -> UInt64 {
+        words.store(1, at: word(lane, Self.publishing))
+        let epoch = nextEpoch()
+        words.store(UInt64(length), at: place(of: journalCount(of: lane), lane) + 1)
+        words.store(0, at: word(lane, Self.publishing))
+        return epoch
+    }
+
+    /// True while another lane publishes. Ask after the epoch has been read, and before the lengths are.
+    func isPublishing(but own: Int?) -> Bool {
+        alive.bits.contains { $0 != own && words.load(word($0, Self.publishing)) != 0 }
+    }
+}
+
+/// Changes that have a number and are not published.
+extension SharedPage {
+    /// A word for an open change: its number, its stripe, and two bits.
+    private static let (stripeShift, wholeBit, boundBit) = (UInt64(56), UInt64(1) << 62, UInt64(1) << 63)
+    private static let numberMask = UInt64(1) << 56 - 1
+
+    /// Announces a change in a slot of a lane, and takes its number. A nil stripe: it concerns every key.
+    @inline(__always)
+    func beginChange(stripe: Int?, slot: Int, of lane: Int) -> UInt64 {
+        let position = word(lane, Self.openChanges + slot)
+        let kind = stripe.map { UInt64($0) << Self.stripeShift } ?? Self.wholeBit
+        // First, so that whoever takes a higher number finds it.
+        words.store((lastNumber + 1) | kind | Self.boundBit, at: position)
+        let number = takeNumber()
+        words.store(number & Self.numberMask | kind, at: position)
+        return number
+    }
+
+    /// Notes that the change in a slot is published or has failed.
+    @inline(__always)
+    func endChange(slot: Int, of lane: Int) {
+        let position = word(lane, Self.openChanges + slot)
+        if words.load(position) != 0 { words.store(0, at: position) }
+    }
+
+    /// True while a lane may have an open change below a number that concerns a stripe.
+    func hasOpenChange(below number: UInt64, stripe: Int, of lane: Int) -> Bool {
+        for slot in 0..<Self.openCount {
+            let open = words.load(word(lane, Self.openChanges + slot))
+            if open == 0 || open & Self.numberMask >= number { continue }
+            if open & Self.wholeBit != 0 || Int(open >> Self.stripeShift & 63) == stripe { return true }
+        }
+        return false
+    }
+
+    /// Notes the lowest number of a copy that is being staged; 0: none.
+    func noteStaged(_ number: UInt64, of lane: Int) {
+        words.store(number, at: word(lane, Self.staged))
+    }
+
+    /// Every change with a lower number is published or has failed.
+    var lowestOpen: UInt64 {
+        var lowest = lastNumber + 1
+        for lane in alive.bits {
+            for slot in 0..<Self.openCount {
+                let open = words.load(word(lane, Self.openChanges + slot)) & Self.numberMask
+                if open != 0 { lowest = min(lowest, open) }
+            }
+            let staged = words.load(word(lane, Self.staged))
+            if staged != 0 { lowest = min(lowest, staged) }
+        }
+        return lowest
+    }
+}
+
+/// Locks. Each is a word with the lane of its holder, who alone releases it; or who buries the holder.
+extension SharedPage {
+    /// Work that one process does at a time.
+    enum Role: Int, CaseIterable {
+        case save, clean, sweep, evict
+    }
+
+    func tryLock(_ role: Role, by lane: Int) -> Bool { lock(Self.roles + role.rawValue, by: lane) }
+    func unlock(_ role: Role, by lane: Int) { release(Self.roles + role.rawValue, of: lane) }
+    func tryLock(stripe: Int, by lane: Int) -> Bool { lock(Self.stripes + stripe, by: lane) }
+    func unlock(stripe: Int, by lane: Int) { release(Self.stripes + stripe, of: lane) }
+
+    private func lock(_ position: Int, by lane: Int) -> Bool {
+        words.replace(0, with: UInt64(lane) + 1, at: position)
+    }
+
+    private func release(_ position: Int, of lane: Int) {
+        _ = words.replace(UInt64(lane) + 1, with: 0, at: position)
+    }
+
+    /// The lane of the holder of a stripe; nil: nobody.
+    func holder(ofStripe stripe: Int) -> Int? {
+        let holder = words.load(Self.stripes + stripe)
+        return holder == 0 ? nil : Int(holder) - 1
+    }
+}
+
+extension UInt64 {
+    /// The positions of the bits that are set.
+    var bits: some Sequence<Int> {
+        sequence(state: self) { rest -> Int? in
+            if rest == 0 { return nil }
+            defer { rest &= rest - 1 }
+            return rest.trailingZeroBitCount
+        }
+    }
+}

@@ -1,0 +1,246 @@
+import Foundation
+import LarderFiles
+import Testing
+
+@testable import Larder
+@testable import LarderTesting
+
+/// The page is only a hint: whatever it has, nothing is lost.
+@Suite("A page that is torn, stale, foreign or lost")
+struct PageTests {
+    private static let page = "/cache/" + DirectoryLayout.shared.name.description
+
+    /// What happened to the page while nobody had the directory open.
+    enum Damage: CaseIterable {
+        case none, empty, short, long, random, format, inode, boot, lost
+
+        func apply(to image: inout MemoryImage) {
+            guard var content = image.content(at: page) else { return }
+            switch self {
+            case .none: break
+            case .empty: content = []
+            case .short: content = Array(content.prefix(1000))
+            case .long: content += [UInt8](repeating: 7, count: 5000)
+            case .random:
+                var generator = SeededGenerator(seed: 1)
+                for position in content.indices { content[position] = .random(in: 0...255, using: &generator) }
+            case .format: content[0] ^= 1
+            case .inode: content[8] ^= 1
+            case .boot: image.boot += 1
+            case .lost: image.remove(at: page)
+            }
+            if self != .lost { image.setContent(content, at: page) }
+        }
+    }
+
+    /// Two processes store some values, and die or end.
+    private func world(isKilled: Bool) throws -> World {
+        let world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        try one.store("a", "one")
+        try two.store("b", "two")
+        try one.flush()
+        try two.store("c", "two")
+        try one.store("a", "again")
+        try two.removeStored("b").check(true)
+        if isKilled {
+            world.files.kill()
+            other.files.kill()
+        } else {
+            try one.close()
+            try two.close()
+        }
+        return world
+    }
+
+    private static let expected = ["a": "again 1 h", "c": "two 1 h"]
+
+    @Test("is begun anew by the first process", arguments: Damage.allCases, [true, false])
+    func first(damage: Damage, isKilled: Bool) throws {
+        var world = try world(isKilled: isKilled)
+        var image = world.files.restarted().image
+        damage.apply(to: &image)
+        world.restart(with: image)
+        let cache = try world.open()
+        #expect(cache.content == Self.expected)
+        let joined = try world.anotherProcess().open()
+        #expect(joined.content == Self.expected)
+        try joined.store("d", "new")
+        #expect(cache.stored("d") == "new 1 h")
+        try cache.removeStored("d").check(true)
+        #expect(joined.content == Self.expected)
+        try joined.close()
+        try cache.flush()
+        try cache.close()
+        var alone = world.with(world.files.another())
+        alone.configuration.sharing = .exclusive
+        let again = try alone.open()
+        #expect(again.content == Self.expected)
+        try again.flush()
+        #expect(try again.verify().isClean)
+        again.checkInvariants(alone, settled: true)
+    }
+
+    @Test(
+        "with the right origin and nonsense in its lanes loses nothing")
+    func nonsense() throws {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var world = try world(isKilled: true)
+            var image = world.files.restarted().image
+            var content = try #require(image.content(at: Self.page))
+            var generator = SeededGenerator(seed: seed)
+            for position in 64..<content.count { content[position] = .random(in: 0...255, using: &generator) }
+            image.setContent(content, at: Self.page)
+            world.restart(with: image)
+            #expect(try world.open().content == Self.expected, "seed \(seed)")
+        }
+    }
+
+    @Test("of an earlier session takes nothing from one that did not share", arguments: [true, false])
+    func stale(isKilledAlone: Bool) throws {
+        try checkStale(isKilled: false, isKilledAlone: isKilledAlone)
+        try checkStale(isKilled: true, isKilledAlone: false)
+    }
+
+    @Test(
+        "of killed processes takes nothing from one that did not share and was killed, too")
+    func staleAfterKills() throws {
+        try checkStale(isKilled: true, isKilledAlone: true)
+    }
+
+    private func checkStale(isKilled: Bool, isKilledAlone: Bool) throws {
+        let world = try world(isKilled: isKilled)
+        var alone = world.with(world.files.another())
+        alone.configuration.sharing = .exclusive
+        let cache = try alone.open()
+        try cache.store("d", "alone")
+        if isKilledAlone { alone.files.kill() } else { try cache.close() }
+        let again = world.with(world.files.another())
+        let content = try again.open().content
+        #expect(content == Self.expected.merging(["d": "alone 1 h"]) { $1 })
+    }
+
+    /// What happened to the page while others had the directory open.
+    enum Loss: CaseIterable {
+        case deleted, emptied, cut, format, inode, boot
+        /// Another file has its name.
+        case replaced, replacedByCopy
+        case replacedByDirectory
+
+        func apply(to files: MemoryFileSystem) throws {
+            let content = try #require(files.image.content(at: page))
+            switch self {
+            case .deleted: files.tamper { $0.remove(at: page) }
+            case .emptied: files.tamper { $0.setContent([], at: page) }
+            case .cut: files.tamper { $0.setContent(Array(content.prefix(1000)), at: page) }
+            case .format: change(0, files)
+            case .inode: change(1, files)
+            case .boot: change(2, files)
+            case .replaced, .replacedByCopy:
+                try replace(files) { files, directory throws(Errno) in
+                    let file = try files.open(DirectoryLayout.shared.name, in: directory, for: .creating)
+                    let bytes = self == .replaced ? [UInt8](repeating: 0, count: SharedPage.size) : content
+                    try files.write(bytes, to: file, at: 0)
+                }
+            case .replacedByDirectory:
+                try replace(files) { files, directory throws(Errno) in
+                    try files.makeDirectory(DirectoryLayout.shared.name, in: directory)
+                }
+            }
+        }
+
+        private func change(_ word: Int, _ files: MemoryFileSystem) {
+            let mapped = files.state.withLock { $0.mapped.values.first }
+            mapped?.start[word] ^= 1
+        }
+
+        private func replace(
+            _ files: MemoryFileSystem, _ make: (MemoryFileSystem, borrowing FileDescriptor) throws(Errno) -> Void
+        ) throws {
+            let foreign = files.another()
+            let directory = try foreign.openDirectory(path: "/cache", creation: .never)
+            try foreign.remove(DirectoryLayout.shared.name, in: directory, directory: false)
+            try make(foreign, directory)
+        }
+    }
+
+    @Test(
+        "that is lost or damaged keeps newcomers out; the others go on",
+        arguments: Loss.allCases.filter { ![.replaced, .replacedByCopy].contains($0) })
+    func lost(loss: Loss) throws {
+        try lose(loss)
+    }
+
+    @Test(
+        "that another file has replaced keeps newcomers out",
+        arguments: [Loss.replaced, .replacedByCopy])
+    func replaced(loss: Loss) throws {
+        try lose(loss)
+    }
+
+    private func lose(_ loss: Loss) throws {
+        let world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        try one.store("a", "one")
+        try loss.apply(to: world.files)
+        try two.store("b", "two")
+        #expect(code { _ = try world.anotherProcess().open() } == .directoryInUse)
+        #expect(one.content == ["a": "one 1 h", "b": "two 1 h"])
+        try one.store("a", "again")
+        try two.flush()
+        #expect(two.content == ["a": "again 1 h", "b": "two 1 h"])
+        try one.close()
+        try two.close()
+        if loss == .replacedByDirectory {
+            #expect(code { _ = try world.anotherProcess().open() } != nil)
+        } else {
+            let again = try world.anotherProcess().open()
+            #expect(again.content == ["a": "again 1 h", "b": "two 1 h"])
+            try again.close()
+        }
+        var alone = world.with(world.files.another())
+        alone.configuration.sharing = .exclusive
+        #expect(try alone.open().content == ["a": "again 1 h", "b": "two 1 h"])
+    }
+
+    @Test("copied with its directory belongs to the original", arguments: [true, false])
+    func copied(isKilled: Bool) throws {
+        let world = World.shared()
+        let (one, two) = (try world.open(), try world.anotherProcess().open())
+        try one.store("a", "one")
+        try two.store("b", "two")
+        try one.flush()
+        try two.store("a", "two")
+        var image = world.files.restarted().image
+        image.addDirectory(at: "/copy")
+        image.addDirectory(at: "/copy/entries")
+        for folder in ["", "entries/"] {
+            for name in image.names(at: "/cache/" + folder) where name != "entries" {
+                image.copy("/cache/\(folder)\(name)", to: "/copy/\(folder)\(name)")
+            }
+        }
+        let files = MemoryFileSystem(image)
+        let original = world.with(files)
+        let cache = try original.open()
+        func openCopy() throws -> DiskCache {
+            try DiskCache(
+                directory: URL(fileURLWithPath: "/copy", isDirectory: true), configuration: world.configuration,
+                fileSystem: files.another(), clock: world.clock)
+        }
+        let (copy, again) = (try openCopy(), try openCopy())
+        let expected = ["a": "two 1 h", "b": "two 1 h"]
+        for cache in [cache, copy, again] { #expect(cache.content == expected) }
+        try copy.store("a", "copy")
+        try cache.removeStored("b").check(true)
+        #expect(again.content == ["a": "copy 1 h", "b": "two 1 h"])
+        #expect(cache.content == ["a": "two 1 h"])
+    }
+}
+
+extension Bool {
+    fileprivate func check(_ expected: Bool) {
+        #expect(self == expected)
+    }
+}

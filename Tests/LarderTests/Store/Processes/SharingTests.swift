@@ -1,0 +1,213 @@
+import Foundation
+import LarderFiles
+import LarderTesting
+import Testing
+
+@testable import Larder
+
+extension World {
+    /// A world whose directory several processes may use.
+    static func shared(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) -> World {
+        World {
+            $0.sharing = .processes
+            configure(&$0)
+        }
+    }
+
+    /// Another process on the same disk.
+    func anotherProcess() -> World {
+        var other = self
+        other.files = files.another()
+        return other
+    }
+}
+
+@Suite("Several processes on one directory")
+struct SharingTests {
+    @Test("another process sees a value, its replacement, its removal and its renewal at once")
+    func seesChanges() throws {
+        let world = World.shared()
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        try one.setString("a", forKey: "k")
+        #expect(other.string(forKey: "k") == "a")
+        try other.setString("b", forKey: "k")
+        #expect(one.string(forKey: "k") == "b")
+        try one.setTimeToLive(.hours(1), forKey: "k")
+        #expect(other.entry(forKey: "k")?.expiresAt == one.entry(forKey: "k")?.expiresAt)
+        #expect(try other.removeValue(forKey: "k"))
+        #expect(one.string(forKey: "k") == nil)
+        #expect(try !one.removeValue(forKey: "k"))
+    }
+
+    @Test("a process that comes later finds what the others have stored")
+    func comesLater() throws {
+        let world = World.shared()
+        let one = try world.open()
+        for number in 0..<40 { try one.setString("\(number)", forKey: "k\(number)") }
+        try one.flush()
+        try one.setString("new", forKey: "k0")
+        try one.removeValue(forKey: "k1")
+        let other = try world.anotherProcess().open()
+        #expect(other.string(forKey: "k0") == "new")
+        #expect(other.string(forKey: "k1") == nil)
+        for number in 2..<40 { #expect(other.string(forKey: "k\(number)") == "\(number)") }
+        #expect(other.count == 39)
+    }
+
+    @Test("clears of everything, a namespace and a tag are seen at once")
+    func seesClears() throws {
+        let world = World.shared()
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        try one.setString("a", forKey: "a")
+        try one.setString("b", forKey: "b", tags: ["t"])
+        try other.namespace("n").setString("c", forKey: "c")
+        try other.removeAll(tagged: "t")
+        #expect(one.string(forKey: "b") == nil)
+        #expect(one.string(forKey: "a") == "a")
+        try one.removeAll()
+        #expect(other.string(forKey: "a") == nil)
+        #expect(one.namespace("n").string(forKey: "c") == "c")
+        try one.removeAllNamespaces()
+        #expect(other.namespace("n").string(forKey: "c") == nil)
+        #expect(other.count == 0)
+    }
+
+    @Test("beside another process a clear deletes the files of what it removes, and counts it")
+    func clearedFiles() throws {
+        let world = World.shared()
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        for number in 0..<40 { try one.setString("v", forKey: "\(number)", tags: number < 10 ? ["t"] : []) }
+        try other.removeAll(tagged: "t")
+        other.settle()
+        #expect(world.entryFiles.count == 30)
+        #expect(other.statistics.removals == 10 && one.statistics.removals == 0)
+        try other.removeAllNamespaces()
+        other.settle()
+        #expect(other.statistics.removals == 40 && one.count == 0)
+        try one.flush()
+        try other.flush()
+        #expect(world.entryFiles == [])
+    }
+
+    @Test("while a manifest that was saved is missing, no other process opens, until the next save")
+    func deletedManifest() throws {
+        let world = World.shared()
+        let one = try world.open()
+        for number in 0..<20 { try one.setString("v", forKey: "\(number)") }
+        try one.flush()
+        let outside = world.files.another()
+        let root = try outside.openDirectory(path: "/cache", creation: .never)
+        try outside.remove(.text("manifest.json"), in: root, directory: false)
+        #expect(code { _ = try world.anotherProcess().open() } == .directoryInUse)
+        #expect(one.string(forKey: "3") == "v")
+        try one.setString("w", forKey: "3")
+        try one.flush()
+        let other = try world.anotherProcess().open()
+        #expect(other.string(forKey: "3") == "w" && other.string(forKey: "4") == "v" && other.count == 20)
+    }
+
+    @Test("a value in memory is dropped when another process changes it")
+    func memory() async throws {
+        let world = World.shared()
+        let one = Cache<String>(disk: try world.open(), namespace: "")
+        let other = Cache<String>(disk: try world.anotherProcess().open(), namespace: "")
+        try await one.setValue("a", forKey: "k")
+        #expect(await other.value(forKey: "k") == "a")
+        #expect(await other.value(forKey: "k") == "a")
+        try await one.setValue("b", forKey: "k")
+        #expect(await other.value(forKey: "k") == "b")
+        #expect(try await other.setValueIfAbsent("c", forKey: "k") == "b")
+        try await one.modifyValue(forKey: "k") { value in value = (value ?? "") + "!" }
+        #expect(await other.value(forKey: "k") == "b!")
+        try await one.removeValue(forKey: "k")
+        #expect(await other.value(forKey: "k") == nil)
+    }
+
+    @Test("saves of one process serve the others, and journals do not pile up")
+    func saves() throws {
+        let world = World.shared()
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        for round in 0..<10 {
+            try one.setString("\(round)", forKey: "a\(round)")
+            try other.setString("\(round)", forKey: "b\(round)")
+            try (round % 2 == 0 ? one : other).flush()
+        }
+        let journals = world.names.filter { $0.hasPrefix("journal-") }
+        #expect(journals.count <= 4, "\(journals)")
+        try one.close()
+        try other.close()
+        let again = try World.shared { $0.sharing = .exclusive }.with(world.files.another()).open()
+        for round in 0..<10 {
+            #expect(again.string(forKey: "a\(round)") == "\(round)")
+            #expect(again.string(forKey: "b\(round)") == "\(round)")
+        }
+    }
+
+    @Test("what a process that is killed has stored stays, and its lane is used again")
+    func killed() throws {
+        let world = World.shared()
+        let one = try world.open()
+        for round in 0..<70 {
+            let other = world.anotherProcess()
+            let cache = try other.open()
+            try cache.setString("\(round)", forKey: "k\(round)")
+            other.files.kill()
+            #expect(one.string(forKey: "k\(round)") == "\(round)")
+        }
+        #expect(one.count == 70)
+    }
+
+    @Test("nobody removes a sliding life that another process keeps alive")
+    func sliding() throws {
+        let world = World.shared {
+            $0.slidingExpiry = true
+            $0.sweepInterval = nil
+        }
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        try one.setString("a", forKey: "k", ttl: .seconds(100))
+        for _ in 0..<5 {
+            world.clock.advance(by: .seconds(60))
+            #expect(other.removeExpired() == 0)
+            #expect(one.string(forKey: "k") == "a")
+        }
+        #expect(other.hasValue(forKey: "k"))
+        world.clock.advance(by: .seconds(101))
+        #expect(other.removeExpired() == 1)
+        #expect(one.string(forKey: "k") == nil)
+    }
+
+    @Test("a removal that a full disk kept from being recorded is seen in the memory of others")
+    func fullDisk() async throws {
+        let world = World.shared()
+        let one = try world.open()
+        let other = Cache<String>(disk: try world.anotherProcess().open(), namespace: "")
+        try one.setString("a", forKey: "k")
+        #expect(await other.value(forKey: "k") == "a")
+        #expect(await other.value(forKey: "k") == "a")
+        world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+        #expect(try one.removeValue(forKey: "k"))
+        #expect(await other.value(forKey: "k") == nil)
+    }
+
+    @Test("a directory is shared or not, never both")
+    func exclusive() throws {
+        let world = World.shared()
+        let alone = World.exclusive().with(world.files.another())
+        var shared: DiskCache? = try world.open()
+        #expect(code { _ = try alone.open() } == .directoryInUse)
+        try shared?.close()
+        shared = nil
+        let own = try alone.open()
+        #expect(code { _ = try world.anotherProcess().open() } == .directoryInUse)
+        try own.close()
+        _ = try world.anotherProcess().open()
+    }
+}
+
+extension World {
+    func with(_ files: MemoryFileSystem) -> World {
+        var world = self
+        world.files = files
+        return world
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import LarderTestSupport
+
+/// What a storm of processes has found.
+struct SharingReport: CustomStringConvertible {
+    let seed: UInt64
+    var kills = 0
+    var stops = 0
+    var errors: [String] = []
+    private(set) var violations: [Linearizability.Violation] = []
+    private(set) var impossibleReads: [Linearizability.ImpossibleRead] = []
+    /// The number of calls of each kind.
+    private(set) var counts: [String: Int] = [:]
+    private(set) var unfinished = 0
+    /// The longest call, finished or not, of a process that was not stopped meanwhile; in nanoseconds.
+    private(set) var longest: (time: UInt64, text: String) = (0, "none")
+    /// The longest call of each kind beside a stopped process, in nanoseconds, of processes that were not stopped
+    /// themselves during the call.
+    private(set) var longestBesideStopped: [String: UInt64] = [:]
+    /// The seconds that checking took.
+    private(set) var checkTime = 0.0
+
+    init(seed: UInt64) { self.seed = seed }
+
+    var calls: Int { counts.values.reduce(0, +) }
+    var isClean: Bool { errors.isEmpty && violations.isEmpty && impossibleReads.isEmpty }
+
+    /// Reads the logs of processes that have ended, and decides whether each key has one history.
+    mutating func check(_ processes: [SharingProcess], keys: Int, finalReads: [ObservedCall]) {
+        var histories = Dictionary(grouping: finalReads, by: \.key)
+        var logged: [(SharingProcess, [SharingHistory.Call])] = []
+        for process in processes {
+            // A process that was killed early has no log.
+            let log = (try? Data(contentsOf: process.log)) ?? Data()
+            let history = SharingHistory(log, process: process.number)
+            errors += history.errors
+            logged.append((process, history.calls))
+            for call in history.calls {
+                counts[call.call.kind, default: 0] += 1
+                if call.end == nil { unfinished += 1 }
+                for observed in call.observed(keys: keys, death: process.death) {
+                    histories[observed.key, default: []].append(observed)
+                }
+            }
+        }
+        measure(logged)
+        let begin = SharingSetup.now
+        for (_, calls) in histories.sorted(by: { $0.key < $1.key }) {
+            violations += Linearizability.violations(in: calls)
+            impossibleReads += Linearizability.impossibleReads(in: calls)
+        }
+        checkTime = Double(SharingSetup.now - begin) / 1e9
+    }
+
+    /// Finds the longest calls, and those beside stopped processes.
+    private mutating func measure(_ logged: [(SharingProcess, [SharingHistory.Call])]) {
+        let stops = logged.flatMap { process, _ in process.stops.map { (number: process.number, period: $0) } }
+            .sorted { $0.period.lowerBound < $1.period.lowerBound }
+        let longestStop = stops.map { $0.period.upperBound - $0.period.lowerBound }.max() ?? 0
+        for (process, calls) in logged {
+            // Calls come in the order of time, and so do the stops that may overlap them.
+            var first = 0
+            for call in calls {
+                guard let end = call.end ?? process.death else { continue }
+                while first < stops.count, stops[first].period.lowerBound + longestStop < call.begin { first += 1 }
+                let beside = stops[first...].prefix { $0.period.lowerBound <= end }
+                    .filter { $0.period.upperBound >= call.begin }
+                if beside.contains(where: { $0.number == call.process }) { continue }
+                let time = end - call.begin
+                if time > longest.time { longest = (time, "\(call.call) of process \(call.process)") }
+                if beside.isEmpty || call.end == nil { continue }
+                longestBesideStopped[call.call.kind] = max(longestBesideStopped[call.call.kind] ?? 0, time)
+            }
+        }
+    }
+
+    var description: String {
+        let kinds = counts.sorted { $0.key < $1.key }.map { kind, count in
+            let time = longestBesideStopped[kind].map { ", longest beside a stopped process \($0 / 1000) us" } ?? ""
+            return "  \(kind): \(count)\(time)"
+        }
+        var lines = [
+            "seed \(seed): \(calls) calls (\(unfinished) unfinished), \(kills) kills, \(stops) stops; "
+                + "checked in \(Int(checkTime * 1000)) ms",
+            "  longest call: \(longest.time / 1000) us (\(longest.text))",
+        ]
+        lines += kinds
+        lines += errors.prefix(20).map { "  error: \($0)" }
+        if errors.count > 20 { lines.append("  and \(errors.count - 20) more errors") }
+        lines += violations.map { "  \($0)" }
+        lines += impossibleReads.prefix(20).map { "  \($0)" }
+        return lines.joined(separator: "\n")
+    }
+}

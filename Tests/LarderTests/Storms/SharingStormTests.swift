@@ -1,0 +1,138 @@
+import Foundation
+import LarderTestSupport
+import LarderTesting
+import Testing
+
+/// Real processes on one directory, SIGKILL and SIGSTOP.
+@Suite("Processes on one directory")
+struct SharingStormTests {
+    private static let environment = ProcessInfo.processInfo.environment
+    /// The number of kills from the environment, for a longer run.
+    static let kills = environment["LARDER_KILLS"].flatMap(Int.init)
+    /// A long run has several directories, so that its logs fit in memory.
+    private static let killsPerDirectory = 250
+
+    @Test("killed and stopped processes leave one history")
+    func shared() async throws {
+        try await Self.run(SharingStorm(), kills: Self.kills ?? 200)
+    }
+
+    @Test("a process killed again and again leaves one history")
+    func alone() async throws {
+        try await Self.run(SharingStorm(processes: 1, stopPercent: 0, pauses: 20...80), kills: Self.kills ?? 60)
+    }
+
+    @Test("a forked child cannot use the cache of its parent, which goes on")
+    func forked() async throws {
+        let home = try TemporaryDirectory()
+        let probe = try SharingProcess(
+            1, directory: home.appending("cache"), logs: home.url, seed: 1, keys: 1, mode: "fork")
+        let status = await withCheckedContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(returning: probe.awaitEnd()) }
+        }
+        #expect(status == 0)
+    }
+
+    /// Runs a storm with this number of kills, and expects one history.
+    static func run(_ storm: SharingStorm, kills: Int) async throws {
+        let directories = (kills + killsPerDirectory - 1) / killsPerDirectory
+        for number in 0..<directories {
+            var storm = storm
+            storm.kills = kills * (number + 1) / directories - kills * number / directories
+            storm.seed = .random(in: 0..<1_000_000)
+            let report = try await report(of: storm)
+            print("sharing storm: \(report)")
+            #expect(report.isClean && report.kills == storm.kills, "\(report)")
+            if !report.isClean { return }
+            // In fewer rounds none may happen to be killed or stopped during a call.
+            guard storm.kills >= 20 else { continue }
+            #expect(report.calls > storm.kills && report.unfinished > 0, "\(report)")
+            if storm.stopPercent > 0 { #expect(!report.longestBesideStopped.isEmpty, "\(report)") }
+        }
+    }
+
+    /// Runs a storm on a thread of its own, as it blocks and other tests need the threads of Swift.
+    static func report(of storm: SharingStorm) async throws -> SharingReport {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(with: Result { try storm.run() }) }
+        }
+    }
+}
+
+@Suite("The storm of processes")
+struct StormTests {
+    @Test("accepts processes that replace files under a lock")
+    func register() async throws {
+        try await SharingStormTests.run(
+            SharingStorm(pauses: 1...40, register: "register"), kills: SharingStormTests.kills ?? 40)
+    }
+
+    /// The most storms before a fault counts as not found. On a busy machine the processes of one storm may hardly
+    /// run side by side, and then their faults have no effect.
+    private static let mostStorms = 20
+
+    @Test("finds stale reads, lost updates and late removals", arguments: ["stale", "unlocked", "late"])
+    func faulty(fault: String) async throws {
+        for _ in 0..<Self.mostStorms {
+            let report = try await SharingStormTests.report(
+                of: SharingStorm(kills: 20, pauses: 1...40, register: "register-\(fault)"))
+            #expect(report.errors.isEmpty, "\(report)")
+            if !report.violations.isEmpty { return }
+        }
+        Issue.record("no violation in \(Self.mostStorms) storms")
+    }
+
+    @Test("reads what its children log")
+    func roundTrip() throws {
+        let home = try TemporaryDirectory()
+        let path = home.appending("log").path
+        var generator = SeededGenerator(seed: 1)
+        let calls = (1...500).map { SharingCall.random(keys: 6, value: $0, using: &generator) }
+        let results: [ObservedCall.Result] = [.none, .value(nil), .value(7), .wasDone(true), .wasDone(false)]
+        do {
+            let log = try SharingLog(path: path)
+            for (number, call) in calls.enumerated() {
+                log.begin(number, call)
+                if number % 7 == 3 {
+                    log.error(number, "no space\nleft")
+                } else {
+                    log.end(number, results[number % 5], at: SharingSetup.now)
+                }
+            }
+        }
+        let history = SharingHistory(try Data(contentsOf: home.appending("log")), process: 3)
+        #expect(history.calls.map(\.call) == calls)
+        #expect(history.calls.map(\.process) == calls.map { _ in 3 })
+        for (number, call) in history.calls.enumerated() {
+            #expect((call.end == nil) == (number % 7 == 3))
+            if let end = call.end { #expect(end >= call.begin && call.result == results[number % 5]) }
+        }
+        #expect(history.errors.count == 71 && history.errors.allSatisfy { $0.hasSuffix("no space left") })
+    }
+
+    @Test("ignores a line that a kill has cut off, and no other")
+    func cutOff() {
+        func read(_ text: String) -> SharingHistory { SharingHistory(Data(text.utf8), process: 1) }
+        let begun = read("? 1 100 set 3 7\n! 1 10")
+        #expect(begun.calls.count == 1 && begun.calls[0].end == nil && begun.errors.isEmpty)
+        #expect(read("? 1 100 set").calls.isEmpty && read("").calls.isEmpty)
+        #expect(read("? 1 100 set 3 7\n! 1 10\n! 1 200 -\n").errors.count == 1)
+        #expect(read("! 1 200 -\n").errors.count == 1)
+    }
+
+    @Test("tells values from damaged bytes")
+    func payloads() {
+        let payload = SharingSetup.payload(of: 2_000_017, padding: 300)
+        #expect(SharingSetup.value(of: payload) == 2_000_017)
+        #expect(SharingSetup.value(of: SharingSetup.payload(of: 1, padding: 0)) == 1)
+        #expect(SharingSetup.value(of: payload.dropLast()) == nil)
+        #expect(SharingSetup.value(of: payload + [1]) == nil)
+        #expect(SharingSetup.value(of: Data()) == nil)
+    }
+
+    @Test("counts a removal of several keys for each of them")
+    func concerned() {
+        func keys(_ target: SharingCall.Target) -> [Int] { SharingCall(.clear, target).concerned(of: 5) }
+        #expect(keys(.root) == [0, 2, 4] && keys(.namespace) == [1, 3] && keys(.everything) == [0, 1, 2, 3, 4])
+    }
+}

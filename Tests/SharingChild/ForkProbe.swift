@@ -1,0 +1,44 @@
+import Foundation
+import Larder
+import LarderTestSupport
+
+/// `fork` of the C library, which Swift hides: it is rarely right, but programs do it.
+@_silgen_name("fork")
+private func forkProcess() -> pid_t
+
+/// Forks while a shared directory is open: the child must not act in the name of its parent.
+enum ForkProbe {
+    /// Ends the process: 0 when all is right, or the number of what is not.
+    static func run(_ directory: URL) throws -> Never {
+        let cache = try DiskCache(
+            directory: directory, configuration: SharingSetup.configuration(isShared: true) { _ in })
+        try cache.setString("a", forKey: "k")
+        let child = forkProcess()
+        if child == 0 { _exit(failure(inChildOf: cache)) }
+        var status: Int32 = 0
+        waitpid(child, &status, 0)
+        if status != 0 { exit(status & 0x7f == 0 ? status >> 8 : 20) }
+        if cache.string(forKey: "k") != "a" { exit(21) }
+        try cache.setString("b", forKey: "k")
+        if cache.string(forKey: "k") != "b" { exit(22) }
+        try cache.close()
+        exit(0)
+    }
+
+    private static func failure(inChildOf cache: DiskCache) -> Int32 {
+        if cache.string(forKey: "k") != nil || cache.hasValue(forKey: "k") { return 10 }
+        let calls: [() throws -> Void] = [
+            { try cache.setString("c", forKey: "k") }, { try cache.removeValue(forKey: "k") },
+            { try cache.removeAll() }, { try cache.flush() }, { try cache.close() },
+        ]
+        for (number, call) in calls.enumerated() {
+            do {
+                try call()
+                return 11 + Int32(number)
+            } catch {
+                if (error as? CacheError)?.code != .closed { return 16 }
+            }
+        }
+        return 0
+    }
+}
