@@ -12,8 +12,11 @@ enum Counted: String, CaseIterable {
     private static let size = 1 << 10
     fileprivate static let warmUp = 100
 
-    func run(_ operations: Int, in folder: Folder) throws {
-        let cache = try DiskCache(directory: folder.own)
+    /// `isShared`: as for a directory that several processes use.
+    func run(_ operations: Int, in folder: Folder, isShared: Bool) throws {
+        var configuration = DiskCache.Configuration()
+        configuration.sharing = isShared ? .processes : .exclusive
+        let cache = try DiskCache(directory: folder.own, configuration: configuration)
         let memory = MemoryCache<String, Data>()
         let value = Data(repeating: 7, count: Self.size)
         let keys = (0..<Self.entries).map(Content.key)

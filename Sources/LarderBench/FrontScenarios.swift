@@ -64,11 +64,13 @@ extension Scenario {
             },
             Scenario(
                 name: "async disk hit", size: 1 << 10, unit: .us,
-                floor: "the disk tier's get, one hop to a dispatch queue and back", target: .ratio(1.25)
+                floor: "the disk tier's get, one hop to a serial dispatch queue and back", target: .ratio(1.25),
+                hasWakes: true
             ) { folder in
                 let (cache, keys) = try await filled(folder, memory: false)
                 guard let disk = cache.disk else { throw BenchFailure("there is no disk tier") }
-                let queue = DispatchQueue(label: "floor", qos: .userInitiated, attributes: .concurrent)
+                // A concurrent queue would take its threads from the pool that runs tasks.
+                let queue = DispatchQueue(label: "floor", qos: .userInitiated)
                 return Run(
                     round: { round in
                         @Sendable func own(_ key: String) async { expect(await cache.value(forKey: key)) }

@@ -4,16 +4,17 @@ import Foundation
 @main
 struct LarderBench {
     static func main() async {
-        Folder.cleanUpWhenInterrupted()
         do {
             let options = try Options(Array(CommandLine.arguments.dropFirst()))
             if options.isHelp { return print(Options.help) }
             let place = try options.places()[0]
+            if let worker = options.worker { return try worker.run(in: place.url) }
+            Folder.cleanUpWhenInterrupted()
             if let resident = options.resident { return try resident.print(place.url) }
             if let (operation, times) = options.counted {
                 let folder = try Folder(in: place.url)
                 defer { folder.remove() }
-                return try operation.run(times, in: folder)
+                return try operation.run(times, in: folder, isShared: options.isShared)
             }
             try await measure(options)
         } catch let error as CocoaError {
@@ -56,7 +57,7 @@ struct LarderBench {
         let files = Plot(outcomes).files
         if files.isEmpty {
             throw BenchFailure(
-                "nothing to draw: a plot needs sets or gets of several sizes, sets beside entries, or openings")
+                "nothing to draw: a plot needs sets or gets of several sizes, sets beside entries, openings, processes")
         }
         for (name, svg) in files { try Data(svg.utf8).write(to: folder.appendingPathComponent(name)) }
     }

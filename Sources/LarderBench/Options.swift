@@ -14,24 +14,28 @@ struct Options {
                              temporary directory
           --rounds N         rounds of each scenario; 5 by default
           --json             one JSON object per line for each scenario
-          --plot PATH        also draws the figures of the first place, as performance.svg and opening.svg in this
-                             directory
+          --plot PATH        also draws the figures of the first place, as performance.svg, opening.svg and
+                             processes.svg in this directory
           --guard            fails when even the best round of a scenario is more than twice above its target; leaves
                              out the scenarios that take long to prepare, unless --scenario names them
 
         For tools:
 
           --count NAME N     runs one operation (\(Counted.names)) N times
+          --shared           with --count: in a directory that other processes may use
           --resident NAME    prints the bytes that each entry takes, or the whole process
         """
 
     private(set) var isHelp = false
+    private(set) var isShared = false
     private(set) var isJSON = false
     private(set) var isGuard = false
     private(set) var rounds = 5
     private(set) var plot: URL?
     private(set) var counted: (operation: Counted, times: Int)?
     private(set) var resident: Resident?
+    /// This process was started by a benchmark, which writes to its input.
+    private(set) var worker: Worker?
     private var place: Place?
     private var scenario: String?
 
@@ -53,6 +57,7 @@ struct Options {
             switch argument {
             case "--help": isHelp = true
             case "--json": isJSON = true
+            case "--shared": isShared = true
             case "--guard": isGuard = true
             case "--scenario": scenario = try value()
             case "--rounds": rounds = try number()
@@ -68,6 +73,9 @@ struct Options {
             case "--resident":
                 guard let resident = Resident(rawValue: try value()) else { throw BenchFailure("see --help") }
                 self.resident = resident
+            case "--worker":
+                guard let worker = Worker(rawValue: try value()) else { throw BenchFailure("see --help") }
+                self.worker = worker
             default: throw BenchFailure("unknown option \(argument); see --help")
             }
         }

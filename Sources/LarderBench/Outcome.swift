@@ -47,8 +47,9 @@ struct Outcome {
     /// Whether the target holds; nil without one.
     var holds: Bool? { measured(Self.middle, longest: { $0.max() ?? 0 }).map { $0.value <= $0.target } }
 
-    /// Whether even the best round is more than twice above the target.
+    /// Whether even the best round is more than twice above the target, through no fault of the scheduler.
     var isFarOff: Bool {
+        if scenario.hasWakes { return false }
         let best: ([Double]) -> Double = { $0.min() ?? 0 }
         return measured(best, longest: best).map { $0.value > 2 * $0.target } ?? false
     }

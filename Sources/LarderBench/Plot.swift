@@ -1,7 +1,8 @@
 import Foundation
 
 /// Charts as SVG: in one file the cost of a set against the number of entries, and microseconds for each size against
-/// the floor; in another the cost of an opening against the number of entries.
+/// the floor; in another the cost of an opening against the number of entries; in a third the cost of an operation
+/// against the number of processes.
 struct Plot {
     private let outcomes: [Outcome]
 
@@ -11,7 +12,10 @@ struct Plot {
 
     /// The files for which there is something to draw.
     var files: [(name: String, svg: String)] {
-        [("performance.svg", [growth, sizes]), ("opening.svg", [opening])].compactMap { name, charts in
+        let all = [
+            ("performance.svg", [growth, sizes]), ("opening.svg", [opening]), ("processes.svg", [processes]),
+        ]
+        return all.compactMap { name, charts in
             Self.svg(charts.filter { !$0.series.isEmpty }).map { (name, $0) }
         }
     }
@@ -71,6 +75,21 @@ struct Plot {
                 .init("SQLite", Scenario.counts.map { value(Scenario.openSQLiteName($0)) }, color: 2),
                 .init("with a full journal", larder(.longest), .dotted),
                 .init("LMDB", Scenario.counts.map { value(Scenario.openLMDBName($0)) }, color: 3),
+            ])
+    }
+
+    private var processes: Chart {
+        func values(_ kind: Scenario.Mixed) -> [Double?] {
+            Scenario.processCounts.map { count in
+                outcomes.first { $0.scenario.name == Scenario.mixedName(kind, count) }?.value
+            }
+        }
+        return Chart(
+            title: "us per set or get of 1 KiB, all processes together", axis: .linear,
+            labels: Scenario.processCounts.map { $0 == 1 ? "1 process" : "\($0)" },
+            series: [
+                .init("Larder", values(.larder)), .init("SQLite", values(.sqlite), color: 2),
+                .init("diskcache", values(.diskcache), color: 1),
             ])
     }
 }

@@ -11,7 +11,7 @@
             Scenario(
                 name: "SQLite set", size: size, unit: .us, floor: Floor.setting(size, hashing: false)
             ) { folder in
-                let (database, floor) = (try Database(folder), try Floor(folder, size: size, hashing: false))
+                let (database, floor) = (try Database(folder.own), try Floor(folder, size: size, hashing: false))
                 let (bytes, count) = (Content.bytes(size), Content.operations(size))
                 return Run { round in
                     turns(count) { number in
@@ -25,7 +25,7 @@
 
         private static func select(_ size: Int) -> Scenario {
             Scenario(name: "SQLite get", size: size, unit: .us, floor: Floor.getting(size, hashing: false)) { folder in
-                let (database, floor) = (try Database(folder), try Floor(folder, size: size, hashing: false))
+                let (database, floor) = (try Database(folder.own), try Floor(folder, size: size, hashing: false))
                 let (bytes, count) = (Content.bytes(size), Content.operations(size))
                 for number in 0..<count {
                     database.set(bytes, Content.key(number))
@@ -46,12 +46,12 @@
             Scenario(
                 name: openSQLiteName(entries), entries: entries, unit: .ms, floor: "", isLong: entries >= 1_000_000
             ) { folder in
-                try Database(folder).fill(entries, Array("payload".utf8))
+                try Database(folder.own).fill(entries, Array("payload".utf8))
                 return Run { round in
                     var samples = Samples()
                     for number in 0..<openings {
                         let database = try timing(&samples) {
-                            let database = try Database(folder)
+                            let database = try Database(folder.own)
                             precondition(database.get(Content.key(entries / 2 + round + number)) != nil)
                             return database
                         }
@@ -63,7 +63,18 @@
         }
     }
 
-    /// One table of keys and values, its two statements prepared once. For one thread.
+    extension Worker {
+        static let hasDatabase = true
+
+        static func database(_ directory: URL) throws -> Store {
+            let (database, bytes) = (try Database(directory), Content.bytes(1 << 10))
+            return Store(
+                set: { database.set(bytes, $0) }, get: { database.get($0) != nil },
+                close: { withExtendedLifetime(database) {} })
+        }
+    }
+
+    /// One table of keys and values, its two statements prepared once. For one thread; other processes are waited for.
     private final class Database {
         private var handle: OpaquePointer?
         private var insert: OpaquePointer?
@@ -71,14 +82,15 @@
         /// Tells SQLite that the memory stays valid until the statement is reset.
         private let isStatic: sqlite3_destructor_type? = nil
 
-        init(_ folder: Folder) throws {
-            try FileManager.default.createDirectory(at: folder.own, withIntermediateDirectories: true)
-            let path = folder.own.appendingPathComponent("cache.sqlite").path
+        init(_ directory: URL) throws {
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+            let path = directory.appendingPathComponent("cache.sqlite").path
             let schema = """
                 PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
                 CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER);
                 """
-            guard sqlite3_open(path, &handle) == SQLITE_OK, sqlite3_exec(handle, schema, nil, nil, nil) == SQLITE_OK,
+            guard sqlite3_open(path, &handle) == SQLITE_OK, sqlite3_busy_timeout(handle, 60_000) == SQLITE_OK,
+                sqlite3_exec(handle, schema, nil, nil, nil) == SQLITE_OK,
                 sqlite3_prepare_v2(handle, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", -1, &insert, nil)
                     == SQLITE_OK,
                 sqlite3_prepare_v2(handle, "SELECT value FROM entries WHERE key = ? AND expires > ?", -1, &select, nil)
@@ -120,10 +132,17 @@
         }
     }
 #else
+    import Foundation
+
     extension Scenario {
         /// Only with the package's trait `SQLite`, which needs its headers.
         static var sqlite: [Scenario] { [] }
         static func openSQLite(_ entries: Int) -> Scenario? { nil }
+    }
+
+    extension Worker {
+        static let hasDatabase = false
+        static func database(_ directory: URL) throws -> Store { throw BenchFailure("see --help") }
     }
 #endif
 

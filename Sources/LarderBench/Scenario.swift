@@ -22,6 +22,9 @@ struct Scenario: Sendable {
     var isLong = false
     /// It makes a million files, which takes minutes on a disk.
     var isOnlyInMemory = false
+    /// Threads wake each other in it, or other processes run beside it, and the scheduler decides for a whole run how
+    /// long that takes: not guarded.
+    var hasWakes = false
     /// The maximum number of rounds.
     var mostRounds = Int.max
     /// Prepares the run.
@@ -29,7 +32,7 @@ struct Scenario: Sendable {
 
     /// Scenarios that delete many files come late: on some file systems creating files is slow for minutes after that.
     static var all: [Scenario] {
-        disk + threads + growth + opening + byHand + sqlite + replacing + memory + front + resident
+        disk + threads + growth + opening + byHand + sqlite + processes + replacing + memory + front + resident
     }
 
     /// The title in the table and for `--scenario`.
