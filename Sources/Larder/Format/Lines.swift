@@ -184,12 +184,11 @@ enum Line {
             self = .blank
         case UInt8(ascii: "]") where line.count == 1:
             self = .end
-        case UInt8(ascii: ","), UInt8(ascii: "["):
-            self =
-                RecordScanner.record(on: UnsafeRawBufferPointer(rebasing: line.dropFirst())).map(Line.record)
-                ?? .damaged
-        default:
-            self = RecordScanner.record(on: line).map(Line.record) ?? .damaged
+        case let first:
+            let isSeparator = first == UInt8(ascii: ",") || first == UInt8(ascii: "[")
+            let record = RecordScanner.record(on: isSeparator ? line.part(1..<line.count) : line)
+            // Not mapped: that copies the record.
+            if let record { self = .record(record) } else { self = .damaged }
         }
     }
 }

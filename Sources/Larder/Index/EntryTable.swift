@@ -55,6 +55,9 @@ struct EntryTable: Sendable {
         liveSlot(key).map { marked(entries[$0]) }
     }
 
+    /// Returns the file of a key's entry; 0 without one. Copies no entry. O(1).
+    func file(_ key: Key) -> UInt64 { liveSlot(key).map { entries[$0].file } ?? 0 }
+
     /// Returns the entry of a key if a read may see it, and notes the use. O(1).
     mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool = false) -> IndexEntry? {
         guard let slot = markedSlot(key), case let isFresh = entries[slot].isFresh(at: now),

@@ -10,10 +10,10 @@ extension Index {
     }
 
     /// Applies a change of another process. Idempotent; it may come after a change with a higher number.
-    func apply(_ record: Record, _ pool: AttachmentsPool) -> ForeignEffect {
-        switch record {
+    func apply(_ record: consuming Record, _ pool: AttachmentsPool) -> ForeignEffect {
+        switch consume record {
         case .set(var entry):
-            entry.attachments = pool.shared(entry.attachments)
+            if entry.attachments != nil { entry.attachments = pool.shared(entry.attachments) }
             let key = entry.key
             return receive(entry, key) ? .key(key) : .none
         case .remove(let key, let number):

@@ -151,10 +151,14 @@ final class Index: Sendable {
     /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.
     func receive(_ entry: IndexEntry, _ key: Key) -> Bool {
         load(key)
-        return withCell(at: key.shard) { cell in
-            if cell.shard.isKnown(entry, key) { return false }
+        // Not through `withCell`, as above.
+        return cells[key.shard].withLock { cell in
+            let known = cell.shard.table.file(key)
+            if known == entry.file { return false }
+            let before = cell.shard.table.totals
+            defer { settle(before, cell.shard.table.totals) }
             cell.invalidate(key, .changedElsewhere)
-            return cell.shard.receive(entry, key)
+            return cell.shard.receive(entry, key, replacing: known)
         }
     }
 

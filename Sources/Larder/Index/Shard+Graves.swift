@@ -3,21 +3,16 @@ extension Shard {
     /// Returns an entry of this process that is no longer to be published: another one has already replaced, removed or
     /// expired it. Nil when it is.
     mutating func overtaken(_ entry: IndexEntry, _ key: Key) -> IndexEntry? {
-        if isSuperseded(entry, key) {
+        guard let graves else { return nil }
+        if table.file(key) > entry.file || graves.cover(entry, key) {
             markObsolete(entry.file, of: key)
             return entry
         }
-        guard let graves, !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded else {
+        guard !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded else {
             return nil
         }
         if let old = table.publish(ended, for: key) { markObsolete(old.file, of: key) }
         return ended
-    }
-
-    /// True when a newer change is known.
-    func isSuperseded(_ entry: IndexEntry, _ key: Key) -> Bool {
-        guard let graves else { return false }
-        return table.entry(key)?.file ?? 0 > entry.file || graves.cover(entry, key)
     }
 
     /// Removes the entries in a scope that are older than its clear. Unlike those of one process, some may be newer.
@@ -46,20 +41,23 @@ extension Shard {
 
     /// True when another process has replaced or removed an entry.
     func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool {
-        graves != nil && table.entry(key)?.file != entry.file
+        graves != nil && table.file(key) != entry.file
     }
 
-    /// True when the entry is there already.
-    func isKnown(_ entry: IndexEntry, _ key: Key) -> Bool { table.entry(key)?.file == entry.file }
-
     /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.
-    mutating func receive(_ entry: IndexEntry, _ key: Key) -> Bool {
-        if isSuperseded(entry, key) {
+    ///
+    /// `known`: the file of the key's entry.
+    mutating func receive(_ entry: IndexEntry, _ key: Key, replacing known: UInt64) -> Bool {
+        if graves != nil, known > entry.file || graves?.cover(entry, key) == true {
             // The other process may not have known what replaced it.
             markObsolete(entry.file, of: key)
             return false
         }
-        table.publish(graves?.marked(entry) ?? entry, for: key)
+        if let graves, !graves.marks.isEmpty {
+            table.publish(graves.marked(entry), for: key)
+        } else {
+            table.publish(entry, for: key)
+        }
         return true
     }
 }

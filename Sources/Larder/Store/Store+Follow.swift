@@ -5,18 +5,16 @@ extension Store {
     /// Returns what brings them into the index. It must not keep the store, or its commits, which keep it.
     func follower(_ membership: Membership, at positions: JournalPositions) -> Follower {
         let (index, pool, observer, events) = (index, pool, observer, events)
-        let actions = Follower.Actions { [weak expirer] records in
-            for record in records {
-                switch index.apply(record, pool) {
-                case .none: break
-                case .key(let key):
-                    observer.didChange(key)
-                    events.post(CacheEvent(.changedElsewhere, of: key))
-                case .scope(let scope):
-                    observer.didClear(scope, in: index)
-                    events.post(CacheEvent(.changedElsewhere, of: scope, count: 0))
-                    expirer?.applyInBackground()
-                }
+        let actions = Follower.Actions { [weak expirer] record in
+            switch index.apply(record, pool) {
+            case .none: break
+            case .key(let key):
+                observer.didChange(key)
+                events.post(CacheEvent(.changedElsewhere, of: key))
+            case .scope(let scope):
+                observer.didClear(scope, in: index)
+                events.post(CacheEvent(.changedElsewhere, of: scope, count: 0))
+                expirer?.applyInBackground()
             }
         } reload: { [weak self] follower in
             self?.reloadIndex(following: follower)

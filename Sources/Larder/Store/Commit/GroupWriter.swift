@@ -123,7 +123,8 @@ struct GroupWriter {
 private struct LoadedSlots {
     /// A group, a shard and a slot, in the bits from the top down.
     private let places: [UInt64]
-    private static let (groupShift, shardShift): (UInt64, UInt64) = (40, 32)
+    private static let groupShift: UInt64 = 40
+    private static let shardShift: UInt64 = 32
 
     /// O(slots). Entries of groups that were not loaded when the save began are left out: their old lines are copied.
     init(_ index: Index, _ old: Index.Frozen?, _ hash: GroupHash, slice: Int) {

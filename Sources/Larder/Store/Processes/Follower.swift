@@ -16,8 +16,8 @@ final class Follower: Sendable {
 
     /// The work of the store.
     struct Actions: Sendable {
-        /// Applies changes to the index.
-        let apply: @Sendable ([Record]) -> Void
+        /// Applies a change to the index.
+        let apply: @Sendable (consuming Record) -> Void
         /// Reads the index anew; nil when that failed.
         let reload: @Sendable (Follower) -> JournalPositions?
         /// Returns when a commit of this process that is published in the page is in the index, too.
@@ -158,24 +158,14 @@ final class Follower: Sendable {
     /// False when the index could not be brought up to date.
     private func readAll(_ state: inout State) -> Bool {
         let targets = JournalPositions(of: page, but: membership.lane)
-        var records: [Record.Placed] = []
-        var sources = 0
-        for (lane, target) in targets.lanes {
-            let known = state.positions.lanes[lane] ?? JournalPositions.Position()
-            if known == target { continue }
-            let before = records.count
-            guard read(lane, from: known, to: target, &state, into: &records) else {
-                guard let positions = adding({ actions.reload(self) }) else { return false }
-                state.positions = positions
-                state.files = [:]
-                return true
-            }
-            if records.count > before { sources += 1 }
+        let behind = targets.lanes.filter { $0.value != state.positions.lanes[$0.key] }
+        guard behind.isEmpty || adding({ add(behind, &state) }) else {
+            guard let positions = adding({ actions.reload(self) }) else { return false }
+            state.positions = positions
+            state.files = [:]
+            return true
         }
         state.positions = targets
-        if records.isEmpty { return true }
-        adding { actions.apply(sources > 1 ? Record.inOrder(records) : records.map(\.record)) }
-        state.records += records.count
         if state.records > Self.mostRecords {
             state.records = 0
             // First the number, then the changes below it.
@@ -186,26 +176,40 @@ final class Follower: Sendable {
         return true
     }
 
+    /// Adds what lanes have published to the index. Returns false when a part is no longer there; what is added already
+    /// does no harm.
+    private func add(_ behind: [Int: JournalPositions.Position], _ state: inout State) -> Bool {
+        if behind.count == 1, let (lane, target) = behind.first {
+            // Straight from the bytes: that takes half as long.
+            return read(lane, to: target, &state) { actions.apply($0) }
+        }
+        var records: [Record.Placed] = []
+        for (lane, target) in behind {
+            var placer = Record.Placer()
+            guard read(lane, to: target, &state, { records.append(placer.place($0)) }) else { return false }
+        }
+        for record in Record.inOrder(records) { actions.apply(record) }
+        return true
+    }
+
     /// Reads what a lane has published. Returns false when it is no longer there.
     private func read(
-        _ lane: Int, from known: JournalPositions.Position, to target: JournalPositions.Position, _ state: inout State,
-        into records: inout [Record.Placed]
+        _ lane: Int, to target: JournalPositions.Position, _ state: inout State, _ body: (consuming Record) -> Void
     ) -> Bool {
-        var placer = Record.Placer()
+        let known = state.positions.lanes[lane] ?? JournalPositions.Position()
         for number in max(known.number, 1)...max(target.number, 1) {
             let isLast = number == target.number
             let found = isLast ? target.part : page.journal(number, of: lane)
             guard let part = found else { return false }
             let start = number == known.number ? known.part.length : 0
             if start >= part.length { continue }
-            guard read(lane, part, from: start, &state, &placer, &records) else { return false }
+            guard read(lane, part, from: start, &state, body) else { return false }
         }
         return true
     }
 
     private func read(
-        _ lane: Int, _ part: JournalPart, from start: Int, _ state: inout State, _ placer: inout Record.Placer,
-        _ records: inout [Record.Placed]
+        _ lane: Int, _ part: JournalPart, from start: Int, _ state: inout State, _ body: (consuming Record) -> Void
     ) -> Bool {
         do throws(Errno) {
             guard let root = membership.root else { return false }
@@ -217,16 +221,19 @@ final class Follower: Sendable {
             guard let file = state.files[lane]?.file else { return false }
             var bytes = [UInt8](repeating: 0, count: part.length - start)
             guard try fileSystem.read(file.file, at: start, into: &bytes) == bytes.count else { return false }
-            var isIntact = true
+            var (isIntact, count) = (true, 0)
             bytes.withBytes { bytes in
                 LineReader.forEachLine(in: bytes) { line in
                     switch Line(line) {
                     case .record(.header), .record(.closed), .record(.groups), .record(.unknown), .blank: break
-                    case .record(let record): records.append(placer.place(record))
+                    case .record(let record):
+                        body(record)
+                        count += 1
                     case .damaged, .end: isIntact = false
                     }
                 }
             }
+            state.records += count
             return isIntact
         } catch {
             return false

@@ -253,8 +253,10 @@ extension SharedPage {
 /// Changes that have a number and are not published.
 extension SharedPage {
     /// A word for an open change: its number, its stripe, and two bits.
-    private static let (stripeShift, wholeBit, boundBit) = (UInt64(56), UInt64(1) << 62, UInt64(1) << 63)
-    private static let numberMask = UInt64(1) << 56 - 1
+    private static let stripeShift: UInt64 = 56
+    private static let wholeBit: UInt64 = 1 << 62
+    private static let boundBit: UInt64 = 1 << 63
+    private static let numberMask: UInt64 = 1 << 56 - 1
 
     /// Announces a change in a slot of a lane, and takes its number. A nil stripe: it concerns every key.
     @inline(__always)

@@ -19,16 +19,18 @@ final class EventCenter: Sendable {
 
     private let queue = DispatchQueue(label: "larder.events", qos: .utility)
     private let state = Lock(State())
+    private let hasHandlers = Flag()
 
     var dropped: Int { state.withLock { $0.dropped } }
 
     /// True when there are listeners; an event is created only then.
-    var isListening: Bool { state.withLock { !$0.handlers.isEmpty } }
+    var isListening: Bool { hasHandlers.isSet }
 
     func add(_ handler: @escaping Handler) -> Int {
         state.withLock { state in
             state.next += 1
             state.handlers[state.next] = handler
+            hasHandlers.set()
             return state.next
         }
     }
@@ -45,7 +47,8 @@ final class EventCenter: Sendable {
 
     func remove(_ id: Int) {
         let (handler, ending) = state.withLock { state in
-            (state.handlers.removeValue(forKey: id), state.endings.removeValue(forKey: id))
+            defer { hasHandlers.set(!state.handlers.isEmpty) }
+            return (state.handlers.removeValue(forKey: id), state.endings.removeValue(forKey: id))
         }
         _ = (consume handler, consume ending)
     }
