@@ -117,14 +117,18 @@ struct SoftInvalidationLossTests {
             try part.setString("later", forKey: "later", tags: ["t"])
             try moment.apply(to: cache)
             world.restart(with: world.files.imageAfterPowerCut(using: &generator))
-            if generator.chance(50) { lose(["manifest.json", "journal"], in: &world) }
+            let isLost = generator.chance(50)
+            if isLost { lose(["manifest.json", "journal"], in: &world) }
             cache = try world.open()
             let again = cache.namespace(invalidation.namespace)
             let context = Comment("seed \(seed), \(invalidation), \(moment)")
             #expect(again.data(forKey: "k") == nil && again.data(forKey: "plain") == nil, context)
             try cache.flush()
             #expect(again.data(forKey: "k") == nil && again.data(forKey: "plain") == nil, context)
-            #expect(again.usable("k") == "k" && again.keptUntil("k") == end, context)
+            // The power may go while the life in the file is being changed; then only the index knows it.
+            let mayBeTorn = moment == .atOnce && isLost
+            let found = again.usable("k")
+            #expect(found == "k" && again.keptUntil("k") == end || found == nil && mayBeTorn, context)
             #expect(again.string(forKey: "later") == "later", context)
             cache.checkInvariants(world, settled: true)
         }
