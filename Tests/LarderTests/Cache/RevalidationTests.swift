@@ -245,6 +245,7 @@ struct RevalidationTests {
         // The first change of a session waits for the journal and is held up there.
         let disk = try world.open()
         let cache = Cache<String>(disk: disk, namespace: "n")
+        disk.settle()
         // It waits for the journal too, until it has caught up with other processes for the first time.
         _ = await cache.value(forKey: "other")
         let source = HandDrivenSource<FetchResult<String>>()
