@@ -64,8 +64,8 @@ extension Store {
         if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
         do throws(CacheError) {
             // The oldest first.
-            for file in obsolete { try delete(file.file, in: directory) }
-            if let entry { try delete(entry.file, in: directory) }
+            for file in obsolete { try delete(file.file, of: key, in: directory) }
+            if let entry { try delete(entry.file, of: key, in: directory) }
         } catch {
             // The value stays, even after the next opening.
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
@@ -94,7 +94,7 @@ extension Store {
         _ key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], in directory: StoreDirectory
     ) throws(CacheError) -> IndexEntry? {
         guard let entry else {
-            for file in obsolete { try delete(file.file, in: directory) }
+            for file in obsolete { try delete(file.file, of: key, in: directory) }
             index.withShard(of: key) { $0.forgetObsolete(obsolete) }
             index.invalidate(key)
             tellOthers(ofRemoved: key)
@@ -111,14 +111,14 @@ extension Store {
             ticket = try info.commit(record, publish: publish)
         } catch {
             guard error.code == .noSpace else { throw error }
-            try delete(entry.file, in: directory)
+            try delete(entry.file, of: key, in: directory)
             ticket = info.commitBestEffort(record, publish: publish)
         }
         do throws(CacheError) {
             // The oldest first.
-            for file in obsolete { try delete(file.file, in: directory) }
+            for file in obsolete { try delete(file.file, of: key, in: directory) }
             if !obsolete.isEmpty { index.withShard(of: key) { $0.forgetObsolete(obsolete) } }
-            try delete(entry.file, in: directory)
+            try delete(entry.file, of: key, in: directory)
         } catch {
             // It is removed all the same, and deleted later.
             reporter.report(error, of: key)
@@ -138,9 +138,9 @@ extension Store {
         _ = info.commitBestEffort(.remove(key: key, number: 1)) {}
     }
 
-    private func delete(_ file: UInt64, in directory: StoreDirectory) throws(CacheError) {
+    private func delete(_ file: UInt64, of key: Key, in directory: StoreDirectory) throws(CacheError) {
         do throws(Errno) {
-            try directory.delete(file)
+            try directory.delete(file, ofKey: key.hash, isPowerSafe: settings.isPowerSafe)
         } catch {
             throw CacheError(error, doing: "remove an entry", path: directory.path(of: file))
         }

@@ -110,7 +110,7 @@ extension FileReaper {
         // adopted.
         for file in waiting where !stuck.contains(file.hash) {
             do {
-                try directory.delete(file.file)
+                try directory.delete(file.file, ofKey: file.hash, isPowerSafe: isPowerSafe)
                 deleted.insert(file)
             } catch {
                 stuck.insert(file.hash)
@@ -205,7 +205,7 @@ extension FileReaper {
         _ removal: EntryFile.Removal, number: UInt64, on entry: IndexEntry, in directory: StoreDirectory
     ) throws(Errno) {
         guard case .expiry(_, let time) = removal, entry.isKept(after: removal) else {
-            return try directory.delete(entry.file)
+            return try directory.delete(entry.file, ofKey: entry.key.hash, isPowerSafe: isPowerSafe)
         }
         let life = Life.ended(at: min(time, entry.life.expires))
         if entry.life == life { return }

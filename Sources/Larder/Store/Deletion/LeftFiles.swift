@@ -43,7 +43,7 @@ final class LeftFiles: StoreOwner {
                     try disk.run { directory throws(CacheError) in
                         for file in left.suffix(Self.slice) {
                             try translating("delete an orphan", at: directory.path(of: file)) { () throws(Errno) in
-                                try directory.delete(file)
+                                try directory.delete(file, ofKey: nil, isPowerSafe: settings.isPowerSafe)
                             }
                         }
                         reporter.count { [count = min(left.count, Self.slice)] in $0.orphansDeleted += count }

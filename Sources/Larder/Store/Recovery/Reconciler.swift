@@ -183,7 +183,7 @@ extension Reconciler {
 
     private func delete(_ file: UInt64, of key: Key?, in directory: StoreDirectory) {
         do {
-            try directory.delete(file)
+            try directory.delete(file, ofKey: key?.hash, isPowerSafe: settings.isPowerSafe)
             reporter.count { $0.orphansDeleted += 1 }
         } catch {
             // No newer file of the key may be deleted before this one: with the index lost, it would be adopted.

@@ -11,6 +11,7 @@ final class StoreDirectory: Sendable {
     let root: SharedDescriptor
     let entries: SharedDescriptor
     private let entriesSync: GroupSync
+    private let deletions = UnsyncedDeletions()
 
     init(
         fileSystem: any FileSystem, path: String, identity: FileIdentity, root: SharedDescriptor,
@@ -168,9 +169,21 @@ extension StoreDirectory {
         } catch .noEntry {}
     }
 
+    /// Deletes the file of a key. With power-safe changes it does so after the deletions of older ones are on stable
+    /// storage.
+    ///
+    /// `hash`: that of the key; nil when the key is not known and the file was dead already.
+    func delete(_ file: UInt64, ofKey hash: UInt64?, isPowerSafe: Bool) throws(Errno) {
+        guard isPowerSafe else { return try delete(file) }
+        if let hash, deletions.mayHold(hash) { try syncNames() }
+        deletions.note(hash)
+        defer { deletions.note(hash) }
+        try delete(file)
+    }
+
     /// Returns when the names of the entry files are on stable storage.
     func syncNames() throws(Errno) {
-        try entriesSync.sync(through: entriesSync.note())
+        try deletions.syncing { () throws(Errno) in try entriesSync.sync(through: entriesSync.note()) }
     }
 
     /// Overwrites the life slot in the trailer of an entry file. Returns nil when the name is not a regular file's, and

@@ -1,0 +1,43 @@
+import LarderFiles
+
+/// The keys whose files were deleted since the names were last synced.
+///
+/// A power cut may undo such a deletion, but keep a later one. If the file of the older value of a key came back without
+/// that of the newer, and the index were lost, the older value would be adopted.
+final class UnsyncedDeletions: Sendable {
+    /// Above this number, every deletion waits for the next sync. It bounds the memory.
+    private static let most = 1024
+
+    private struct State {
+        var count: UInt64 = 0
+        /// By the hash of the key: the number of its last deletion.
+        var last: [UInt64: UInt64] = [:]
+        /// The number of the last deletion of a file whose key is not known.
+        var lastUnknown: UInt64 = 0
+    }
+
+    private let state = Lock(State())
+
+    /// True when no newer file of a key may be deleted before a sync.
+    func mayHold(_ hash: UInt64) -> Bool {
+        state.withLock { $0.last[hash] != nil || $0.lastUnknown > 0 || $0.last.count > Self.most }
+    }
+
+    /// Notes a deletion. Call it before and after: a sync may be under way.
+    func note(_ hash: UInt64?) {
+        state.withLock { state in
+            state.count += 1
+            if let hash { state.last[hash] = state.count } else { state.lastUnknown = state.count }
+        }
+    }
+
+    /// Runs a sync, and forgets the deletions noted before it.
+    func syncing(_ sync: () throws(Errno) -> Void) throws(Errno) {
+        let count = state.withLock { $0.count }
+        try sync()
+        state.withLock { state in
+            if state.lastUnknown <= count { state.lastUnknown = 0 }
+            if !state.last.isEmpty { state.last = state.last.filter { $0.value > count } }
+        }
+    }
+}
