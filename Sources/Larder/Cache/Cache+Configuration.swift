@@ -26,10 +26,10 @@ extension Cache {
         /// a deadlock. Default: nil, no limit.
         public var maximumConcurrentFetches: Int?
         /// Whether a directory that cannot be opened gives a cache in memory instead of an error: it is in use, the
-        /// disk is full, the system refuses. An event of the kind `failed` gives the reason. A directory that is not a
-        /// cache, or was written by a newer version, is an error all the same, as is a wrong name. The limits of the
-        /// disk then hold in memory; its size limit only where costs are bytes, so set `memory.costLimit` otherwise.
-        /// Default: false.
+        /// disk is full or cannot be shared, the system refuses. An event of the kind `failed` gives the reason. A
+        /// directory that is not a cache, or was written by a newer version, is an error all the same, as is a wrong
+        /// name. The limits of the disk then hold in memory; its size limit only where costs are bytes, so set
+        /// `memory.costLimit` otherwise. Default: false.
         public var fallsBackToMemory = false
         /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. Each read then
         /// allocates an event, even a hit in memory. Default: false.
@@ -101,7 +101,7 @@ extension Cache {
 
 extension CacheError.Code {
     /// Whether a cache may do without a directory that cannot be opened for this reason.
-    var allowsFallback: Bool { [.directoryInUse, .noSpace, .io].contains(self) }
+    var allowsFallback: Bool { [.directoryInUse, .unsupportedDisk, .noSpace, .io].contains(self) }
 }
 
 extension Cache.Configuration: CustomStringConvertible {

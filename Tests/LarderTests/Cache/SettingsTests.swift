@@ -10,7 +10,7 @@ import Testing
 struct SettingsTests {
     @Test("a directory that cannot be opened gives a cache in memory, and reports the reason")
     func fallback() async throws {
-        for failure in [CacheError.Code.io, .noSpace, .directoryInUse] {
+        for failure in [CacheError.Code.io, .noSpace, .directoryInUse, .unsupportedDisk] {
             let log = EventLog()
             let settings = Cache<Int>.Configuration(
                 defaultTTL: .seconds(10), fallsBackToMemory: true, onEvent: log.note)

@@ -93,7 +93,8 @@ private struct Joining {
             code: .unsupportedDisk,
             message: """
                 The cache is not on a disk that several processes can share: ext4, XFS, Btrfs, tmpfs, overlayfs, APFS \
-                or HFS+. Use one of those, or a directory for each process.
+                or HFS+. Use one of those, or a directory for each process; where one process is enough, the \
+                setting `sharing: .exclusive`.
                 """,
             path: path)
     }
