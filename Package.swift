@@ -68,7 +68,7 @@ let package = Package(
             name: "KillChild", dependencies: ["Larder", "LarderTesting", "LarderTestSupport"], path: "Tests/KillChild",
             swiftSettings: settings),
         .executableTarget(
-            name: "SharingChild", dependencies: ["Larder", "LarderTesting", "LarderTestSupport"],
+            name: "SharingChild", dependencies: ["Larder", "LarderFiles", "LarderTesting", "LarderTestSupport"],
             path: "Tests/SharingChild", swiftSettings: settings),
         .executableTarget(
             name: "LockChild", dependencies: ["LarderFiles"], path: "Tests/LockChild", swiftSettings: settings),

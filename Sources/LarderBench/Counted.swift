@@ -5,6 +5,9 @@ import Larder
 enum Counted: String, CaseIterable {
     case set, get, miss, remove
     case memoryHit = "memory-hit"
+    /// A hit in the memory of a `Cache`: asynchronous, so all instructions of the process are counted, and the
+    /// difference between two runs belongs to their operations.
+    case cacheHit = "cache-hit"
 
     static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
 
@@ -16,6 +19,11 @@ enum Counted: String, CaseIterable {
     func run(_ operations: Int, in folder: Folder, isShared: Bool) throws {
         var configuration = DiskCache.Configuration()
         configuration.sharing = isShared ? .processes : .exclusive
+        if self == .cacheHit {
+            // Saves in the background would be counted.
+            configuration.saveDelay = .seconds(3_600)
+            return try hit(operations, in: folder, configuration)
+        }
         let cache = try DiskCache(directory: folder.own, configuration: configuration)
         let memory = MemoryCache<String, Data>()
         let value = Data(repeating: 7, count: Self.size)
@@ -37,8 +45,26 @@ enum Counted: String, CaseIterable {
         case .miss: warmed(operations) { precondition(cache.data(forKey: missing[$0 % keys.count]) == nil) }
         case .remove: try warmed(operations) { _ in try cache.removeValue(forKey: removable.removeLast()) }
         case .memoryHit: warmed(operations) { precondition(memory.value(forKey: keys[$0 % keys.count]) != nil) }
+        case .cacheHit: preconditionFailure("counted elsewhere")
         }
         try cache.close()
+    }
+
+    /// The calls run in a task beside the main thread, which waits: profilers do not survive that it ends.
+    private func hit(_ operations: Int, in folder: Folder, _ configuration: DiskCache.Configuration) throws {
+        let cache = try Cache<Data>(directory: folder.own, configuration: .init(disk: configuration))
+        let keys = (0..<Self.entries).map(Content.key)
+        let isDone = DispatchSemaphore(value: 0)
+        Task.detached {
+            for key in keys { try? await cache.setValue(Data(repeating: 7, count: Self.size), forKey: key) }
+            for number in 0..<operations {
+                let value = await cache.value(forKey: keys[number % keys.count])
+                precondition(value != nil)
+            }
+            try? await cache.close()
+            isDone.signal()
+        }
+        isDone.wait()
     }
 }
 

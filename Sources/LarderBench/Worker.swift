@@ -2,7 +2,7 @@ import Foundation
 import Larder
 import LarderFiles
 
-/// What a process does that a benchmark has started beside itself: it follows the orders of a `Peer`.
+/// A process that a benchmark has started beside itself. It follows the orders of a `Peer`.
 enum Worker: String {
     /// Stores and reads values of 1 KiB, in a directory that processes share.
     case larder

@@ -117,3 +117,39 @@ package final class SharedWords: Sendable {
         return known
     }
 }
+
+/// Two words that are compared very often: their places are checked once.
+@usableFromInline
+@frozen
+package struct WordPair: Sendable {
+    #if canImport(Darwin)
+        @usableFromInline typealias Word = Int64
+    #else
+        @usableFromInline typealias Word = Atomic<UInt64>
+    #endif
+    /// Nil when a test wants to know of each access.
+    @usableFromInline nonisolated(unsafe) let first: UnsafeMutablePointer<Word>?
+    @usableFromInline nonisolated(unsafe) let second: UnsafeMutablePointer<Word>
+    @usableFromInline let owners: (SharedWords, SharedWords)
+
+    package init(_ position: Int, of words: SharedWords, _ otherPosition: Int, of others: SharedWords) {
+        precondition(position < words.count && otherPosition < others.count)
+        first = words.willAccess == nil ? words.words + position : nil
+        second = others.words + otherPosition
+        owners = (words, others)
+    }
+
+    /// False when the words differ, or when a test wants to know of each access.
+    @inlinable
+    package var areKnownEqual: Bool {
+        @inline(__always) get {
+            guard let first else { return false }
+            #if canImport(Darwin)
+                return OSAtomicAdd64Barrier(0, first) == OSAtomicAdd64Barrier(0, second)
+            #else
+                return first.pointee.load(ordering: .sequentiallyConsistent)
+                    == second.pointee.load(ordering: .sequentiallyConsistent)
+            #endif
+        }
+    }
+}

@@ -1,4 +1,4 @@
-import Dispatch
+package import Dispatch
 import Foundation
 package import LarderFiles
 
@@ -15,6 +15,18 @@ package final class MemoryFileSystem: Sendable {
         /// The process is killed inside this call: a write is torn, any other call does nothing, and so do all later
         /// calls.
         case kill
+        /// The call waits before it does anything, while other threads and processes continue.
+        case hold(Hold)
+    }
+
+    /// A call that waits.
+    package struct Hold: Sendable {
+        /// Signaled when the call is reached.
+        package let reached = DispatchSemaphore(value: 0)
+        /// Lets the call continue.
+        package let free = DispatchSemaphore(value: 0)
+
+        package init() {}
     }
 
     private static let devices = Lock(UInt64(1) << 40)
@@ -208,7 +220,8 @@ package final class MemoryFileSystem: Sendable {
     func call<Result>(
         _ operation: Operation, _ body: (inout State) throws(Errno) -> Result
     ) throws(Errno) -> Result {
-        try state.withLock { state throws(Errno) in
+        var hold: Hold?
+        let result = try state.withLock { state throws(Errno) -> Result? in
             if state.process.isDead { throw .io }
             state.process.calls += 1
             state.process.counts[operation, default: 0] += 1
@@ -218,7 +231,17 @@ package final class MemoryFileSystem: Sendable {
             case .kill:
                 state.die()
                 throw .io
+            case .hold(let found):
+                hold = found
+                return nil
             }
+        }
+        if let result { return result }
+        hold?.reached.signal()
+        hold?.free.wait()
+        return try state.withLock { state throws(Errno) in
+            if state.process.isDead { throw .io }
+            return try body(&state)
         }
     }
 }

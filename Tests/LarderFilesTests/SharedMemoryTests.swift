@@ -173,7 +173,7 @@ struct SharedMemoryTests {
         #expect(try !lock(1))
         files.unlock(parts[2].file)
         #expect(try lock(1, shared: true))
-        // Who has not locked it unlocks nothing.
+        // A process that has not locked it unlocks nothing.
         files.unlock(parts[2].file)
         #expect(try !lock(2))
     }

@@ -3,9 +3,7 @@ package import LarderFiles
 package import LarderTesting
 
 /// A file system that stops chosen calls before they run, while other threads continue.
-package final class GatedFileSystem: FileSystem {
-    package var boot: UInt64 { base.boot }
-
+package final class GatedFileSystem: ForwardingFileSystem {
     package typealias Operation = MemoryFileSystem.Operation
     /// A stopped call.
     package struct Hold: Sendable {
@@ -16,7 +14,7 @@ package final class GatedFileSystem: FileSystem {
         package let free = DispatchSemaphore(value: 0)
     }
 
-    private let base: MemoryFileSystem
+    package let base: MemoryFileSystem
     private let holds = Lock<[Hold]>([])
 
     package init(_ base: MemoryFileSystem) { self.base = base }
@@ -47,30 +45,13 @@ package final class GatedFileSystem: FileSystem {
         hold?.free.wait()
     }
 
-    package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
-        try base.openDirectory(path: path, creation: creation)
-    }
-    package func openFile(path: String) throws(Errno) -> FileDescriptor { try base.openFile(path: path) }
-    package func copy(
-        _ source: borrowing FileDescriptor, size: Int, as name: FileName, in directory: borrowing FileDescriptor,
-        access: FileAccess
-    ) throws(Errno) -> FileDescriptor {
-        try base.copy(source, size: size, as: name, in: directory, access: access)
-    }
     package func open(
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
     ) throws(Errno) -> FileDescriptor {
         if case .creating = use { pass(.create, name.description) } else { pass(.open, name.description) }
         return try base.open(name, in: directory, for: use)
     }
-    package func close(_ raw: Int32) { base.close(raw) }
-    package func status(of file: borrowing FileDescriptor) throws(Errno) -> FileStatus { try base.status(of: file) }
-    package func status(of name: FileName, in directory: borrowing FileDescriptor) throws(Errno) -> FileStatus {
-        try base.status(of: name, in: directory)
-    }
-    package func read(
-        _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
-    ) throws(Errno) -> Int { try base.read(file, at: offset, into: buffer) }
+
     package func write(
         _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
         at offset: Int
@@ -78,13 +59,7 @@ package final class GatedFileSystem: FileSystem {
         pass(.write, "", head.count + tail.count)
         try base.write(head, tail, to: file, at: offset)
     }
-    package func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno) {
-        try base.truncate(file, to: size)
-    }
-    package func sync(_ file: borrowing FileDescriptor) throws(Errno) { try base.sync(file) }
-    package func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {
-        try base.makeDirectory(name, in: directory)
-    }
+
     package func rename(
         _ name: FileName, in directory: borrowing FileDescriptor, to newName: FileName,
         in newDirectory: borrowing FileDescriptor
@@ -92,34 +67,11 @@ package final class GatedFileSystem: FileSystem {
         pass(.rename, newName.description)
         try base.rename(name, in: directory, to: newName, in: newDirectory)
     }
-    package func remove(_ name: FileName, in directory: borrowing FileDescriptor, directory isDirectory: Bool)
-        throws(Errno)
-    {
+
+    package func remove(
+        _ name: FileName, in directory: borrowing FileDescriptor, directory isDirectory: Bool
+    ) throws(Errno) {
         pass(.remove, name.description)
         try base.remove(name, in: directory, directory: isDirectory)
-    }
-    package func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno) {
-        try base.list(directory, body)
-    }
-    package func freeSpace(of directory: borrowing FileDescriptor) throws(Errno) -> Int {
-        try base.freeSpace(of: directory)
-    }
-    package func lock(_ directory: borrowing FileDescriptor, shared: Bool) throws(Errno) -> Bool {
-        try base.lock(directory, shared: shared)
-    }
-    package var processID: Int32 { base.processID }
-    package func unlock(_ directory: borrowing FileDescriptor) { base.unlock(directory) }
-    package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
-        try base.isShareable(directory)
-    }
-    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
-        try base.map(file, words: words)
-    }
-    package func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool {
-        try base.lock(byte: byte, of: file)
-    }
-    package func unlock(byte: Int, of file: borrowing FileDescriptor) { base.unlock(byte: byte, of: file) }
-    package func lockedByte(in bytes: Range<Int>, of file: borrowing FileDescriptor) throws(Errno) -> Int? {
-        try base.lockedByte(in: bytes, of: file)
     }
 }

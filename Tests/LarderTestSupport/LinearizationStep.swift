@@ -1,4 +1,4 @@
-/// What the search needs to know about a call: the values it can meet, and the value it leaves.
+/// The part of a call that the search needs: the values it can meet, and the value it leaves.
 struct LinearizationStep {
     /// A value of the key, numbered densely.
     typealias Value = Int

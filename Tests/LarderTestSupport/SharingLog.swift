@@ -5,7 +5,9 @@ package import Foundation
 ///
 ///     ? 17 123456789 set 3 2000017
 ///     ! 17 123459999 -
-///     x 18 123460000 No space left on device
+///     ? 18 123460000 set 2 2000018
+///     - 18 123460900 the disk is full
+///     x 19 123461000 Input/output error
 ///
 /// The number of the call follows the mark, then the time. A result is `-` for none, `true`, `false`, `nil` or a value.
 /// Number 0 belongs to no call.
@@ -34,6 +36,11 @@ package final class SharingLog: Sendable {
         write("! \(number) \(time) \(text)\n")
     }
 
+    /// Notes that a call has found the disk full. It must have changed nothing.
+    package func refuse(_ number: Int) {
+        write("- \(number) \(SharingSetup.now) the disk is full\n")
+    }
+
     /// Notes an error of a call, or with the number 0 another one.
     package func error(_ number: Int, _ text: String) {
         write("x \(number) \(SharingSetup.now) \(text.replacingOccurrences(of: "\n", with: " "))\n")
@@ -58,10 +65,13 @@ package struct SharingHistory: Sendable {
         /// Nil when the process was killed during the call, or the call threw.
         package fileprivate(set) var end: UInt64?
         package fileprivate(set) var result = ObservedCall.Result.none
+        /// Whether the call found the disk full, and changed nothing.
+        package fileprivate(set) var isRefused = false
     }
 
     package private(set) var calls: [Call] = []
-    package private(set) var errors: [String] = []
+    /// The errors, and when they happened. 0: a line that makes no sense.
+    package private(set) var errors: [(time: UInt64, text: String)] = []
 
     /// Reads the log of a process. A line that a kill has cut off is ignored: its call has not begun, or not returned.
     package init(_ log: Data, process: Int) {
@@ -72,7 +82,7 @@ package struct SharingHistory: Sendable {
         for line in lines {
             let words = line.split(separator: " ", maxSplits: 3)
             guard words.count == 4, let number = Int(words[1]), let time = UInt64(words[2]) else {
-                errors.append("process \(process) logged \"\(line)\"")
+                errors.append((0, "process \(process) logged \"\(line)\""))
                 continue
             }
             switch words[0] {
@@ -86,9 +96,13 @@ package struct SharingHistory: Sendable {
                 }
                 calls[place].end = time
                 calls[place].result = result
+            case "-":
+                guard let place = places[number] else { fallthrough }
+                calls[place].end = time
+                calls[place].isRefused = true
             default:
                 let call = places[number].map { " (\(calls[$0].call))" } ?? ""
-                errors.append("process \(process)\(call) at \(time) ns: \(words[3])")
+                errors.append((time, "process \(process)\(call) at \(time) ns: \(words[3])"))
             }
         }
     }
@@ -112,7 +126,8 @@ extension SharingHistory.Call {
     ///   - death: When the death of the process was proven.
     /// - Returns: One call for each key.
     package func observed(keys: Int, death: UInt64?) -> [ObservedCall] {
-        call.concerned(of: keys).map { key in
+        if isRefused { return [] }
+        return call.concerned(of: keys).map { key in
             ObservedCall(
                 caller: process, key: "key \(key)", call.operation, begin: begin, end: end, death: death, result)
         }

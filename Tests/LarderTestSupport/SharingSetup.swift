@@ -1,7 +1,7 @@
 package import Foundation
 package import Larder
 
-/// What the children of the sharing storm and their parent agree on.
+/// The agreement between the children of the sharing storm and their parent.
 package enum SharingSetup {
     /// Returns the configuration of every opener of the directory.
     ///

@@ -99,6 +99,40 @@ struct World {
     }
 }
 
+extension MemoryFileSystem {
+    /// Deletes a directory of the root and everything in it, while it may be open.
+    func deleteTree(_ name: String) throws {
+        try deleteTree(.text(name), in: openDirectory(path: "/", creation: .never))
+    }
+
+    /// Overwrites a file of the cache with zeros, from an offset to its end, while it may be open.
+    func overwrite(_ name: String, from offset: Int) throws {
+        let root = SharedDescriptor(try openDirectory(path: "/cache", creation: .never))
+        let (file, size) = try #require(try openRegular(.text(name), in: root.file, for: .updating))
+        try write([UInt8](repeating: 0, count: size - offset), to: file.file, at: offset)
+    }
+
+    private func deleteTree(_ name: FileName, in parent: consuming FileDescriptor) throws {
+        let parent = SharedDescriptor(parent)
+        try deleteContents(of: SharedDescriptor(open(name, in: parent.file, for: .directory)))
+        try remove(name, in: parent.file, directory: true)
+    }
+
+    private func deleteContents(of directory: SharedDescriptor) throws {
+        var names: [(FileName, FileKind)] = []
+        try list(directory.file) { name, kind in
+            names.append((name, kind))
+            return true
+        }
+        for (name, kind) in names {
+            if kind == .directory {
+                try deleteContents(of: SharedDescriptor(open(name, in: directory.file, for: .directory)))
+            }
+            try remove(name, in: directory.file, directory: kind == .directory)
+        }
+    }
+}
+
 extension DiskCache {
     /// Waits for running background work, and for the work that it has begun.
     func settle() {

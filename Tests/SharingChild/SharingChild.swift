@@ -1,17 +1,17 @@
 import Foundation
 import Larder
+import LarderFiles
 import LarderTestSupport
 import LarderTesting
 
 /// Makes random calls on a few keys in an endless loop, and logs the beginning and the end of each. Its parent, a test,
 /// stops and kills it; without a parent it ends by itself.
 ///
-/// usage: SharingChild DIRECTORY LOG SEED KEYS PROCESS PARENT [memory] [shared | exclusive | register...]
+/// usage: SharingChild DIRECTORY LOG SEED KEYS PROCESS PARENT [memory] [full] [shared | exclusive | register...]
 ///
 /// PARENT is the process identifier of the parent. Values are unique: each holds the number of the process. With
-/// `memory` there is a memory tier before the disk; with `shared` other processes use the directory; with `register`
-/// and the names of its faults there is no cache, see
-/// `FileRegister`.
+/// `memory` there is a memory tier before the disk; with `full` the disk is full at times; with `shared` other
+/// processes use the directory; with `register` and the names of its faults there is no cache, see `FileRegister`.
 @main
 struct SharingChild {
     static func main() async {
@@ -30,25 +30,46 @@ struct SharingChild {
             if arguments.contains("fork") { try ForkProbe.run(directory) }
             if let fault = arguments.lazy.compactMap({ FileRegister.Fault(rawValue: $0) }).first {
                 var register = try FileRegister(directory, fault)
-                await repeatCalls(process, keys, seed, log) { call, padding in
+                await repeatCalls(process, keys, seed, log, { _ in true }) { call, padding in
                     try register.run(call, padding: padding, process: process, keys: keys)
                 }
             }
+            let isFilling = arguments.contains("full")
             let configuration = SharingSetup.configuration(isShared: arguments.contains("shared")) {
-                log.error(0, "event: \($0)")
+                if !isFilling || $0.error?.code != .noSpace { log.error(0, "event: \($0)") }
             }
-            let disk = try DiskCache(directory: directory, configuration: configuration)
+            let disk = try open(directory, configuration, isFilling)
             let caches = SharedCaches(disk, hasMemory: arguments.contains("memory"))
-            await repeatCalls(process, keys, seed, log) { try await caches.run($0, padding: $1) }
+            // A clear that finds no room for its record, even after the files, is not linearizable.
+            await repeatCalls(process, keys, seed, log, { !isFilling || $0.operation != .clear }) {
+                try await caches.run($0, padding: $1)
+            }
         } catch {
             log.error(0, "opening: \(error)")
             exit(1)
         }
     }
 
+    /// Opens the directory, on a disk that is filling as soon as there is space.
+    private static func open(
+        _ directory: URL, _ configuration: DiskCache.Configuration, _ isFilling: Bool
+    ) throws -> DiskCache {
+        guard isFilling else { return try DiskCache(directory: directory, configuration: configuration) }
+        while true {
+            do throws(CacheError) {
+                return try DiskCache(
+                    directory: directory, configuration: configuration, fileSystem: FillingFileSystem(),
+                    clock: SystemClock())
+            } catch {
+                guard error.code == .noSpace else { throw error }
+                usleep(1_000)
+            }
+        }
+    }
+
     /// Makes random calls for ever, and logs them.
     private static func repeatCalls(
-        _ process: Int, _ keys: Int, _ seed: UInt64, _ log: SharingLog,
+        _ process: Int, _ keys: Int, _ seed: UInt64, _ log: SharingLog, _ isWanted: (SharingCall) -> Bool,
         run: (SharingCall, _ padding: Int) async throws -> ObservedCall.Result
     ) async -> Never {
         var generator = SeededGenerator(seed: seed)
@@ -57,10 +78,13 @@ struct SharingChild {
             number += 1
             let call = SharingCall.random(keys: keys, value: process * 1_000_000 + number, using: &generator)
             let padding = generator.chance(5) ? 20_000 : Int.random(in: 0...3_000, using: &generator)
+            guard isWanted(call) else { continue }
             log.begin(number, call)
             do {
                 let result = try await run(call, padding)
                 log.end(number, result, at: SharingSetup.now)
+            } catch let error as CacheError where error.code == .noSpace {
+                log.refuse(number)
             } catch {
                 log.error(number, "\(error)")
             }

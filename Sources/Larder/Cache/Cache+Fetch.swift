@@ -32,7 +32,7 @@ extension Cache {
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [],
         policy: FetchPolicy = .default, fetch: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        if !reportsHits, !isShared || follow(), let value = valueInMemory(forKey: key, policy) { return value }
+        if mayReadMemory(), let value = valueInMemory(forKey: key, policy) { return value }
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, fetch: fetch).value
     }
 
@@ -62,7 +62,7 @@ extension Cache {
         forKey key: String, ttl: TimeToLive = .default, tags: [String] = [], policy: FetchPolicy = .default,
         fetch: @escaping @Sendable () async throws -> FetchResult<Value>
     ) async throws -> Value {
-        if !reportsHits, !isShared || follow(), let value = valueInMemory(forKey: key, policy) { return value }
+        if mayReadMemory(), let value = valueInMemory(forKey: key, policy) { return value }
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, fetch: fetch).value
     }
 
@@ -105,7 +105,7 @@ extension Cache {
         policy: FetchPolicy = .default,
         revalidate: @escaping @Sendable (_ cached: Lookup<Value>?) async throws -> FetchResult<Value>
     ) async throws -> Value {
-        if !reportsHits, !isShared || follow(), let value = valueInMemory(forKey: key, policy) { return value }
+        if mayReadMemory(), let value = valueInMemory(forKey: key, policy) { return value }
         return try await lookup(forKey: key, ttl: ttl, tags: tags, policy: policy, revalidate: revalidate).value
     }
 

@@ -7,7 +7,7 @@ extension Cache {
     /// A value that cannot be read or decoded is a miss too; it is counted, reported as an event, and kept.
     @inlinable
     public func value(forKey key: String) async -> Value? {
-        if !reportsHits, !isShared || follow(), let value = memoryTier?.value(forKey: key) { return value }
+        if mayReadMemory(), let value = memoryTier?.value(forKey: key) { return value }
         return await readValue(forKey: key)
     }
 

@@ -31,7 +31,8 @@ public final class Cache<Value: Sendable>: Sendable {
     let ownEvents: EventCenter?
     /// Whether a hit in memory concerns others: the disk, where reading renews lives, or listeners.
     @usableFromInline let reportsHits: Bool
-    /// Whether other processes may change the directory, so that each hit in memory has to ask.
+    /// The other processes that may change the directory: each hit in memory of a shared one asks them.
+    private let others: ReplaceableReference<Follower>
     @usableFromInline let isShared: Bool
     /// The policy of calls without one.
     @usableFromInline let defaultPolicy: FetchPolicy
@@ -130,16 +131,21 @@ public final class Cache<Value: Sendable>: Sendable {
         let settings = disk?.store.settings
         reportsHits = settings?.slidingExpiry == true || reader != nil
         isShared = settings?.isShared == true
+        others = disk?.store.disk.others ?? ReplaceableReference(nil)
         defaultPolicy = backend.defaults.policy
         defaultMemoryUse = backend.defaults.policy.memoryUse
         maximumConcurrentFetches = configuration.maximumConcurrentFetches
     }
 
+    /// Whether a value in memory may be returned without asking others. Brings their changes into the memory first.
+    @inlinable
+    @inline(__always)
+    func mayReadMemory() -> Bool { !reportsHits && (!isShared || follow()) }
+
     /// Brings the changes of other processes into the memory. Returns false in a forked child process.
     @usableFromInline
     func follow() -> Bool {
-        guard let disk else { return true }
-        return disk.session.unretainedStore.use { $0.disk.follow() }
+        others.use { $0.follow() } ?? true
     }
 
     private convenience init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {

@@ -38,9 +38,9 @@ public final class DiskCache: Sendable {
     /// files. The handle belongs to the directory that the URL leads to now, even if it is renamed or reached by
     /// another path later.
     ///
-    /// - Throws: `.directoryInUse` when another process has it open and does not share it, `.unsupportedDisk` when several
-    ///   processes cannot share it on this disk, `.notACache` when it contains something other than
-    ///   a cache, `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then unchanged.
+    /// - Throws: `.directoryInUse` when another process has it open and does not share it, `.unsupportedDisk` when
+    ///   several processes cannot share it on this disk, `.notACache` when it contains something other than a cache,
+    ///   `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then unchanged.
     public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(
             directory: directory, configuration: configuration, fileSystem: PosixFileSystem(),
@@ -137,7 +137,7 @@ public final class DiskCache: Sendable {
     var openStore: Store {
         get throws(CacheError) {
             if isClosed { throw CacheError.closed(directory.path) }
-            try store.disk.followOrThrow()
+            try store.followOrThrow()
             return store
         }
     }
@@ -145,7 +145,7 @@ public final class DiskCache: Sendable {
     /// The store, for a read; nil once closed.
     var readableStore: Store? {
         if isClosed { return nil }
-        return store.disk.follow() ? store : nil
+        return store.follow() ? store : nil
     }
 
     func key(_ text: String) -> Key { Key(text, in: keyNamespace) }

@@ -17,7 +17,7 @@ struct LineReader {
         of file: borrowing FileDescriptor, in part: Range<Int> = 0..<Int.max,
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Bool
     ) throws(LineReaderError<Failure>) -> Int? {
-        var buffer = [UInt8](repeating: 0, count: Self.chunk)
+        var buffer = [UInt8](repeating: 0, count: min(Self.chunk, max(part.count, 1)))
         var filled = 0
         var offset = part.lowerBound
         while true {

@@ -61,7 +61,7 @@ final class Index: Sendable {
     init(_ content: [Shard], _ groups: ColdGroups?, keepsOrder: Bool, at now: Timestamp) {
         self.keepsOrder = Lock(keepsOrder)
         cells = content.map { _ in Lock(Cell()) }
-        replace(with: content, groups, at: now)
+        replace(with: content, groups, isSameDirectory: false, at: now)
     }
 
     func withShard<Result>(of key: Key, _ body: (inout Shard) -> Result) -> Result {
@@ -207,11 +207,15 @@ final class Index: Sendable {
 
     /// Replaces the content by that of another index.
     ///
-    /// `keepsObsolete`: of the same directory.
-    func replace(with fresh: [Shard], _ groups: ColdGroups?, keepsObsolete: Bool = false, at now: Timestamp) {
+    /// `isSameDirectory`: obsolete files and graves stay. The sequence numbers of another directory may be lower.
+    func replace(with fresh: [Shard], _ groups: ColdGroups?, isSameDirectory: Bool, at now: Timestamp) {
         func putInPlace(_ unloaded: EntryTable.Totals) {
             for (position, var content) in fresh.enumerated() {
-                if keepsObsolete { content.obsolete += withShard(at: position) { $0.obsolete } }
+                if isSameDirectory {
+                    let old = withShard(at: position) { ($0.obsolete, $0.graves) }
+                    content.obsolete += old.0
+                    if let graves = old.1 { content.keep(graves) }
+                }
                 replace(position, with: content, groups, at: now)
             }
             setGroups(groups, unloaded)
@@ -221,7 +225,7 @@ final class Index: Sendable {
         if let groups { groups.withState { putInPlace($0.totals.whole) } } else { putInPlace(EntryTable.Totals()) }
     }
 
-    /// How often the content was replaced. What spans several calls compares it.
+    /// How often the content was replaced. Work that spans several calls compares it.
     var replacements: Int { replacementCount.withLock { $0 } }
 
     private func setGroups(_ groups: ColdGroups?, _ totals: EntryTable.Totals = EntryTable.Totals()) {
@@ -235,9 +239,12 @@ final class Index: Sendable {
     /// Empties every shard, but keeps its counters. Memory tiers outside of `scope` keep their values: some may be in
     /// memory only.
     func removeAll(telling scope: ClearScope, at now: Timestamp) {
-        var empty = Shard()
-        empty.forgetTombstones()
-        for position in cells.indices { replace(position, with: empty, nil, telling: scope, at: now) }
+        for position in cells.indices {
+            var empty = Shard()
+            empty.forgetTombstones()
+            empty.graves = withShard(at: position) { $0.graves }
+            replace(position, with: empty, nil, telling: scope, at: now)
+        }
         setGroups(nil)
     }
 
@@ -317,7 +324,6 @@ final class Index: Sendable {
             cell.invalidateAll(in: scope)
             let old = cell.shard
             cell.shard = content
-            if let graves = old.graves { cell.shard.graves?.add(graves) }
             cell.groups = groups
             // Read under the lock: `keepOrder` sets the flag first, and then visits every shard.
             if keepsOrder.withLock({ $0 }) { cell.shard.table.keepOrder(counting: uses, at: now) }

@@ -9,6 +9,8 @@ final class ProvisionalState: Sendable {
     private let reconciliation: Lock<Reconciliation>
     /// Set after a kill, until the background work has found the files that the last session left.
     private let leftovers: Flag
+    /// Set for the session once another process could not record a removal.
+    private let unrecorded = Flag(false)
 
     init(_ reconciliation: Reconciliation, hasLeftovers: Bool) {
         flag = Flag(!reconciliation.isConsistent)
@@ -60,8 +62,17 @@ final class ProvisionalState: Sendable {
     /// True while a killed session may have left files, although the entries can be trusted.
     var hasLeftovers: Bool { leftovers.isSet }
 
-    /// True while the file of an entry may not exist, because a killed session had just deleted it.
-    var mayLackFiles: Bool { isSet || hasLeftovers }
+    /// True while the file of an entry may not exist, because a killed session had just deleted it, or another process
+    /// could not record its removal.
+    var mayLackFiles: Bool { isSet || hasLeftovers || unrecorded.isSet }
+
+    /// Notes that another process has removed entries without a record.
+    func noteUnrecorded() { unrecorded.set() }
+
+    /// True when an entry whose file has not been looked at may not have one.
+    func mustCheckFile(_ reconciliation: Reconciliation) -> Bool {
+        !reconciliation.hasScanned || hasLeftovers || unrecorded.isSet
+    }
 
     /// True when entries and files agree, and every file is an entry's or obsolete.
     var isSettled: Bool { isConsistent && !hasLeftovers }

@@ -1,5 +1,18 @@
 /// Changes that another process may have overtaken.
 extension Shard {
+    /// Adds graves from before the content was replaced. Without any, the directory is not shared.
+    mutating func keep(_ older: Graves) {
+        var all = graves ?? Graves()
+        all.add(older)
+        graves = all
+    }
+
+    /// True when another process has already replaced, removed or expired an entry that would be published now.
+    func isOvertaken(_ entry: IndexEntry, _ key: Key) -> Bool {
+        guard let graves else { return false }
+        return table.file(key) > entry.file || graves.cover(entry, key) || graves.marked(entry).life.isEnded
+    }
+
     /// Returns an entry of this process that is no longer to be published: another one has already replaced, removed or
     /// expired it. Nil when it is.
     mutating func overtaken(_ entry: IndexEntry, _ key: Key) -> IndexEntry? {

@@ -9,7 +9,7 @@ extension MemoryTable {
         return demands.add(cleared.isEmpty && removed.count < ReleaseDemands.batchLimit ? .soon : .now)
     }
 
-    /// All removed values. Whoever has taken them has the only references, and releases the values with them.
+    /// All removed values. Their taker has the only references, and releases the values with them.
     typealias Removed = (
         cleared: ContiguousArray<ClearedEntries<Key, Value>>, removed: ContiguousArray<MemoryRemoval<Key, Value>>
     )

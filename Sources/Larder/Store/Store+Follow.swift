@@ -2,7 +2,26 @@ import LarderFiles
 
 /// The changes of other processes.
 extension Store {
-    /// Returns what brings them into the index. It must not keep the store, or its commits, which keep it.
+    /// Brings them into the index, at the beginning of a call. Where the journals of others are gone because the
+    /// directory was deleted, opens the new one first. Returns false when no call may answer from the index.
+    @inline(__always)
+    func follow() -> Bool { disk.follow() || followReopened() }
+
+    @inline(never)
+    private func followReopened() -> Bool {
+        // A forked child has neither the locks of its parent nor its page.
+        if disk.isForked { return false }
+        reopenIfDeleted()
+        return disk.follow()
+    }
+
+    /// The same, for changes.
+    @inline(__always)
+    func followOrThrow() throws(CacheError) {
+        if !follow() { try disk.followOrThrow() }
+    }
+
+    /// Returns the follower that brings them into the index. It must not keep the store, or its commits, which keep it.
     func follower(_ membership: Membership, at positions: JournalPositions) -> Follower {
         let (index, pool, observer, events) = (index, pool, observer, events)
         let actions = Follower.Actions { [weak expirer] record in
@@ -16,11 +35,12 @@ extension Store {
                 events.post(CacheEvent(.changedElsewhere, of: scope, count: 0))
                 expirer?.applyInBackground()
             }
-        } reload: { [weak self] follower in
-            self?.reloadIndex(following: follower)
+        } reload: { [weak self] follower, isWhole in
+            self?.reloadIndex(following: follower, isWhole: isWhole)
         } awaitOwnCommit: { [weak info] in
             info?.awaitCommit()
-        } meetDemand: { [weak info] in
+        } meetDemand: { [weak info, provisional] lacksRecords in
+            if lacksRecords { provisional.noteUnrecorded() }
             index.invalidateAll(in: .everything)
             observer.didClear(.everything) { _ in true }
             info?.demandSave()
@@ -35,19 +55,19 @@ extension Store {
     /// one that was. Nil when it cannot be read.
     ///
     /// Commits of this process wait: one that was published in the old index would be lost.
-    private func reloadIndex(following follower: Follower) -> JournalPositions? {
+    private func reloadIndex(following follower: Follower, isWhole: Bool) -> JournalPositions? {
         guard let root = follower.membership.root else { return nil }
         let now = clock.now
         let positions = info.run { () -> JournalPositions? in
             let opener = Opener(
                 fileSystem: fileSystem, path: path, identity: follower.membership.identity, root: root, now: now,
-                isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json,
+                isPowerSafe: settings.isPowerSafe, mayLoadLater: !isWhole && settings.manifestFormat == .json,
                 membership: follower.membership)
             guard let loaded = reporter.attempt({ () throws(CacheError) in try opener.loadBesideOthers(again: true) })
             else {
                 return nil
             }
-            index.replace(with: loaded.shards, loaded.groups, keepsObsolete: true, at: now)
+            index.replace(with: loaded.shards, loaded.groups, isSameDirectory: true, at: now)
             return loaded.positions
         }
         if positions != nil { observer.didClear(.everything) { _ in true } }

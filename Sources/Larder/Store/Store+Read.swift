@@ -22,7 +22,7 @@ extension Store {
             return readAgain(key, at: now, orStale, body)
         }
         let reading = try? disk.run { directory in body(directory, entry) }
-        if settings.isShared { sweeper.shareSlide(of: key) }
+        sweeper.shareSlide(of: key)
         if case .value(let value)? = reading { return value }
         return handleFailure(of: reading, entry, key) ? readAgain(key, at: now, orStale, body) : nil
     }
@@ -118,6 +118,19 @@ extension Store {
     /// deleted files, its file must exist.
     func freshEntry(_ key: Key, at now: Timestamp) -> IndexEntry? {
         recovery.entry(key, at: now, checkingFile: true).flatMap { $0.isFresh(at: now) ? $0 : nil }
+    }
+
+    /// True when an entry has no file any more.
+    func lacksFile(of entry: IndexEntry) -> Bool {
+        let isMissing = try? disk.run { directory in
+            do throws(Errno) {
+                _ = try directory.footer(of: entry.file)
+                return false
+            } catch {
+                return error == .noEntry
+            }
+        }
+        return isMissing == true
     }
 
     /// Returns a part of every fresh entry of a namespace. O(n).

@@ -101,7 +101,7 @@ extension Store {
             return nil
         }
         let record = Record.remove(key: key, number: entry.file + 1)
-        // Whoever joins later takes higher numbers.
+        // A process that joins later takes higher numbers.
         let isAlone = disk.isAlone
         func publish() {
             index.change(key, .removed) { _ = $0.remove(key, below: entry.file + 1, mayComeLater: !isAlone) }

@@ -80,14 +80,15 @@ extension Store {
             if !isShorter, try !writeSlot(life, number, of: entry, in: directory) { return false }
             try info.wait(for: ticket)
         } catch {
-            // Restores the old life: in memory always, on disk if possible.
+            // Restores the old life: in memory always, on disk if possible. Where other processes have seen the new one,
+            // and cannot be told of the old one, it stays.
             let number = try info.takeNumber(.key(key))
             let old = update == nil ? nil : entry.update
-            let record = Record.life(key: key, file: entry.file, change: number, entry.life, old)
-            _ = info.commitBestEffort(record) {
+            let lines = JournalFormat.lines(.life(key: key, file: entry.file, change: number, entry.life, old))
+            let isUndone = info.takeBack(lines, count: 1) {
                 index.change(key, .replaced) { $0.setLife(entry.life, change: number, old, of: entry, key) }
             }
-            _ = try? writeSlot(entry.life, number, of: entry, in: directory)
+            if isUndone { _ = try? writeSlot(entry.life, number, of: entry, in: directory) }
             throw error
         }
         return true

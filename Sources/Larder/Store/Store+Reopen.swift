@@ -111,7 +111,7 @@ extension Store {
             info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, membership)
             // Before any entry is visible: look-ups in the index do not run in blocks of this queue.
             provisional.replace(with: loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
-            index.replace(with: loaded.shards, loaded.groups, at: now)
+            index.replace(with: loaded.shards, loaded.groups, isSameDirectory: false, at: now)
             trash.replaceDirectory()
             reaper.replaceTombstones(loaded.tombstones)
             reporter.count {

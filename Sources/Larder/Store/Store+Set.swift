@@ -104,7 +104,7 @@ extension Store {
         return try insertChecked(payload, entry, request, in: directory)
     }
 
-    /// The same in a shared directory. Whoever publishes last disposes of the older value.
+    /// The same in a shared directory. The process that publishes last disposes of the older value.
     private func insertBesideOthers(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
     ) throws(CacheError) -> InsertOutcome {
@@ -124,18 +124,34 @@ extension Store {
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory,
         beside others: Follower
     ) throws(CacheError) -> InsertOutcome {
+        // First, here and below: a change that is added from here on may have a higher number.
+        var additions = others.additions
         if case .none = request.condition {
-            return try insertChecked(payload, entry, request, in: directory, beside: others)
+            return try insertChecked(payload, entry, request, in: directory, beside: (others, additions))
         }
-        let (membership, stripe) = (others.membership, request.key.stripe)
-        guard membership.tryLock(stripe: stripe) else { return .blocked }
-        defer { membership.unlock(stripe: stripe) }
-        let number = try info.takeNumber(.key(request.key))
-        guard membership.awaitChanges(below: number, stripe: stripe, isPatient: false) else { return .blocked }
-        try disk.followOrThrow()
-        guard holds(request, in: directory) else { return .refused }
-        return try insertChecked(payload, entry, request, number: number, in: directory, beside: others)
+        let (membership, key) = (others.membership, request.key)
+        guard membership.tryLock(stripe: key.stripe) else { return .blocked }
+        defer { membership.unlock(stripe: key.stripe) }
+        for _ in 0..<Self.attempts {
+            let number = try info.takeNumber(.key(key))
+            guard membership.awaitChanges(below: number, stripe: key.stripe, isPatient: false) else { return .blocked }
+            try disk.followOrThrow()
+            guard holds(request, in: directory) else { return .refused }
+            var numbered = entry
+            (numbered.file, numbered.change) = (number, number)
+            if index.withShard(of: key, { !$0.isOvertaken(numbered, key) }) {
+                return try insertChecked(
+                    payload, entry, request, number: number, in: directory, beside: (others, additions))
+            }
+            // A clear with a higher number may have made the condition hold. This change must follow it.
+            additions = others.additions
+        }
+        throw CacheError(
+            code: .io, message: "Other processes remove the value of the key again and again.", path: path)
     }
+
+    /// How often a conditional set takes a number.
+    private static let attempts = 100
 
     /// Returns when other processes have finished the changes that blocked a set. Call it outside of a block of the
     /// disk queue: one of them may be stopped.
@@ -156,10 +172,9 @@ extension Store {
     /// The same once the condition holds.
     private func insertChecked(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, number: UInt64? = nil,
-        in directory: StoreDirectory, beside others: Follower? = nil
+        in directory: StoreDirectory, beside others: (follower: Follower, additions: UInt64)? = nil
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
-        let additions = others?.additions
         let new = try writer.create(payload, entry, key, number: number, in: directory)
         // A captured variable instead of a result: an entry is large to copy.
         var replaced: IndexEntry?
@@ -168,7 +183,7 @@ extension Store {
             ticket = try info.commit(new.line, number: new.entry.file) {
                 replaced = index.publish(
                     new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe,
-                    mayBeOvertaken: others?.mayHaveAdded(since: additions ?? 1) ?? false)
+                    mayBeOvertaken: others.map { $0.follower.mayHaveAdded(since: $0.additions) } ?? false)
             }
         } catch {
             reaper.deleteUncommitted(new.entry.file, of: key, in: directory)
@@ -202,7 +217,8 @@ extension Store {
         }
     }
 
-    /// Waits until the record is on stable storage; on failure, restores the old value and throws.
+    /// Waits until the record is on stable storage; on failure, restores the old value and throws. The new one stays if
+    /// the journal fails again where other processes have seen it.
     private func waitOrTakeBack(
         _ ticket: CommitQueue.Ticket, _ new: IndexEntry, replacing old: IndexEntry?, _ key: Key,
         in directory: StoreDirectory
@@ -216,7 +232,7 @@ extension Store {
         // Not a `remove`, which would also cover the old value, and outlive its record.
         let obsolete = Record.obsolete(file: new.file, of: key)
         let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
-        info.takeBack(lines, count: old == nil ? 1 : 2) {
+        let isUndone = info.takeBack(lines, count: old == nil ? 1 : 2) {
             index.change(key, .replaced) { shard in
                 if shard.isReplaced(new, key) { return }
                 shard.table.remove(key)
@@ -224,11 +240,13 @@ extension Store {
                 if let old { shard.table.publish(old, for: key) }
             }
         }
+        let failure = CacheError(error, doing: "sync the journal", path: directory.path)
+        guard isUndone else { throw failure }
         // A mark that ended its life may be forgotten by now.
         if let old, old.life.isEnded {
             _ = try? directory.writeSlot(old.life, old.change, of: old, isPowerSafe: settings.isPowerSafe)
         }
         reaper.deleteUncommitted(new.file, of: key, in: directory)
-        throw CacheError(error, doing: "sync the journal", path: directory.path)
+        throw failure
     }
 }

@@ -61,6 +61,7 @@ final class Store: Sendable {
         index = Index(loaded.shards, loaded.groups, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
         let provisional = ProvisionalState(loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
+        if let membership, membership.page.unrecorded > 0 { provisional.noteUnrecorded() }
         context = StoreContext(loaded.directory, index, provisional, clock: clock, settings: settings)
         hasLimits = context.limits.unretainedFlag
         fileSystem = context.fileSystem

@@ -81,7 +81,7 @@ struct OursAloneTests {
 
     @Test(
         "an empty or truncated index file does not prove that a directory is a cache",
-        arguments: ["", "[", #"[{"lar"#, "\u{0}\u{0}"],
+        arguments: ["", "[", #"[{"lar"#, "\u{0}\u{0}", "\u{0}\u{0}\n{\"o\":\"se"],
         ["manifest.json", "manifest.plist", "journal-0000000000000001.jsonl"])
     func blankIndex(content: String, index: String) throws {
         try manager.createDirectory(

@@ -248,6 +248,58 @@ struct FaultTests {
     }
 
     @Test(
+        "the same beside another process, which sees at once what the call has done",
+        arguments: operations + expiries, [false, true])
+    func everyCallBesideAnother(operation: Operation, persistent: Bool) throws {
+        for number in 1... {
+            let error = operation.error(number + (persistent ? 2 : 0))
+            let (world, cache) = try prepared(operation)
+            let witness = try world.anotherProcess().open()
+            check(witness, ["old"], "before")
+            let isReached = Lock(false)
+            world.files.inject { call, _ in
+                guard call == number || persistent && call > number else { return nil }
+                isReached.withLock { $0 = true }
+                return .fail(error)
+            }
+            let hasThrown = code { try operation.run(cache, world) } != nil
+            let context = Comment(
+                "\(operation.testDescription): call \(number) fails with \(error), \(persistent ? "and all after it" : "once")"
+            )
+            // A sync that has failed cannot be undone without a journal.
+            let failed = operation.failed.union(persistent ? operation.done : [])
+            let values = hasThrown ? failed : operation.done
+            let hasOthers = !operation.evicts && (hasThrown || !operation.clears)
+            check(witness, values, context, others: hasOthers)
+            cache.settle()
+            world.files.inject(nil)
+            check(witness, values, context, others: hasOthers)
+            try witness.setString("next", forKey: "next")
+            if operation.testDescription != "close" {
+                check(cache, values, context, others: hasOthers)
+                #expect(cache.string(forKey: "k") == witness.string(forKey: "k"), context)
+                #expect(cache.string(forKey: "next") == "next", context)
+                try cache.setString("own", forKey: "own")
+                #expect(witness.string(forKey: "own") == "own", context)
+            }
+            world.files.kill()
+            let (value, keys) = (witness.string(forKey: "k"), Set(witness.keys()))
+            check(witness, values, context, others: hasOthers)
+            // A tombstone that could not be taken back counts once a process is alone.
+            let after = persistent && (hasThrown || operation.clears) ? operation.done.union([value]) : [value]
+            try witness.close()
+            var alone = world.with(world.files.another())
+            alone.configuration.sharing = .exclusive
+            let again = try alone.open()
+            try again.flush()
+            check(again, after, context, others: hasOthers && !persistent)
+            #expect(keys.isSuperset(of: again.keys()), context)
+            again.checkInvariants(alone, settled: true)
+            if !isReached.withLock({ $0 }) { break }
+        }
+    }
+
+    @Test(
         "the same while a lost index is rebuilt", arguments: operations.prefix(5) + expiries.prefix(5),
         [false, true])
     func everyCallWhileRebuilding(operation: Operation, persistent: Bool) throws {

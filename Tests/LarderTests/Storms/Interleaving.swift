@@ -7,7 +7,7 @@ struct Interleaving: CustomTestStringConvertible, Sendable {
     let name: String
     /// The value before, by the process that is held.
     var before: String?
-    /// What the other process does.
+    /// The calls of the other process.
     let act: @Sendable (DiskCache) throws -> Void
     /// The value afterwards. The call that is held stores `held`, with the tag `t`.
     let after: String?

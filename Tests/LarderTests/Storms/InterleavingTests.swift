@@ -103,6 +103,32 @@ struct InterleavingTests {
         #expect(try world.anotherProcess().open().stored("k") == nil)
     }
 
+    @Test("loses to a newer value of a process that has cleared everything while it was alone")
+    func afterClear() throws {
+        let world = World.shared()
+        let two = try world.anotherProcess().open()
+        try two.store("n/k", "cleared")
+        try two.removeAllNamespaces()
+        let gate = GatedFileSystem(world.files)
+        let one = try DiskCache(
+            directory: World.directory, configuration: world.configuration, fileSystem: gate, clock: world.clock)
+        try one.store("m", "m")
+        let (number, operation) = Moment.recording.call
+        let hold = gate.hold(number) { found, _, _ in found == operation }
+        let isDone = DispatchSemaphore(value: 0)
+        DispatchQueue.global().async {
+            try? one.store("k", "held")
+            isDone.signal()
+        }
+        hold.reached.wait()
+        try two.store("k", "newer")
+        hold.free.signal()
+        isDone.wait()
+        for cache in [two, one] { #expect(cache.stored("k") == "newer 1 h") }
+        try two.close()
+        #expect(one.stored("k") == "newer 1 h")
+    }
+
     private func interleave(_ pair: Interleaving, _ moment: Moment, _ third: Third) throws {
         // Nobody waits yet.
         if pair.mayWait, moment == .beginning { return }

@@ -19,7 +19,7 @@ struct SharedCrashTests {
         case join
     }
 
-    /// What is checked besides the content.
+    /// The checks besides that of the content.
     enum Remains {
         case ignored
         /// Nothing, after a kill between the two accesses that publish a commit: its length, and the epoch.
@@ -38,22 +38,18 @@ struct SharedCrashTests {
     }
 
     @Test(
-        "a commit that is killed between its length and its epoch is there or not",
-        arguments: SharedStep.changes)
+        "a commit that is killed between its length and its epoch is there or not", arguments: SharedStep.changes)
     func halfPublished(step: SharedStep) async throws {
         try await kill(step, .halfPublished)
     }
 
     @Test(
-        "what a killed process has left is deleted by those that live on",
-        arguments: SharedStep.all)
+        "those that live on delete the files that a killed process has left", arguments: SharedStep.all)
     func leftovers(step: SharedStep) async throws {
         try await kill(step, .files)
     }
 
-    @Test(
-        "a closed cache has no descriptor open",
-        arguments: SharedStep.all)
+    @Test("a closed cache has no descriptor open", arguments: SharedStep.all)
     func descriptors(step: SharedStep) async throws {
         try await kill(step, .descriptors)
     }

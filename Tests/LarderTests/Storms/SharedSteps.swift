@@ -13,13 +13,13 @@ struct SharedStep: CustomTestStringConvertible, Sendable {
     var hasVictim = true
     var hasSurvivor = true
     var configure: @Sendable (inout DiskCache.Configuration) -> Void = { _ in }
-    /// What both have done before.
+    /// The calls of both before the step.
     var prepare: @Sendable (SharedCrashWorld) throws -> Void = { _ in }
-    /// What the processes find when the step has returned.
+    /// The content that the processes find when the step has returned.
     var after = SharedCrashWorld.before
-    /// What they may find if it has not, besides the content before and after.
+    /// Other content that they may find if it has not, besides that before and after.
     var between: [Content] = []
-    /// What a limit may remove at any time.
+    /// The keys that a limit may remove at any time.
     var mayLose: Set<String> = []
     let act: @Sendable (inout SharedCrashWorld) async throws -> Void
 

@@ -4,18 +4,18 @@ import LarderTestSupport
 
 /// The processes of a storm: those that run, and those that have ended.
 final class SharingChildren {
-    private let directory: URL
+    let directory: URL
     private let logs: URL
     private let seed: UInt64
     private let keys: Int
-    private let mode: String
+    private let mode: [String]
     /// All processes, in the order of their numbers.
     private(set) var all: [SharingProcess] = []
     private(set) var running: [SharingProcess] = []
     /// The processes that ended without being killed.
     private(set) var failures: [String] = []
 
-    init(directory: URL, logs: URL, seed: UInt64, keys: Int, mode: String) {
+    init(directory: URL, logs: URL, seed: UInt64, keys: Int, mode: [String]) {
         self.directory = directory
         self.logs = logs
         self.seed = seed

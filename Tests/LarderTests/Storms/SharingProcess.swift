@@ -20,15 +20,16 @@ final class SharingProcess: Sendable {
     private let state: Lock<State>
     private let exited = DispatchSemaphore(value: 0)
 
-    /// Starts a child; its usage says which modes there are.
-    init(_ number: Int, directory: URL, logs: URL, seed: UInt64, keys: Int, mode: String) throws {
+    /// Starts a child; its usage says which words `mode` may have.
+    init(_ number: Int, directory: URL, logs: URL, seed: UInt64, keys: Int, mode: [String]) throws {
         self.number = number
         log = logs.appendingPathComponent("\(number).log")
         let process = Process()
         process.executableURL = try Executables.url(of: "SharingChild")
         process.arguments = [
-            directory.path, log.path, "\(seed)", "\(keys)", "\(number)", "\(getpid())", mode,
+            directory.path, log.path, "\(seed)", "\(keys)", "\(number)", "\(getpid())",
         ]
+        process.arguments? += mode
         // Every second cache has a memory tier.
         if number % 2 == 0 { process.arguments?.append("memory") }
         process.standardInput = FileHandle.nullDevice

@@ -1,17 +1,21 @@
 import Foundation
 import LarderTestSupport
 
-/// What a storm of processes has found.
+/// The findings of a storm of processes.
 struct SharingReport: CustomStringConvertible {
     let seed: UInt64
     var kills = 0
     var stops = 0
+    var mishaps = 0
+    var deletion: Deletion?
     var errors: [String] = []
     private(set) var violations: [Linearizability.Violation] = []
     private(set) var impossibleReads: [Linearizability.ImpossibleRead] = []
     /// The number of calls of each kind.
     private(set) var counts: [String: Int] = [:]
     private(set) var unfinished = 0
+    /// The calls that failed because the disk was full.
+    private(set) var refused = 0
     /// The longest call, finished or not, of a process that was not stopped meanwhile; in nanoseconds.
     private(set) var longest: (time: UInt64, text: String) = (0, "none")
     /// The longest call of each kind beside a stopped process, in nanoseconds, of processes that were not stopped
@@ -28,21 +32,34 @@ struct SharingReport: CustomStringConvertible {
     /// Reads the logs of processes that have ended, and decides whether each key has one history.
     mutating func check(_ processes: [SharingProcess], keys: Int, finalReads: [ObservedCall]) {
         var histories = Dictionary(grouping: finalReads, by: \.key)
-        var logged: [(SharingProcess, [SharingHistory.Call])] = []
+        var failures: [(time: UInt64, text: String)] = []
+        var logged: Deletion.Logged = []
         for process in processes {
             // A process that was killed early has no log.
             let log = (try? Data(contentsOf: process.log)) ?? Data()
             let history = SharingHistory(log, process: process.number)
-            errors += history.errors
+            failures += history.errors
             logged.append((process, history.calls))
             for call in history.calls {
                 counts[call.call.kind, default: 0] += 1
                 if call.end == nil { unfinished += 1 }
+                if call.isRefused { refused += 1 }
                 for observed in call.observed(keys: keys, death: process.death) {
                     histories[observed.key, default: []].append(observed)
                 }
             }
         }
+        if let deletion {
+            errors += deletion.stragglers(logged).map { "process \($0) has not stored anything since the deletion" }
+            let moment = deletion.settled(logged)
+            failures.removeAll { 0 < $0.time && $0.time < moment }
+            // The deletion has removed each key.
+            histories = histories.mapValues { calls in
+                calls.map { $0.seen(after: moment) }
+                    + [ObservedCall(caller: 0, key: calls[0].key, .clear, begin: 0, end: nil, death: moment)]
+            }
+        }
+        errors += failures.map(\.text)
         measure(logged)
         let begin = SharingSetup.now
         for (_, calls) in histories.sorted(by: { $0.key < $1.key }) {
@@ -53,7 +70,7 @@ struct SharingReport: CustomStringConvertible {
     }
 
     /// Finds the longest calls, and those beside stopped processes.
-    private mutating func measure(_ logged: [(SharingProcess, [SharingHistory.Call])]) {
+    private mutating func measure(_ logged: Deletion.Logged) {
         let stops = logged.flatMap { process, _ in process.stops.map { (number: process.number, period: $0) } }
             .sorted { $0.period.lowerBound < $1.period.lowerBound }
         let longestStop = stops.map { $0.period.upperBound - $0.period.lowerBound }.max() ?? 0
@@ -80,8 +97,8 @@ struct SharingReport: CustomStringConvertible {
             return "  \(kind): \(count)\(time)"
         }
         var lines = [
-            "seed \(seed): \(calls) calls (\(unfinished) unfinished), \(kills) kills, \(stops) stops; "
-                + "checked in \(Int(checkTime * 1000)) ms",
+            "seed \(seed): \(calls) calls (\(unfinished) unfinished, \(refused) refused), \(kills) kills, \(stops) stops, "
+                + "\(mishaps) mishaps; checked in \(Int(checkTime * 1000)) ms",
             "  longest call: \(longest.time / 1000) us (\(longest.text))",
         ]
         lines += kinds

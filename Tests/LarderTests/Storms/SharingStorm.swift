@@ -13,17 +13,31 @@ struct SharingStorm {
     /// The time between two actions, in milliseconds.
     var pauses = 1...30
     var keys = 6
+    /// The mishaps of the directory.
+    var mishap: Mishap?
     /// The name of a register that the processes use instead of a cache.
     var register: String?
     var seed = UInt64.random(in: 0..<1_000_000)
 
+    enum Mishap {
+        /// The disk is full at times. Calls that fail must have changed nothing.
+        case fullDisk
+        /// The directory has another name for a moment. No call may notice.
+        case renames
+        /// The directory is deleted, some times. Once every process has stored something afterwards, there is one
+        /// history again.
+        case deletions
+    }
+
+    /// Of a hundred actions, how many befall the directory.
+    private static let mishapPercent = 15
     /// The longest time for which a process is stopped, in milliseconds.
     private static let stopTimes = 5...300
     /// Of a hundred processes that have not begun a call yet, how many are killed when their turn comes. More would
     /// leave no calls on a slow machine.
-    private static let earlyKillPercent = 20
+    private static let earlyKillPercent = 5
     /// The longest time that a process may take until its first call, in nanoseconds.
-    private static let longestStart: UInt64 = 60_000_000_000
+    static let longestStart: UInt64 = 60_000_000_000
 
     /// Runs the storm in a new directory, and checks what the processes have logged.
     func run() throws -> SharingReport {
@@ -32,7 +46,7 @@ struct SharingStorm {
         try FileManager.default.createDirectory(at: logs, withIntermediateDirectories: true)
         let children = SharingChildren(
             directory: home.appending("cache"), logs: logs, seed: seed, keys: keys,
-            mode: register ?? (processes > 1 ? "shared" : "exclusive"))
+            mode: [register ?? (processes > 1 ? "shared" : "exclusive")] + (mishap == .fullDisk ? ["full"] : []))
         defer { children.killAll() }
         var report = SharingReport(seed: seed)
         try unleash(children, &report)
@@ -58,6 +72,10 @@ struct SharingStorm {
             }
             wait(until: next)
             next = max(next, SharingSetup.now)
+            if mishap == .renames || mishap == .deletions, isMishapDue(report, &generator) {
+                try befall(children, &report, &generator)
+                continue
+            }
             guard let child = children.running.randomElement(using: &generator) else { return }
             if generator.chance(stopPercent) {
                 if child.isStopped { continue }
@@ -80,7 +98,12 @@ struct SharingStorm {
         }
     }
 
-    private func wait(until time: UInt64) {
+    /// Now and then, and at least once.
+    private func isMishapDue(_ report: SharingReport, _ generator: inout SeededGenerator) -> Bool {
+        generator.chance(Self.mishapPercent) || report.mishaps == 0 && report.kills >= kills / 4
+    }
+
+    func wait(until time: UInt64) {
         let now = SharingSetup.now
         if time > now { Thread.sleep(forTimeInterval: Double(time - now) / 1e9) }
     }

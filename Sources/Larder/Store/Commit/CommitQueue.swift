@@ -132,7 +132,7 @@ extension CommitQueue {
     func takeStagingNumber() throws(CacheError) -> UInt64 {
         try staged.withLock { staged throws(CacheError) in
             guard let others = others.object else { return try takeNumber(.none) }
-            // First, so that whoever takes a higher number finds it.
+            // First, so that a process that takes a higher number finds it.
             if staged.isEmpty { others.noteStaged(others.page.lastNumber + 1) }
             let number = try takeNumber(.none)
             staged.insert(number)
@@ -260,7 +260,7 @@ extension CommitQueue {
                 journal.demandSave()
                 scheduleSaveOnce()
             }
-            others.object?.demandSaves()
+            others.object?.noteUnrecorded()
             return nil
         }
     }
@@ -282,16 +282,23 @@ extension CommitQueue {
 
     /// Undoes a change whose sync has failed: begins another journal with `lines`, which revert the change, and
     /// publishes the old state.
-    func takeBack(_ lines: [UInt8], count: Int, publish: () -> Void) {
+    ///
+    /// Returns false, and leaves the new state, when other processes may have seen that and cannot be told of the old one.
+    func takeBack(_ lines: [UInt8], count: Int, publish: () -> Void) -> Bool {
         queue.run {
             journal.abandon()
+            var isWritten = false
             do {
                 try journal.append(lines, count: count, last: lastTaken)
+                isWritten = true
                 if let sync = journal.sync { try sync.sync(through: sync.note()) }
             } catch {
                 journal.demandSave()
+                scheduleSaveOnce()
             }
+            if !isWritten, others.use({ $0.isAlone }) == false { return false }
             publish()
+            return true
         }
     }
 }

@@ -7,7 +7,7 @@ final class Journal {
     /// The place among the processes that share the directory. Each of them has journals of its own, and never
     /// continues that of another session.
     private let membership: Membership?
-    /// The same.
+    /// The same, without reference counting.
     private let unretained: UnretainedReference<Membership>?
     /// Whether entries and files agree, for the header of the next journal.
     private let isSettled: () -> Bool

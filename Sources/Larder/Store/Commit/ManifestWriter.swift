@@ -100,8 +100,8 @@ final class ManifestWriter: Sendable {
         return true
     }
 
-    /// Notes the journals of other processes, and how much of them is in the index. What is removed, and may still be
-    /// stored by a change with a lower number, is said again in the journal of the save.
+    /// Notes the journals of other processes, and how much of them is in the index. Says removals again in the
+    /// journal of the save, if a change with a lower number may still come after them.
     private func note(_ others: Follower, in save: inout CommitQueue.Save) throws(Errno) {
         others.membership.buryTheDead()
         // Lines that wait for their groups may be removals that must be said again.

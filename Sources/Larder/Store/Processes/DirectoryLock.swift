@@ -57,8 +57,9 @@ final class DirectoryLock: Sendable {
 
 /// The steps of joining.
 ///
-/// The lock of the directory keeps out processes that want it for themselves. Who creates the page, or finds nobody in
-/// it, must first prove, by taking that lock alone, that nobody is there. The others wait for their turn without it.
+/// The lock of the directory keeps out processes that want it for themselves. A process that creates the page, or finds
+/// nobody in it, must first prove, by taking that lock alone, that nobody is there. The others wait for their turn
+/// without it.
 private struct Joining {
     /// How long to wait for a process that is opening the directory, and for one that has it alone. Milliseconds.
     private static let (longestWait, shortWait) = (10_000, 100)
@@ -149,8 +150,8 @@ private struct Joining {
         }
     }
 
-    /// Locks the directory in common with others; nil when a process has it alone. Who seems to be the first proves it
-    /// by taking the lock alone: another file may have been put into the place of the page.
+    /// Locks the directory in common with others; nil when a process has it alone. A process that seems to
+    /// be the first proves it by taking the lock alone: another file may have been put into the place of the page.
     private func lock(beside page: SharedDescriptor) throws(CacheError) -> (SharedDescriptor, isFirst: Bool)? {
         try translating("lock the directory", at: path) { () throws(Errno) in
             let isFirst = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file) == nil

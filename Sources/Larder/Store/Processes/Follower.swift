@@ -10,7 +10,9 @@ final class Follower: Sendable {
     let lane: Int
     private let fileSystem: any FileSystem
     /// Two words of this process: the epoch up to which every change is in the index, and `additions`.
-    private let seen: SharedWords
+    fileprivate let seen: SharedWords
+    /// The epoch of the page, and the one in `seen`.
+    private let epochs: WordPair
     private let state: Lock<State>
     private let actions: Actions
 
@@ -18,12 +20,12 @@ final class Follower: Sendable {
     struct Actions: Sendable {
         /// Applies a change to the index.
         let apply: @Sendable (consuming Record) -> Void
-        /// Reads the index anew; nil when that failed.
-        let reload: @Sendable (Follower) -> JournalPositions?
+        /// Reads the index anew, `isWhole` or as much of it as at an opening; nil when that failed.
+        let reload: @Sendable (Follower, _ isWhole: Bool) -> JournalPositions?
         /// Returns when a commit of this process that is published in the page is in the index, too.
         let awaitOwnCommit: @Sendable () -> Void
-        /// Drops all values in memory, and saves soon.
-        let meetDemand: @Sendable () -> Void
+        /// Drops all values in memory, and saves soon. If changes have no record, files of entries may be gone.
+        let meetDemand: @Sendable (_ lacksRecords: Bool) -> Void
         /// Forgets the graves that no change can come after any more.
         let forgetGraves: @Sendable (_ through: UInt64) -> Void
     }
@@ -34,6 +36,7 @@ final class Follower: Sendable {
         var files: [Int: (generation: UInt64, file: SharedDescriptor)] = [:]
         /// The demands for saves that are met.
         var saveDemands: UInt64
+        var hasAskedForSave = false
         /// Records applied since graves were forgotten.
         var records = 0
     }
@@ -50,6 +53,7 @@ final class Follower: Sendable {
         words.initialize(to: positions.epoch)
         (words + 1).initialize(to: 0)
         seen = SharedWords(words, count: 2) { words.deallocate() }
+        epochs = page.epochs(beside: 0, of: seen)
         state = Lock(State(positions: positions, saveDemands: membership.page.saveDemands))
     }
 
@@ -59,7 +63,7 @@ final class Follower: Sendable {
     ///   process, which must not use the cache of its parent.
     @inline(__always)
     func follow() -> Bool {
-        page.epoch == seen.load(0) || catchUp()
+        epochs.areKnownEqual || compareAndCatchUp(self)
     }
 
     /// True when there are changes that are not in the index.
@@ -68,7 +72,7 @@ final class Follower: Sendable {
 
     /// Whether nobody else is there at the moment.
     @inline(__always)
-    var isAlone: Bool { page.alive == 1 << UInt64(lane) }
+    var isAlone: Bool { page.isAlone(lane) }
 
     /// How often changes of others were added to the index, twice for each time; odd while some are being added.
     var additions: UInt64 { seen.load(1) }
@@ -105,21 +109,20 @@ final class Follower: Sendable {
 
     /// Notes the lowest number of a copy that this process is making; 0: none.
     func noteStaged(_ number: UInt64) {
-        page.noteStaged(number, of: membership.lane)
+        page.noteStaged(number, of: lane)
     }
 
-    @inline(never)
-    private func catchUp() -> Bool {
+    fileprivate func catchUp() -> Bool {
         // Without a lock: in the child, nobody would release it.
         if page.isGone { return false }
         return state.withLock { state in
             let epoch = page.epoch
             if epoch == seen.load(0) { return true }
             actions.awaitOwnCommit()
-            let isPublishing = page.isPublishing(but: membership.lane)
+            let isPublishing = page.isPublishing(but: lane)
             guard readAll(&state) else { return false }
             if case let demands = page.saveDemands, demands != state.saveDemands {
-                actions.meetDemand()
+                actions.meetDemand(page.unrecorded > 0)
                 state.saveDemands = demands
             }
             if !isPublishing { seen.raise(epoch, at: 0) }
@@ -128,9 +131,9 @@ final class Follower: Sendable {
     }
 
     /// Notes that a change of this process has no record. Others find the file gone, but may have the value in memory.
-    func demandSaves() {
+    func noteUnrecorded() {
         state.withLock { state in
-            page.demandSaves()
+            page.noteUnrecorded()
             state.saveDemands += 1
         }
     }
@@ -157,13 +160,10 @@ final class Follower: Sendable {
 
     /// False when the index could not be brought up to date.
     private func readAll(_ state: inout State) -> Bool {
-        let targets = JournalPositions(of: page, but: membership.lane)
+        let targets = JournalPositions(of: page, but: lane)
         let behind = targets.lanes.filter { $0.value != state.positions.lanes[$0.key] }
         guard behind.isEmpty || adding({ add(behind, &state) }) else {
-            guard let positions = adding({ actions.reload(self) }) else { return false }
-            state.positions = positions
-            state.files = [:]
-            return true
+            return reload(isWhole: false, &state)
         }
         state.positions = targets
         if state.records > Self.mostRecords {
@@ -174,6 +174,27 @@ final class Follower: Sendable {
             actions.forgetGraves(settled)
         }
         return true
+    }
+
+    private func reload(isWhole: Bool, _ state: inout State) -> Bool {
+        guard let positions = adding({ actions.reload(self, isWhole) }) else { return false }
+        state.positions = positions
+        state.files = [:]
+        return true
+    }
+
+    /// Reads the whole index anew, because a part could not be read. False when it still cannot: the others are then
+    /// asked to save theirs, once.
+    func reread() -> Bool {
+        state.withLock { state in
+            if reload(isWhole: true, &state) { return true }
+            if !state.hasAskedForSave {
+                state.hasAskedForSave = true
+                page.demandSaves()
+                state.saveDemands += 1
+            }
+            return false
+        }
     }
 
     /// Adds what lanes have published to the index. Returns false when a part is no longer there; what is added already
@@ -197,12 +218,15 @@ final class Follower: Sendable {
         _ lane: Int, to target: JournalPositions.Position, _ state: inout State, _ body: (consuming Record) -> Void
     ) -> Bool {
         let known = state.positions.lanes[lane] ?? JournalPositions.Position()
+        // A damaged page may say anything.
+        guard known.number <= target.number else { return false }
         for number in max(known.number, 1)...max(target.number, 1) {
             let isLast = number == target.number
             let found = isLast ? target.part : page.journal(number, of: lane)
             guard let part = found else { return false }
             let start = number == known.number ? known.part.length : 0
-            if start >= part.length { continue }
+            if start == part.length { continue }
+            guard start < part.length else { return false }
             guard read(lane, part, from: start, &state, body) else { return false }
         }
         return true
@@ -219,87 +243,30 @@ final class Follower: Sendable {
                 state.files[lane] = (part.generation, file)
             }
             guard let file = state.files[lane]?.file else { return false }
-            var bytes = [UInt8](repeating: 0, count: part.length - start)
-            guard try fileSystem.read(file.file, at: start, into: &bytes) == bytes.count else { return false }
+            // In pieces: the page may claim any length.
             var (isIntact, count) = (true, 0)
-            bytes.withBytes { bytes in
-                LineReader.forEachLine(in: bytes) { line in
-                    switch Line(line) {
-                    case .record(.header), .record(.closed), .record(.groups), .record(.unknown), .blank: break
-                    case .record(let record):
-                        body(record)
-                        count += 1
-                    case .damaged, .end: isIntact = false
-                    }
+            let end = try? LineReader(fileSystem: fileSystem).forEachLine(of: file.file, in: start..<part.length) {
+                line -> Bool in
+                switch Line(line) {
+                case .record(.header), .record(.closed), .record(.groups), .record(.unknown), .blank: break
+                case .record(let record):
+                    body(record)
+                    count += 1
+                case .damaged, .end: isIntact = false
                 }
+                return isIntact
             }
             state.records += count
-            return isIntact
+            return isIntact && end == part.length
         } catch {
             return false
         }
     }
 }
 
-/// How far the journals of all lanes have been read.
-struct JournalPositions: Sendable {
-    struct Position: Equatable, Sendable {
-        /// The number of the journal among those of the lane; 0: none.
-        var number: UInt64 = 0
-        var part = JournalPart(generation: 0, length: 0)
-    }
-
-    var lanes: [Int: Position] = [:]
-    /// Everything up to this epoch is in them.
-    var epoch: UInt64 = 0
-    /// Journals above this generation had not been announced, and neither had these.
-    private var lastGeneration: UInt64 = 0
-    private var beginning: Set<UInt64> = []
-
-    init() {}
-
-    /// The journals as they are published now. A change is never in them without those that it builds on: the lengths
-    /// are read until two passes agree.
-    init(of page: SharedPage, but own: Int? = nil) {
-        epoch = page.epoch
-        if page.isPublishing(but: own) { epoch -= 1 }
-        lastGeneration = page.lastGeneration
-        lanes = Self.lanes(of: page, own)
-        while case let again = Self.lanes(of: page, own), again != lanes { lanes = again }
-    }
-
-    /// The same to read whole journals, without those that are being begun. Waits a little for one whose generation is
-    /// not known; without lines, it does not matter.
-    static func forReading(_ page: SharedPage) -> JournalPositions {
-        var backoff = Backoff()
-        for attempt in 0..<20 {
-            var found: [SharedPage.BeginningJournal] = []
-            for lane in page.alive.bits { if let journal = page.beginningJournal(of: lane) { found.append(journal) } }
-            // Afterwards: one that is announced meanwhile is in both.
-            var positions = JournalPositions(of: page)
-            for case .created(let generation) in found { positions.beginning.insert(generation) }
-            if attempt == 19 || !found.contains(.soon) { return positions }
-            backoff.wait()
-        }
-        return JournalPositions(of: page)
-    }
-
-    private static func lanes(of page: SharedPage, _ own: Int?) -> [Int: Position] {
-        var lanes: [Int: Position] = [:]
-        for lane in page.used.bits where lane != own {
-            // Nil when the lane begins journals faster than they can be looked at.
-            while case let number = page.journalCount(of: lane), number > 0 {
-                guard let part = page.journal(number, of: lane) else { continue }
-                lanes[lane] = Position(number: number, part: part)
-                break
-            }
-        }
-        return lanes
-    }
-
-    /// The published length of a journal. One that nobody has in use is published whole.
-    func length(of generation: UInt64) -> Int {
-        if let part = lanes.values.first(where: { $0.part.generation == generation })?.part { return part.length }
-        return generation > lastGeneration || beginning.contains(generation) ? 0 : .max
-    }
+/// The rest of `Follower.follow`. A method would have to be handed its object in another register, which every hit in
+/// memory would save and restore.
+@inline(never)
+private func compareAndCatchUp(_ follower: Follower) -> Bool {
+    follower.page.epoch == follower.seen.load(0) || follower.catchUp()
 }

@@ -13,7 +13,7 @@ enum PageLocks {
 /// The place of this process among those that share a directory: its lane in the page, proved by a lock that ends with
 /// the process.
 ///
-/// Time proves nothing: only the lock of a lane says that its owner is dead. Whoever finds that out *buries* it.
+/// Time proves nothing: only the lock of a lane says that its owner is dead. The process that finds this out *buries* it.
 final class Membership: Sendable {
     let page: SharedPage
     let lane: Int
@@ -104,7 +104,7 @@ final class Membership: Sendable {
     var root: SharedDescriptor? { files.withLock { $0?.root } }
 
     /// Whether nobody else is there at the moment.
-    var isAlone: Bool { page.alive == 1 << UInt64(lane) }
+    var isAlone: Bool { page.isAlone(lane) }
 
     /// Runs `body` with whether nobody else is there; if so, nobody can join meanwhile.
     func whileNobodyJoins<Result, Failure: Error>(
@@ -223,56 +223,5 @@ extension Membership {
         }
         defer { page.unlock(role, by: lane) }
         return try body()
-    }
-}
-
-/// Ends what dead processes have left unfinished. The locks of their lanes are held.
-struct Burial {
-    let page: SharedPage
-    let root: SharedDescriptor
-    let fileSystem: any FileSystem
-
-    /// Buries all lanes, if the page was last used for these journals.
-    func buryAll(_ origin: SharedPage.Origin) {
-        guard origin.boot != 0, page.isOf(origin) else { return }
-        for lane in page.alive.bits { bury(lane) }
-    }
-
-    /// Cuts off the lines that were written but not published: their calls never returned, and others have already
-    /// seen that nothing had changed. If that fails, the lane ends all the same: nobody may wait for the dead.
-    func bury(_ lane: Int) {
-        let count = page.journalCount(of: lane)
-        if count > 0, let part = page.journal(count, of: lane), part.generation > 0 {
-            try? cut(part)
-        }
-        page.end(lane, isDead: true)
-    }
-
-    private func cut(_ part: JournalPart) throws(Errno) {
-        let name = DirectoryLayout.journal(part.generation).name
-        guard let (file, size) = try fileSystem.openRegular(name, in: root.file, for: .updating), size > part.length
-        else { return }
-        // A damaged page may say anything. A record begins with its line feed.
-        var byte: [UInt8] = [0]
-        guard try fileSystem.read(file.file, at: part.length, into: &byte) == 1, byte[0] == UInt8(ascii: "\n") else {
-            return
-        }
-        try fileSystem.truncate(file.file, to: part.length)
-    }
-
-    /// Ends the page of processes that are all dead, for one that has the directory alone: the lengths in it will not
-    /// hold any more.
-    static func retirePage(in root: SharedDescriptor, _ fileSystem: any FileSystem) {
-        let name = DirectoryLayout.shared.name
-        guard let (file, size) = try? fileSystem.openRegular(name, in: root.file, for: .updating),
-            (try? SharedPage.isPage(file.file, in: fileSystem)) == true
-        else { return }
-        if size >= SharedPage.size, let status = try? fileSystem.status(of: file.file),
-            let words = try? fileSystem.map(file.file, words: SharedPage.wordCount)
-        {
-            let origin = SharedPage.Origin(inode: status.identity.inode, boot: fileSystem.boot)
-            Burial(page: SharedPage(words: words), root: root, fileSystem: fileSystem).buryAll(origin)
-        }
-        try? fileSystem.remove(name, in: root.file, directory: false)
     }
 }

@@ -25,6 +25,7 @@ struct SharedPage: Sendable {
     private static let deathsWord = 27
     private static let cleanedWord = 28
     private static let saveDemandsWord = 29
+    private static let unrecordedWord = 30
     private static let aliveWord = 32
     private static let usedWord = 33
     private static let roles = 40
@@ -90,6 +91,11 @@ extension SharedPage {
     /// Changes with every commit.
     var epoch: UInt64 { words.load(Self.epochWord) }
 
+    /// The epoch beside a word of this process, to be compared.
+    func epochs(beside position: Int, of others: SharedWords) -> WordPair {
+        WordPair(Self.epochWord, of: words, position, of: others)
+    }
+
     @discardableResult
     func nextEpoch() -> UInt64 { words.add(1, at: Self.epochWord) }
 
@@ -123,13 +129,22 @@ extension SharedPage {
     /// How many of them have left none any more.
     var cleanedDeaths: UInt64 { words.load(Self.cleanedWord) }
 
-    /// How often a process asked the others to forget what they have in memory, and to save: a full disk kept a removal
-    /// from being recorded, or what is on disk of the index is damaged.
+    /// How often a process asked the others to forget the values that they have in memory, and to save: a full disk
+    /// kept a removal from being recorded, or the index on disk is damaged.
     var saveDemands: UInt64 { words.load(Self.saveDemandsWord) }
 
     func demandSaves() {
         words.add(1, at: Self.saveDemandsWord)
         nextEpoch()
+    }
+
+    /// How many changes have no record, because the disk was full. Files of entries that other processes know may be
+    /// gone.
+    var unrecorded: UInt64 { words.load(Self.unrecordedWord) }
+
+    func noteUnrecorded() {
+        words.add(1, at: Self.unrecordedWord)
+        demandSaves()
     }
 
     func noteCleaned(_ deaths: UInt64) { words.raise(deaths, at: Self.cleanedWord) }
@@ -144,6 +159,10 @@ extension SharedPage {
 
     /// A bit for each lane that ever had an owner. Others may still have to read its journals.
     var used: UInt64 { words.load(Self.usedWord) }
+
+    /// Whether no other lane has an owner.
+    @inline(__always)
+    func isAlone(_ lane: Int) -> Bool { alive == 1 << UInt64(lane) }
 
     private func set(_ lane: Int, in word: Int, _ isSet: Bool) {
         let bit = UInt64(1) << UInt64(lane)
@@ -263,7 +282,7 @@ extension SharedPage {
     func beginChange(stripe: Int?, slot: Int, of lane: Int) -> UInt64 {
         let position = word(lane, Self.openChanges + slot)
         let kind = stripe.map { UInt64($0) << Self.stripeShift } ?? Self.wholeBit
-        // First, so that whoever takes a higher number finds it.
+        // First, so that a process that takes a higher number finds it.
         words.store((lastNumber + 1) | kind | Self.boundBit, at: position)
         let number = takeNumber()
         words.store(number & Self.numberMask | kind, at: position)
@@ -307,7 +326,7 @@ extension SharedPage {
     }
 }
 
-/// Locks. Each is a word with the lane of its holder, who alone releases it; or who buries the holder.
+/// Locks. Each is a word with the lane of its holder. The holder releases it, or the process that buries the holder.
 extension SharedPage {
     /// Work that one process does at a time.
     enum Role: Int, CaseIterable {

@@ -77,7 +77,7 @@ struct GroupedIndex {
     ///
     /// `deletesSuperseded`: the files that lines mention and no entry uses may exist, and nobody else deletes them.
     func groups(of directory: StoreDirectory, at now: Timestamp, deletesSuperseded: Bool = false) -> ColdGroups {
-        // Beside other processes, whoever has replaced a file deletes it.
+        // Beside others, the process that has replaced a file deletes it.
         let isAfterKill = isAfterKill && published == nil
         let saved = SavedGroups(
             manifest, lines, cleared: cleared, lastNumber: lastNumber, isUnsettled: isAfterKill || deletesSuperseded,

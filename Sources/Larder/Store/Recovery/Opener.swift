@@ -82,8 +82,7 @@ struct Opener {
             {
                 return loadedBesideOthers(
                     found.groups(of: directory, at: now, deletesSuperseded: again), nil, found.cleared,
-                    found.lastNumber, found.journals,
-                    positions, directory)
+                    found.lastNumber, found.journals, positions, directory)
             }
             guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
             // Somebody may have deleted the manifest, too.
@@ -301,7 +300,7 @@ struct LoadedStore {
         }
     }
 
-    /// Forgets the files that lines mention and no entry uses: whoever replaced them deletes them.
+    /// Forgets the files that lines mention and no entry uses: the process that replaced them deletes them.
     mutating func forgetSuperseded() {
         for position in shards.indices {
             shards[position].forgetSuperseded()

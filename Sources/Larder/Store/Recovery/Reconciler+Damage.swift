@@ -16,10 +16,13 @@ extension Reconciler {
     /// Loads the rest of the index, lists the files, and notes what has to be examined. Returns false when the files
     /// cannot be listed; the sweep then tries again.
     ///
-    /// Beside other processes the files do not say what is dead: each of them deletes some later. Until this one is
-    /// alone, its calls find nothing of earlier sessions.
+    /// Beside other processes the files do not say what is dead: each of them deletes some later. The index is then read
+    /// anew. While that fails, and until this process is alone, its calls find nothing of earlier sessions.
     func listFiles() -> Bool {
-        if let others = disk.others.object, !others.membership.beginAlone() { return false }
+        if let others = disk.others.object, !others.membership.beginAlone() {
+            if others.reread() { provisional.replace(with: Reconciliation()) }
+            return false
+        }
         info.demandSave()
         index.loadAll()
         let isListed = reporter.attempt { () throws(CacheError) in

@@ -26,11 +26,10 @@ final class Recovery: StoreOwner {
 extension Recovery {
     /// Returns the entry of a key, whatever its life; nil while it cannot be trusted.
     ///
-    /// With `checkingFile`, returns it only if its file exists, during reconciliation and while a killed session may
-    /// have deleted files.
+    /// With `checkingFile`, returns it only if its file exists, while that is not certain.
     func entry(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> IndexEntry? {
         index.load(key)
-        let mustSettle = provisional.isSet || checkingFile && provisional.hasLeftovers
+        let mustSettle = checkingFile ? provisional.mayLackFiles : provisional.isSet
         if mustSettle, !settle(key, at: now, checkingFile: checkingFile) { return nil }
         return index.entry(key)
     }
@@ -64,7 +63,7 @@ extension Recovery {
         let hasExpired = entry.life.isExpired(at: now)
         let mustLook = provisional.update { reconciliation in
             reconciliation.mustLook(at: entry.file, hasExpired: hasExpired)
-                || checkingFile && (!reconciliation.hasScanned || provisional.hasLeftovers)
+                || checkingFile && provisional.mustCheckFile(reconciliation)
         }
         if !mustLook { return true }
         do {
@@ -82,7 +81,8 @@ extension Recovery {
             provisional.update { $0.looked(at: entry.file) }
             return true
         } catch .noEntry {
-            // The file was replaced meanwhile, so it proves nothing about the current entry.
+            // If the file was replaced meanwhile, it proves nothing about the current entry.
+            _ = disk.follow()
             return !index.isCurrent(entry, key)
                 && settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: holdsStripe)
         } catch {

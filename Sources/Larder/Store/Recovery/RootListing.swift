@@ -34,8 +34,8 @@ struct RootListing {
         journals.sort()
     }
 
-    /// Looks the manifests up by their names: a listing may miss one that is renamed meanwhile. What was deleted before
-    /// the listing is in a manifest that is found now.
+    /// Looks the manifests up by their names: a listing may miss one that is renamed meanwhile. A manifest that is
+    /// found now contains the journals that were deleted before the listing.
     mutating func findManifests(_ fileSystem: any FileSystem) throws(CacheError) {
         manifests = []
         for format in [ManifestFormat.json, .propertyList] {
@@ -147,6 +147,8 @@ struct RootListing {
         }
         // The length of a file may be on disk before its bytes.
         while bytes.last == 0 { bytes.removeLast() }
+        // A later line may be, without the header. No text begins like this.
+        if bytes.first == 0 { return .blank }
         for header in [#"[{"larder":"#, #"{"larder":"#].map({ Array($0.utf8) }) {
             // The header's check is damaged, but nothing else begins with these bytes.
             if bytes.starts(with: header) { return .proof }

@@ -144,7 +144,7 @@ final class DiskQueue: Sendable {
     }
 
     /// The same for several shards, in ascending order: two threads that do this wait for each other, but not forever.
-    /// Whoever has one stripe asks for no other.
+    /// A caller that has one stripe asks for no other.
     func withStripes(_ shards: [Int], _ body: () -> Void) {
         let shards = Set(shards).sorted()
         for shard in shards { lockStripe(shard) }

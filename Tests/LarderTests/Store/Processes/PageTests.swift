@@ -10,7 +10,7 @@ import Testing
 struct PageTests {
     private static let page = "/cache/" + DirectoryLayout.shared.name.description
 
-    /// What happened to the page while nobody had the directory open.
+    /// The event that befell the page while nobody had the directory open.
     enum Damage: CaseIterable {
         case none, empty, short, long, random, format, inode, boot, lost
 
@@ -121,7 +121,7 @@ struct PageTests {
         #expect(content == Self.expected.merging(["d": "alone 1 h"]) { $1 })
     }
 
-    /// What happened to the page while others had the directory open.
+    /// The event that befell the page while others had the directory open.
     enum Loss: CaseIterable {
         case deleted, emptied, cut, format, inode, boot
         /// Another file has its name.
@@ -177,6 +177,32 @@ struct PageTests {
         arguments: [Loss.replaced, .replacedByCopy])
     func replaced(loss: Loss) throws {
         try lose(loss)
+    }
+
+    @Test(
+        "that claims wrong journals ends no process, and is right again after the next change",
+        arguments: [true, false])
+    func wrongJournals(isLonger: Bool) throws {
+        let world = World.shared()
+        let (one, two) = (try world.open(), try world.anotherProcess().open())
+        try one.store("a", "one")
+        #expect(two.content == ["a": "one 1 h"])
+        let follower = try #require(one.store.disk.others.object)
+        let (page, lane) = (follower.page, follower.lane)
+        let count = page.journalCount(of: lane)
+        var part = try #require(page.journal(count, of: lane))
+        if isLonger {
+            part.length = 1 << 47
+            page.announce(part, of: lane)
+        } else {
+            // The count of journals, in the lane.
+            page.words.store(count - 1, at: 128 + 144 * lane + 1)
+        }
+        page.nextEpoch()
+        #expect(two.content["a"] == "one 1 h" || two.content["a"] == nil)
+        if !isLonger { page.words.store(count, at: 128 + 144 * lane + 1) }
+        try one.store("b", "two")
+        #expect(two.content == ["a": "one 1 h", "b": "two 1 h"])
     }
 
     private func lose(_ loss: Loss) throws {

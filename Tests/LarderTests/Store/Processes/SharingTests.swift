@@ -143,7 +143,7 @@ struct SharingTests {
         }
     }
 
-    @Test("what a process that is killed has stored stays, and its lane is used again")
+    @Test("the values that a killed process has stored stay, and its lane is used again")
     func killed() throws {
         let world = World.shared()
         let one = try world.open()
@@ -187,6 +187,80 @@ struct SharingTests {
         world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
         #expect(try one.removeValue(forKey: "k"))
         #expect(await other.value(forKey: "k") == nil)
+    }
+
+    @Test("after a removal without a record, calls of others that depend on the value find none")
+    func unrecorded() async throws {
+        let world = World.shared()
+        let (one, other, third) = (
+            try world.open(), try world.anotherProcess().open(), try world.anotherProcess().open()
+        )
+        let keys = (0..<5).map { "k\($0)" }
+        for key in keys { try one.setString("a", forKey: key) }
+        for cache in [other, third] { #expect(cache.count == 5) }
+        world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+        for key in keys { #expect(try one.removeValue(forKey: key)) }
+        let joined = try world.anotherProcess().open()
+        for cache in [other, third, joined] { #expect(!cache.hasValue(forKey: "k0")) }
+        #expect(try !third.removeValue(forKey: "k1"))
+        #expect(try !other.setTimeToLive(.hours(1), forKey: "k2"))
+        #expect(try !other.expireValue(forKey: "k2"))
+        #expect(try await Cache<String>(disk: other, namespace: "").setValueIfAbsent("b", forKey: "k3") == nil)
+        let seen = try await Cache<String>(disk: third, namespace: "").modifyValue(forKey: "k4") { value in
+            defer { value = "c" }
+            return value
+        }
+        #expect(seen == nil)
+        world.files.inject { _, _ in nil }
+        for cache in [one, other, third, joined] {
+            #expect(keys.map { cache.string(forKey: $0) } == [nil, nil, nil, "b", "c"])
+        }
+    }
+
+    @Test("processes whose directory was deleted meet in the new one", arguments: [1, 40])
+    func deleted(entries: Int) throws {
+        let world = World.shared()
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        for number in (0..<entries).reversed() { try one.store("k\(number)", "old") }
+        // The numbers of the new directory are lower than that of this removal.
+        #expect(other.stored("k0") == "old 1 h")
+        try other.removeValue(forKey: "k0")
+        try world.files.deleteTree("cache")
+        #expect(one.stored("k0") == nil)
+        try other.store("new", "of the other")
+        #expect(one.stored("new") == "of the other 1 h")
+        try one.store("k0", "of one")
+        #expect(other.stored("k0") == "of one 1 h")
+        for cache in [one, other] { try cache.flush() }
+        let joined = try world.anotherProcess().open()
+        for cache in [one, other, joined] {
+            #expect(Set(cache.keys()) == ["new", "k0"])
+            #expect(cache.stored("k0") == "of one 1 h")
+            #expect(try cache.verify().isClean)
+        }
+    }
+
+    @Test("damage to a group of the manifest is repaired by a save of a process that knows its entries")
+    func damagedGroup() throws {
+        let world = World.shared { $0.entriesPerGroup = 3 }
+        let one = try world.open()
+        for number in 0..<40 { try one.store("k\(number)", "v") }
+        try one.flush()
+        let other = try world.anotherProcess().open()
+        try world.files.overwrite("manifest.json", from: 300)
+        let found = (0..<40).filter { other.stored("k\($0)") == "v 1 h" }
+        #expect(found.count < 40)
+        other.settle()
+        // Its next call hears of it.
+        #expect(one.stored("k0") == "v 1 h")
+        try one.flush()
+        other.store.reconciler.retry()
+        other.settle()
+        for number in 0..<40 { #expect(other.stored("k\(number)") == "v 1 h") }
+        try one.close()
+        try other.flush()
+        #expect(try other.verify().isClean)
+        #expect(other.count == 40)
     }
 
     @Test("a directory is shared or not, never both")

@@ -1,0 +1,64 @@
+import LarderFiles
+
+/// How far the journals of all lanes have been read.
+struct JournalPositions: Sendable {
+    struct Position: Equatable, Sendable {
+        /// The number of the journal among those of the lane; 0: none.
+        var number: UInt64 = 0
+        var part = JournalPart(generation: 0, length: 0)
+    }
+
+    var lanes: [Int: Position] = [:]
+    /// Everything up to this epoch is in them.
+    var epoch: UInt64 = 0
+    /// Journals above this generation had not been announced, and neither had these.
+    private var lastGeneration: UInt64 = 0
+    private var beginning: Set<UInt64> = []
+
+    init() {}
+
+    /// The journals as they are published now. A change is never in them without those that it builds on: the lengths
+    /// are read until two passes agree.
+    init(of page: SharedPage, but own: Int? = nil) {
+        epoch = page.epoch
+        if page.isPublishing(but: own) { epoch -= 1 }
+        lastGeneration = page.lastGeneration
+        lanes = Self.lanes(of: page, own)
+        while case let again = Self.lanes(of: page, own), again != lanes { lanes = again }
+    }
+
+    /// The same to read whole journals, without those that are being begun. Waits a little for one whose generation is
+    /// not known; without lines, it does not matter.
+    static func forReading(_ page: SharedPage) -> JournalPositions {
+        var backoff = Backoff()
+        for attempt in 0..<20 {
+            var found: [SharedPage.BeginningJournal] = []
+            for lane in page.alive.bits { if let journal = page.beginningJournal(of: lane) { found.append(journal) } }
+            // Afterwards: one that is announced meanwhile is in both.
+            var positions = JournalPositions(of: page)
+            for case .created(let generation) in found { positions.beginning.insert(generation) }
+            if attempt == 19 || !found.contains(.soon) { return positions }
+            backoff.wait()
+        }
+        return JournalPositions(of: page)
+    }
+
+    private static func lanes(of page: SharedPage, _ own: Int?) -> [Int: Position] {
+        var lanes: [Int: Position] = [:]
+        for lane in page.used.bits where lane != own {
+            // Nil when the lane begins journals faster than they can be looked at.
+            while case let number = page.journalCount(of: lane), number > 0 {
+                guard let part = page.journal(number, of: lane) else { continue }
+                lanes[lane] = Position(number: number, part: part)
+                break
+            }
+        }
+        return lanes
+    }
+
+    /// The published length of a journal. One that nobody has in use is published whole.
+    func length(of generation: UInt64) -> Int {
+        if let part = lanes.values.first(where: { $0.part.generation == generation })?.part { return part.length }
+        return generation > lastGeneration || beginning.contains(generation) ? 0 : .max
+    }
+}
