@@ -30,6 +30,10 @@ extension Errno: CustomStringConvertible {
     /// `fstatfs` of the C library, whose header Swift does not import.
     @_silgen_name("fstatfs")
     private func fileSystemStatus(_ raw: Int32, _ status: UnsafeMutableRawPointer) -> Int32
+
+    /// `fallocate` of the C library. Mode 1 keeps the size of the file.
+    @_silgen_name("fallocate")
+    private func allocateBlocks(_ raw: Int32, _ mode: Int32, _ offset: off_t, _ length: off_t) -> Int32
 #endif
 
 /// The C calls of the cache: each throws its error and retries on EINTR.
@@ -215,6 +219,25 @@ package enum Platform {
 
     static func truncate(_ raw: Int32, to size: Int) throws(Errno) {
         _ = try retrying { Int(ftruncate(raw, off_t(size))) }
+    }
+
+    static func allocate(_ raw: Int32, _ size: Int) throws(Errno) {
+        do throws(Errno) {
+            #if canImport(Darwin)
+                var status = stat()
+                _ = try retrying { Int(fstat(raw, &status)) }
+                var range = fstore_t(
+                    fst_flags: UInt32(F_ALLOCATEALL), fst_posmode: F_PEOFPOSMODE, fst_offset: 0,
+                    fst_length: max(0, off_t(size) - status.st_size), fst_bytesalloc: 0)
+                if range.fst_length > 0 { _ = try retrying { Int(fcntl(raw, F_PREALLOCATE, &range)) } }
+            #else
+                _ = try retrying { Int(allocateBlocks(raw, 1, 0, off_t(size))) }
+            #endif
+        } catch {
+            guard error.rawValue == EOPNOTSUPP || error.rawValue == ENOTSUP || error.rawValue == ENOSYS else {
+                throw error
+            }
+        }
     }
 
     static func sync(_ raw: Int32) throws(Errno) {

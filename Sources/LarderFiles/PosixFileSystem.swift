@@ -155,6 +155,10 @@ package struct PosixFileSystem: FileSystem {
         try Platform.truncate(file.raw, to: size)
     }
 
+    package func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno) {
+        try Platform.allocate(file.raw, size)
+    }
+
     package func sync(_ file: borrowing FileDescriptor) throws(Errno) {
         try Platform.sync(file.raw)
     }

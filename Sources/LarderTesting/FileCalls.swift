@@ -10,7 +10,7 @@ public struct FileCalls: Hashable, Sendable {
     public static let reads = FileCalls(operations: [.open, .status, .read, .list])
     /// The calls that create, write, sync, rename or remove files and directories.
     public static let writes = FileCalls(
-        operations: [.create, .write, .truncate, .sync, .makeDirectory, .rename, .remove])
+        operations: [.create, .write, .truncate, .allocate, .sync, .makeDirectory, .rename, .remove])
 }
 
 /// The numbers of file-system calls that caches have made.

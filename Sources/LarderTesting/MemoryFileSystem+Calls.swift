@@ -146,6 +146,14 @@ extension MemoryFileSystem: FileSystem {
         }
     }
 
+    package func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno) {
+        try call(.allocate) { state throws(Errno) in
+            let node = try state.node(file)
+            guard state.hasRoom(for: size, at: 0, in: node) else { throw .noSpace }
+            state.image.nodes[node]?.allocated = size
+        }
+    }
+
     package func sync(_ file: borrowing FileDescriptor) throws(Errno) {
         try call(.sync) { state throws(Errno) in state.sync(try state.node(file)) }
     }

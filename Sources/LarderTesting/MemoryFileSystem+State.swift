@@ -187,8 +187,8 @@ extension MemoryFileSystem.State {
     /// Returns whether there are blocks left for a write.
     func hasRoom(for count: Int, at offset: Int, in file: UInt64) -> Bool {
         guard isCapacityEnforced else { return true }
-        let size = image.nodes[file]?.content.count ?? 0
-        let growth = MemoryImage.blocks(max(size, offset + count)) - MemoryImage.blocks(size)
+        let space = image.nodes[file]?.space ?? 0
+        let growth = MemoryImage.blocks(offset + count) - space
         return growth <= 0 || growth <= capacity - image.usedSpace
     }
 

@@ -5,9 +5,8 @@ package import LarderFiles
 /// A file system in memory whose calls can fail, tear a write, stop forever, or lose unsynced changes.
 package final class MemoryFileSystem: Sendable {
     package enum Operation: CaseIterable, Sendable {
-        case openDirectory, open, create, status, read, write, truncate, sync, makeDirectory, rename, remove, list,
-            lock,
-            access
+        case openDirectory, open, create, status, read, write, truncate, allocate, sync, makeDirectory, rename, remove,
+            list, lock, access
     }
 
     package enum Fault: Sendable {

@@ -6,6 +6,11 @@ package struct MemoryImage: Sendable {
         package var isDirectory: Bool
         package var content: [UInt8] = []
         package var children: [String: UInt64] = [:]
+        /// The bytes whose blocks were allocated in advance.
+        package var allocated = 0
+
+        /// The bytes that it takes: whole blocks of 4 KiB.
+        var space: Int { MemoryImage.blocks(max(content.count, allocated)) }
     }
 
     package static let root: UInt64 = 1
@@ -55,6 +60,7 @@ package struct MemoryImage: Sendable {
             var content = nodes[file]?.content ?? []
             content = Array(content.prefix(size)) + [UInt8](repeating: 0, count: max(0, size - content.count))
             nodes[file, default: Node(isDirectory: false)].content = content
+            nodes[file]?.allocated = 0
         case .link(let directory, let name, let node, let isDirectory):
             if nodes[node] == nil { nodes[node] = Node(isDirectory: isDirectory) }
             nodes[directory, default: Node(isDirectory: true)].children[name] = node
@@ -72,11 +78,10 @@ package struct MemoryImage: Sendable {
     /// Bytes that the files with a name take, in blocks.
     package var usedSpace: Int {
         Set(nodes.values.flatMap(\.children.values)).reduce(0) { sum, node in
-            sum + Self.blocks(nodes[node]?.content.count ?? 0)
+            sum + (nodes[node]?.space ?? 0)
         }
     }
 
-    /// The bytes that a file of this size takes: whole blocks of 4 KiB.
     static func blocks(_ size: Int) -> Int { (size + 4095) / 4096 * 4096 }
 
     /// Returns the node at a path; nil when there is none.

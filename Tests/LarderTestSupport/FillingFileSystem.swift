@@ -1,3 +1,4 @@
+import Foundation
 package import LarderFiles
 
 /// The real file system, on a disk that is full at times, for all processes at the same moments.
@@ -11,6 +12,13 @@ package struct FillingFileSystem: ForwardingFileSystem {
 
     private func takeSpace() throws(Errno) {
         if SharingSetup.now % Self.period < Self.fullTime { throw .noSpace }
+    }
+
+    /// Blocks that are allocated take no more space.
+    private func takeSpace(for size: Int, of file: borrowing FileDescriptor) throws(Errno) {
+        var status = stat()
+        if fstat(file.raw, &status) == 0, size <= Int(status.st_blocks) * 512 { return }
+        try takeSpace()
     }
 
     package func copy(
@@ -34,13 +42,18 @@ package struct FillingFileSystem: ForwardingFileSystem {
         at offset: Int
     ) throws(Errno) {
         do {
-            try takeSpace()
+            try takeSpace(for: offset + head.count + tail.count, of: file)
         } catch {
             let part = UnsafeRawBufferPointer(rebasing: head.prefix(head.count / 2))
             try base.write(part, UnsafeRawBufferPointer(start: nil, count: 0), to: file, at: offset)
             throw error
         }
         try base.write(head, tail, to: file, at: offset)
+    }
+
+    package func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno) {
+        try takeSpace(for: size, of: file)
+        try base.allocate(size, for: file)
     }
 
     package func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {

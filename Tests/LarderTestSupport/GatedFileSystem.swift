@@ -1,45 +1,39 @@
-package import Dispatch
+import Dispatch
 package import LarderFiles
 package import LarderTesting
 
 /// A file system that stops chosen calls before they run, while other threads continue.
 package final class GatedFileSystem: ForwardingFileSystem {
     package typealias Operation = MemoryFileSystem.Operation
-    /// A stopped call.
-    package struct Hold: Sendable {
-        fileprivate let matches: @Sendable (Operation, String, Int) -> Bool
-        /// Signaled when the call is reached.
-        package let reached = DispatchSemaphore(value: 0)
-        /// Lets the call continue.
-        package let free = DispatchSemaphore(value: 0)
-    }
+    package typealias Hold = MemoryFileSystem.Hold
+    package typealias Matcher = @Sendable (Operation, String, Int) -> Bool
 
     package let base: MemoryFileSystem
-    private let holds = Lock<[Hold]>([])
+    private let holds = Lock<[(matches: Matcher, hold: Hold)]>([])
 
     package init(_ base: MemoryFileSystem) { self.base = base }
 
     /// Stops the n-th matching call, by default the first, given the operation, the name or new name, and the bytes
     /// written.
-    package func hold(
-        _ number: Int = 1, _ matches: @escaping @Sendable (Operation, String, Int) -> Bool
-    ) -> Hold {
-        let left = Lock(number)
-        let hold = Hold { operation, name, size in
-            guard matches(operation, name, size) else { return false }
-            return left.withLock { left in
-                left -= 1
-                return left == 0
+    package func hold(_ number: Int = 1, _ matches: @escaping Matcher) -> Hold {
+        let (hold, left) = (Hold(), Lock(number))
+        holds.withLock { holds in
+            let isNumber: Matcher = { operation, name, size in
+                guard matches(operation, name, size) else { return false }
+                return left.withLock { left in
+                    left -= 1
+                    return left == 0
+                }
             }
+            holds.append((isNumber, hold))
         }
-        holds.withLock { $0.append(hold) }
         return hold
     }
 
     private func pass(_ operation: Operation, _ name: String, _ size: Int = 0) {
         let hold = holds.withLock { holds -> Hold? in
             guard let index = holds.firstIndex(where: { $0.matches(operation, name, size) }) else { return nil }
-            return holds.remove(at: index)
+            return holds.remove(at: index).hold
         }
         hold?.reached.signal()
         hold?.free.wait()

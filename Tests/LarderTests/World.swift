@@ -34,7 +34,9 @@ struct World {
         configure(&configuration)
     }
 
-    func open() throws -> DiskCache {
+    func open() throws -> DiskCache { try open(through: files) }
+
+    func open(through files: some FileSystem) throws -> DiskCache {
         try DiskCache(directory: Self.directory, configuration: configuration, fileSystem: files, clock: clock)
     }
 
@@ -74,6 +76,17 @@ struct World {
             guard call == number else { return nil }
             isReached.withLock { $0 = true }
             return .kill
+        }
+        return isReached
+    }
+
+    /// Makes a call fail, or it and all after it; the flag is true once that call is reached.
+    func failing(in number: Int, with error: Errno, persistent: Bool = false) -> Lock<Bool> {
+        let isReached = Lock(false)
+        files.inject { call, _ in
+            guard call == number || persistent && call > number else { return nil }
+            isReached.withLock { $0 = true }
+            return .fail(error)
         }
         return isReached
     }

@@ -33,6 +33,7 @@ public final class Cache<Value: Sendable>: Sendable {
     @usableFromInline let reportsHits: Bool
     /// The other processes that may change the directory: each hit in memory of a shared one asks them.
     private let others: ReplaceableReference<Follower>
+    /// Whether there may be other processes.
     @usableFromInline let isShared: Bool
     /// The policy of calls without one.
     @usableFromInline let defaultPolicy: FetchPolicy

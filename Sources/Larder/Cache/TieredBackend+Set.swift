@@ -19,57 +19,32 @@ extension TieredBackend {
         }
     }
 
-    /// The most attempts to read a value whose file is gone.
-    private static var attempts: Int { 100 }
-
     func current(_ key: Key) async throws(CacheError) -> CurrentValue<Value> {
         try await disk.store.io.run { () throws(CacheError) in
-            let store = try disk.openStore
-            for _ in 0..<Self.attempts {
-                let (current, unread) = read(key, in: store)
-                // Another process may be removing the value: first its file, where the disk has no room for a record.
-                guard let unread else { return current }
-                guard store.lacksFile(of: unread) else { break }
-                store.awaitOthers(key)
+            let (store, now) = (try disk.openStore, disk.now)
+            store.index.load(key)
+            if isProvisional, !store.recovery.settle(key, at: now), store.provisional.isReconciling {
+                // A file that has not been looked at may have the value.
+                store.recovery.awaitScan()
             }
-            throw CacheError(code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)
+            if let unstored = storedInMemory(key), unstored.entry == nil, unstored.life.isFresh(at: now) {
+                return CurrentValue(stored: unstored)
+            }
+            guard let known = store.freshEntry(key, at: now) else { return CurrentValue() }
+            if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
+                return CurrentValue(stored: stored, entry: entry)
+            }
+            switch disk.reading(key, at: now, as: coder.coding, "a value of the type \(Value.self)", coder.decode) {
+            case .value(let entry, let value):
+                return CurrentValue(stored: StoredValue(value, entry, from: .disk), entry: entry)
+            case .undecodable(let entry): return CurrentValue(entry: entry)
+            case .missed:
+                // A lost or damaged one has been removed.
+                guard store.index.isCurrent(known, key) else { return CurrentValue(entry: store.index.entry(key)) }
+                throw CacheError(
+                    code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)
+            }
         }
-    }
-
-    /// Returns the current value, and the entry if that could not be read.
-    private func read(_ key: Key, in store: Store) -> (current: CurrentValue<Value>, unread: IndexEntry?) {
-        let now = disk.now
-        store.index.load(key)
-        if isProvisional, !store.recovery.settle(key, at: now), store.provisional.isReconciling {
-            // A file that has not been looked at may have the value.
-            store.recovery.awaitScan()
-        }
-        if let unstored = storedInMemory(key), unstored.entry == nil, unstored.life.isFresh(at: now) {
-            return (CurrentValue(stored: unstored), nil)
-        }
-        guard let known = store.freshEntry(key, at: now) else {
-            return (CurrentValue(), isProvisional ? nil : keptWithoutFile(key, at: now, in: store))
-        }
-        if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
-            return (CurrentValue(stored: stored, entry: entry), nil)
-        }
-        switch disk.reading(key, at: now, as: coder.coding, "a value of the type \(Value.self)", coder.decode) {
-        case .value(let entry, let value):
-            return (CurrentValue(stored: StoredValue(value, entry, from: .disk), entry: entry), nil)
-        case .undecodable(let entry): return (CurrentValue(entry: entry), nil)
-        case .missed:
-            // A lost or damaged one has been removed.
-            return (CurrentValue(entry: store.index.entry(key)), store.index.isCurrent(known, key) ? known : nil)
-        }
-    }
-
-    /// Removes the entry of a key that has no value, if its file is gone; returns it when others keep it from being
-    /// removed. As long as it is there, no value may be stored that depends on there being none.
-    private func keptWithoutFile(_ key: Key, at now: Timestamp, in store: Store) -> IndexEntry? {
-        guard let entry = store.index.entry(key), entry.isFresh(at: now), store.lacksFile(of: entry),
-            !store.recovery.removeUnreadable(entry, key, as: .lost), store.index.isCurrent(entry, key)
-        else { return nil }
-        return entry
     }
 
     func replace(

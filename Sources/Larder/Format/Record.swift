@@ -91,6 +91,15 @@ enum Record: Sendable {
         case .groups, .unknown: 0
         }
     }
+
+    /// True when it ends the life of something.
+    var isRemoval: Bool {
+        switch self {
+        case .remove, .clear, .expire: true
+        case .life(_, _, _, let life, _): life.isEnded
+        case .header, .set, .used, .obsolete, .closed, .groups, .unknown: false
+        }
+    }
 }
 
 /// The fields of one line, before they are checked against each other.

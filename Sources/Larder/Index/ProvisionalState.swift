@@ -9,10 +9,11 @@ final class ProvisionalState: Sendable {
     private let reconciliation: Lock<Reconciliation>
     /// Set after a kill, until the background work has found the files that the last session left.
     private let leftovers: Flag
-    /// Set for the session once another process could not record a removal.
-    private let unrecorded = Flag(false)
+    /// Whether a process that had the directory before could not record a removal.
+    let lacksRecords: Bool
 
-    init(_ reconciliation: Reconciliation, hasLeftovers: Bool) {
+    init(_ reconciliation: Reconciliation, hasLeftovers: Bool, lacksRecords: Bool = false) {
+        self.lacksRecords = lacksRecords
         flag = Flag(!reconciliation.isConsistent)
         leftovers = Flag(hasLeftovers)
         self.reconciliation = Lock(reconciliation)
@@ -64,14 +65,11 @@ final class ProvisionalState: Sendable {
 
     /// True while the file of an entry may not exist, because a killed session had just deleted it, or another process
     /// could not record its removal.
-    var mayLackFiles: Bool { isSet || hasLeftovers || unrecorded.isSet }
-
-    /// Notes that another process has removed entries without a record.
-    func noteUnrecorded() { unrecorded.set() }
+    var mayLackFiles: Bool { isSet || hasLeftovers || lacksRecords }
 
     /// True when an entry whose file has not been looked at may not have one.
     func mustCheckFile(_ reconciliation: Reconciliation) -> Bool {
-        !reconciliation.hasScanned || hasLeftovers || unrecorded.isSet
+        !reconciliation.hasScanned || hasLeftovers || lacksRecords
     }
 
     /// True when entries and files agree, and every file is an entry's or obsolete.

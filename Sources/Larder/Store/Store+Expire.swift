@@ -78,7 +78,7 @@ extension Store {
         } catch {
             // It stays until the files are deleted.
             let number = try reaper.placeTombstone(of: .key(key), in: directory)
-            _ = info.commitBestEffort(.remove(key: key, number: number)) {
+            _ = try info.commitRemoval(.remove(key: key, number: number)) {
                 index.change(key, .invalidated) { _ = $0.remove(key, below: number) }
             }
         }

@@ -39,10 +39,7 @@ extension Store {
             self?.reloadIndex(following: follower, isWhole: isWhole)
         } awaitOwnCommit: { [weak info] in
             info?.awaitCommit()
-        } meetDemand: { [weak info, provisional] lacksRecords in
-            if lacksRecords { provisional.noteUnrecorded() }
-            index.invalidateAll(in: .everything)
-            observer.didClear(.everything) { _ in true }
+        } meetDemand: { [weak info] in
             info?.demandSave()
             info?.scheduleSaveIfDirty()
         } forgetGraves: { number in

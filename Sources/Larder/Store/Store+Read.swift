@@ -120,19 +120,6 @@ extension Store {
         recovery.entry(key, at: now, checkingFile: true).flatMap { $0.isFresh(at: now) ? $0 : nil }
     }
 
-    /// True when an entry has no file any more.
-    func lacksFile(of entry: IndexEntry) -> Bool {
-        let isMissing = try? disk.run { directory in
-            do throws(Errno) {
-                _ = try directory.footer(of: entry.file)
-                return false
-            } catch {
-                return error == .noEntry
-            }
-        }
-        return isMissing == true
-    }
-
     /// Returns a part of every fresh entry of a namespace. O(n).
     func freshEntries<Part>(of namespace: Namespace, at now: Timestamp, _ part: (IndexEntry) -> Part) -> [Part] {
         index.loadFresh(at: now)

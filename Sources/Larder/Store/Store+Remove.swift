@@ -52,20 +52,16 @@ extension Store {
             // Nothing of the key was stored after its tombstone.
             if !mayBeUnknown || reaper.hasTombstone(of: key) {
                 index.invalidate(key)
-                tellOthers(ofRemoved: key)
+                try tellOthers(ofRemoved: key)
                 return nil
             }
         }
         try info.removeShutdownMarker()
-        if disk.others.object != nil, !mayBeUnknown {
-            return try removeBesideOthers(key, entry, obsolete, in: directory)
-        }
         let tombstone = mayBeUnknown ? try reaper.placeTombstone(of: .key(key), in: directory) : nil
         if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
+        if disk.isShared { return try removeBesideOthers(key, entry, obsolete, tombstone, in: directory) }
         do throws(CacheError) {
-            // The oldest first.
-            for file in obsolete { try delete(file.file, of: key, in: directory) }
-            if let entry { try delete(entry.file, of: key, in: directory) }
+            try deleteFiles(of: key, entry, obsolete, in: directory)
         } catch {
             // The value stays, even after the next opening.
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
@@ -86,43 +82,42 @@ extension Store {
     }
 
     /// The same in a shared directory: the record first, or another process would miss the value while a third one
-    /// still returns it from memory. Only where the disk has no room for the record, the file is deleted first.
+    /// still returns it from memory.
     ///
-    /// The removal has no number of its own: one that was taken now would cover a value that another process is
-    /// storing, and that this call has not seen.
+    /// Without a tombstone the removal has no number of its own: one that was taken now would cover a value that another
+    /// process is storing, and that this call has not seen.
     private func removeBesideOthers(
-        _ key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], in directory: StoreDirectory
+        _ key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], _ tombstone: UInt64?,
+        in directory: StoreDirectory
     ) throws(CacheError) -> IndexEntry? {
-        guard let entry else {
-            for file in obsolete { try delete(file.file, of: key, in: directory) }
-            index.withShard(of: key) { $0.forgetObsolete(obsolete) }
-            index.invalidate(key)
-            tellOthers(ofRemoved: key)
-            return nil
-        }
-        let record = Record.remove(key: key, number: entry.file + 1)
         // A process that joins later takes higher numbers.
         let isAlone = disk.isAlone
-        func publish() {
-            index.change(key, .removed) { _ = $0.remove(key, below: entry.file + 1, mayComeLater: !isAlone) }
-        }
-        var ticket: CommitQueue.Ticket?
+        let number = tombstone ?? entry.map { $0.file + 1 }
+        let ticket: CommitQueue.Ticket?
         do throws(CacheError) {
-            ticket = try info.commit(record, publish: publish)
+            if let number {
+                ticket = try info.commitRemoval(.remove(key: key, number: number)) { () throws(CacheError) in
+                    try deleteFiles(of: key, entry, obsolete, in: directory)
+                } publish: {
+                    index.change(key, .removed) { _ = $0.remove(key, below: number, mayComeLater: !isAlone) }
+                }
+            } else {
+                ticket = nil
+                index.invalidate(key)
+                try tellOthers(ofRemoved: key)
+            }
         } catch {
-            guard error.code == .noSpace else { throw error }
-            try delete(entry.file, of: key, in: directory)
-            ticket = info.commitBestEffort(record, publish: publish)
+            if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
+            throw error
         }
         do throws(CacheError) {
-            // The oldest first.
-            for file in obsolete { try delete(file.file, of: key, in: directory) }
+            try deleteFiles(of: key, entry, obsolete, in: directory)
             if !obsolete.isEmpty { index.withShard(of: key) { $0.forgetObsolete(obsolete) } }
-            try delete(entry.file, of: key, in: directory)
         } catch {
+            if number == nil { throw error }
             // It is removed all the same, and deleted later.
             reporter.report(error, of: key)
-            index.withShard(of: key) { $0.markObsolete(entry.file, of: key) }
+            if let entry { index.withShard(of: key) { $0.markObsolete(entry.file, of: key) } }
         }
         if settings.isPowerSafe {
             try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
@@ -133,9 +128,16 @@ extension Store {
 
     /// Tells other processes of the removal of a key that has no entry: a fetch of theirs must not store what it has
     /// found before.
-    private func tellOthers(ofRemoved key: Key) {
-        if disk.isAlone { return }
-        _ = info.commitBestEffort(.remove(key: key, number: 1)) {}
+    private func tellOthers(ofRemoved key: Key) throws(CacheError) {
+        if !disk.isAlone { _ = try info.commitRemoval(.remove(key: key, number: 1)) {} }
+    }
+
+    /// Deletes the files of a key, the oldest first.
+    private func deleteFiles(
+        of key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], in directory: StoreDirectory
+    ) throws(CacheError) {
+        for file in obsolete { try delete(file.file, of: key, in: directory) }
+        if let entry { try delete(entry.file, of: key, in: directory) }
     }
 
     private func delete(_ file: UInt64, of key: Key, in directory: StoreDirectory) throws(CacheError) {

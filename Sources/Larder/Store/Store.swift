@@ -60,8 +60,9 @@ final class Store: Sendable {
     init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings, _ membership: Membership?) {
         index = Index(loaded.shards, loaded.groups, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
-        let provisional = ProvisionalState(loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
-        if let membership, membership.page.unrecorded > 0 { provisional.noteUnrecorded() }
+        let provisional = ProvisionalState(
+            loaded.reconciliation, hasLeftovers: loaded.hasLeftovers,
+            lacksRecords: membership.map { $0.page.unrecorded > 0 } ?? false)
         context = StoreContext(loaded.directory, index, provisional, clock: clock, settings: settings)
         hasLimits = context.limits.unretainedFlag
         fileSystem = context.fileSystem

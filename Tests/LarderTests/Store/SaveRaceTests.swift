@@ -6,12 +6,6 @@ import Testing
 
 @testable import Larder
 
-extension World {
-    func open(through gate: GatedFileSystem) throws -> DiskCache {
-        try DiskCache(directory: Self.directory, configuration: configuration, fileSystem: gate, clock: clock)
-    }
-}
-
 /// Two queues work in the background: one runs saves, the other everything else. Each test stops a call of one of them.
 @Suite("Saves during other background work")
 struct SaveRaceTests {

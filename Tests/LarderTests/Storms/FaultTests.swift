@@ -208,12 +208,7 @@ struct FaultTests {
                 let error = operation.error(number + offset)
                 let (prepared, cache) = try prepared(operation)
                 var world = prepared
-                let isReached = Lock(false)
-                world.files.inject { call, _ in
-                    guard call == number || persistent && call > number else { return nil }
-                    isReached.withLock { $0 = true }
-                    return .fail(error)
-                }
+                let isReached = world.failing(in: number, with: error, persistent: persistent)
                 let hasThrown = code { try operation.run(cache, world) } != nil
                 cache.settle()
                 world.files.inject(nil)
@@ -256,12 +251,7 @@ struct FaultTests {
             let (world, cache) = try prepared(operation)
             let witness = try world.anotherProcess().open()
             check(witness, ["old"], "before")
-            let isReached = Lock(false)
-            world.files.inject { call, _ in
-                guard call == number || persistent && call > number else { return nil }
-                isReached.withLock { $0 = true }
-                return .fail(error)
-            }
+            let isReached = world.failing(in: number, with: error, persistent: persistent)
             let hasThrown = code { try operation.run(cache, world) } != nil
             let context = Comment(
                 "\(operation.testDescription): call \(number) fails with \(error), \(persistent ? "and all after it" : "once")"
@@ -308,16 +298,12 @@ struct FaultTests {
             let error = operation.error(number + (persistent ? 1 : 0))
             var world = try prepared(operation).0
             world.loseIndex()
-            let isReached = Lock(false)
+            var isReached = Lock(false)
             var hasThrown = false
             let original = world
             func act() throws -> DiskCache {
                 let cache = try original.open()
-                original.files.inject { call, _ in
-                    guard call == number || persistent && call > number else { return nil }
-                    isReached.withLock { $0 = true }
-                    return .fail(error)
-                }
+                isReached = original.failing(in: number, with: error, persistent: persistent)
                 hasThrown = code { try operation.run(cache, original) } != nil
                 return cache
             }
@@ -373,12 +359,7 @@ struct FaultTests {
             try cache.removeValue(forKey: "7")
             if clean { try cache.close() }
             world.restart()
-            let isReached = Lock(false)
-            world.files.inject { call, _ in
-                guard call == number else { return nil }
-                isReached.withLock { $0 = true }
-                return .fail(error)
-            }
+            let isReached = world.failing(in: number, with: error)
             do {
                 let opened = try world.open()
                 opened.settle()

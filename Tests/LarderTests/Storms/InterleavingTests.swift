@@ -79,8 +79,7 @@ struct InterleavingTests {
         let world = World.shared()
         let other = world.anotherProcess()
         let gate = GatedFileSystem(world.files)
-        let one = try DiskCache(
-            directory: World.directory, configuration: world.configuration, fileSystem: gate, clock: world.clock)
+        let one = try world.open(through: gate)
         let two = try other.open()
         try one.store("m", "m")
         let hold = gate.hold { operation, _, _ in operation == .create }
@@ -110,8 +109,7 @@ struct InterleavingTests {
         try two.store("n/k", "cleared")
         try two.removeAllNamespaces()
         let gate = GatedFileSystem(world.files)
-        let one = try DiskCache(
-            directory: World.directory, configuration: world.configuration, fileSystem: gate, clock: world.clock)
+        let one = try world.open(through: gate)
         try one.store("m", "m")
         let (number, operation) = Moment.recording.call
         let hold = gate.hold(number) { found, _, _ in found == operation }
@@ -136,8 +134,7 @@ struct InterleavingTests {
         let other = world.anotherProcess()
         let gate = GatedFileSystem(world.files)
         let context: Comment = "\(pair.name), \(moment)"
-        let one = try DiskCache(
-            directory: World.directory, configuration: world.configuration, fileSystem: gate, clock: world.clock)
+        let one = try world.open(through: gate)
         let two = try other.open()
         // Before its journal is begun, it must not have changed anything.
         let first = moment == .beginning ? two : one

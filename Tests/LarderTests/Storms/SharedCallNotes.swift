@@ -31,7 +31,7 @@ final class CallNotes: Sendable {
                 switch last {
                 case nil, .openDirectory, .create, .write, .truncate, .makeDirectory, .rename, .remove: true
                 case .access: hasChanged(&state, in: call - 1)
-                case .open, .status, .read, .sync, .list, .lock: false
+                case .open, .status, .read, .allocate, .sync, .list, .lock: false
                 }
             // A write is torn.
             guard isChanged || operation == .write else { return }

@@ -117,6 +117,7 @@ extension CommitQueue {
     }
 
     /// The same where the directory is shared.
+    @inline(__always)
     private func takeNumber(_ extent: Extent, from others: Follower) -> UInt64 {
         switch extent {
         // Nobody waits for the stripe while nobody is there.
@@ -206,16 +207,18 @@ extension CommitQueue {
     /// of the disk queue.
     ///
     /// A process killed before the append has changed nothing; one killed after it finds the change again. `number` is
-    /// the highest one that was taken for the lines.
+    /// the highest one that was taken for the lines. In a shared directory the disk has some room for removals, even
+    /// when it is full.
     ///
     /// - Returns: In power-safe caches, a ticket to wait for.
     func commit(
-        _ lines: UnsafeRawBufferPointer, count: Int = 1, number: UInt64 = 0, publish: () -> Void
+        _ lines: UnsafeRawBufferPointer, count: Int = 1, number: UInt64 = 0, isRemoval: Bool = false,
+        publish: () -> Void
     ) throws(CacheError) -> Ticket? {
         queue.enter()
         defer { queue.leave() }
         do throws(Errno) {
-            try journal.append(lines, count: count, last: lastTaken)
+            try journal.append(lines, count: count, last: lastTaken, isRemoval: isRemoval)
         } catch {
             // Numbers were taken without a line. The next opening might not find the files under these numbers.
             try? journal.unsettle()
@@ -233,36 +236,78 @@ extension CommitQueue {
     /// The same for one record.
     func commit(_ record: Record, publish: () -> Void) throws(CacheError) -> Ticket? {
         try JournalFormat.lines(record).withBytes { bytes throws(CacheError) in
-            try commit(bytes, number: record.highestNumber, publish: publish)
+            try commit(bytes, number: record.highestNumber, isRemoval: record.isRemoval, publish: publish)
         }
     }
 
-    /// Publishes a change whose record only saves the next opening work, and writes the record if possible.
+    /// Publishes a change that the files tell, too, so that its record only saves the next opening work; writes the
+    /// record if possible.
     @inline(__always)
     func commitBestEffort(_ record: Record, publish: () -> Void) -> Ticket? {
         var printer = RecordPrinter()
         JournalFormat.append(record, to: &printer)
-        return commitBestEffort(printer, count: 1, number: record.highestNumber, publish: publish)
+        return commitBestEffort(
+            printer, count: 1, number: record.highestNumber, isRemoval: record.isRemoval, publish: publish)
     }
 
     /// The same for several records, each after its line feed.
     func commitBestEffort(
-        _ lines: borrowing RecordPrinter, count: Int, number: UInt64 = 0, publish: () -> Void
+        _ lines: borrowing RecordPrinter, count: Int, number: UInt64 = 0, isRemoval: Bool, publish: () -> Void
     ) -> Ticket? {
         do {
             return try lines.withBytes { lines throws(CacheError) in
-                try commit(lines, count: count, number: number, publish: publish)
+                try commit(lines, count: count, number: number, isRemoval: isRemoval, publish: publish)
             }
         } catch {
-            reporter.report(error)
-            queue.run {
-                publish()
-                journal.demandSave()
-                scheduleSaveOnce()
-            }
-            others.object?.noteUnrecorded()
+            publishUnrecorded(error, publish)
             return nil
         }
+    }
+
+    private func publishUnrecorded(_ error: CacheError, _ publish: () -> Void) {
+        reporter.report(error)
+        queue.run {
+            publish()
+            journal.demandSave()
+            scheduleSaveOnce()
+        }
+        others.object?.page.noteUnrecorded()
+    }
+
+    /// Commits removals. Others learn of them by the records: beside them they fail without. Alone in the directory,
+    /// where the disk has no room, the files tell; `deleteFiles` then runs first.
+    func commitRemovals(
+        _ lines: borrowing RecordPrinter, count: Int, number: UInt64 = 0,
+        deleteFiles: () throws(CacheError) -> Void = {}, publish: () -> Void
+    ) throws(CacheError) -> Ticket? {
+        guard let others = others.object else {
+            return commitBestEffort(lines, count: count, number: number, isRemoval: true, publish: publish)
+        }
+        do throws(CacheError) {
+            return try lines.withBytes { lines throws(CacheError) in
+                try commit(lines, count: count, number: number, isRemoval: true, publish: publish)
+            }
+        } catch {
+            guard error.code == .noSpace else { throw error }
+            let isPublished = try others.membership.whileNobodyJoins { isAlone throws(CacheError) in
+                guard isAlone else { return false }
+                try deleteFiles()
+                publishUnrecorded(error, publish)
+                return true
+            }
+            if !isPublished { throw error }
+            return nil
+        }
+    }
+
+    /// The same for one record.
+    func commitRemoval(
+        _ record: Record, deleteFiles: () throws(CacheError) -> Void = {}, publish: () -> Void
+    ) throws(CacheError) -> Ticket? {
+        var printer = RecordPrinter()
+        JournalFormat.append(record, to: &printer)
+        return try commitRemovals(
+            printer, count: 1, number: record.highestNumber, deleteFiles: deleteFiles, publish: publish)
     }
 
     /// Waits until a record is on stable storage. After a failed sync the journal is abandoned: its content on disk is
@@ -422,7 +467,7 @@ extension CommitQueue {
             guard let root = try? journal.root, let found = try? RootJournals(in: root, journal.fileSystem) else {
                 return true
             }
-            return found.journals.contains { $0 != journal.generation }
+            return found.journals.contains { $0 != journal.ownGeneration }
         }
     }
 

@@ -23,6 +23,10 @@ final class Journal {
 
     /// The journal that is open for appending; opened by the first change, so that reading writes nothing.
     private var file: SharedDescriptor?
+    /// Its generation; 0: none. `generation` may be that of a journal of another process, after an attempt that failed.
+    private var openGeneration: UInt64 = 0
+    /// The generation of the journal of this session, or of the last session if this one has none.
+    var ownGeneration: UInt64 { file == nil ? generation : openGeneration }
     private(set) var sync: GroupSync?
     /// The highest generation on disk; 0: none.
     private(set) var generation: UInt64
@@ -30,6 +34,11 @@ final class Journal {
     private(set) var generations: [UInt64]
     /// The length of the good part of the current journal. Bytes.
     private var length: Int
+    /// The bytes of the current journal whose blocks are allocated, where the directory is shared.
+    private var allocated = 0
+    /// The bytes behind the end of the journal that only removals may use: beside others, each needs a record, also on
+    /// a full disk.
+    private static let removalReserve = 4096
     /// True when the current journal cannot be continued: the next record begins a new one.
     private var isBroken: Bool
 
@@ -62,6 +71,8 @@ final class Journal {
     /// The formats of the manifests on disk.
     private(set) var manifests: [ManifestFormat]
     var debouncer = SaveDebouncer()
+    /// The place in the page of the length of the current journal.
+    private var publishedLength = 0
     /// The epoch of the last lines that were published.
     private(set) var epoch: UInt64 = 0
     /// The first change of a session that shares the directory has begun its journal.
@@ -219,8 +230,13 @@ final class Journal {
     }
 
     /// Appends lines, each beginning with its line feed. After an error the journal has none of them.
-    func append(_ lines: UnsafeRawBufferPointer, count: Int, last: UInt64) throws(Errno) {
+    func append(
+        _ lines: UnsafeRawBufferPointer, count: Int, last: UInt64, isRemoval: Bool = false
+    ) throws(Errno) {
         let file = try current(last: last)
+        if unretained != nil, !isRemoval, length + lines.count + Self.removalReserve > allocated {
+            try allocate(beyond: length + lines.count, of: file)
+        }
         do {
             try fileSystem.write(lines, .none, to: file.file, at: length)
         } catch {
@@ -230,7 +246,23 @@ final class Journal {
         length += lines.count
         records += count
         endsClosed = false
-        if let unretained { epoch = unretained.use { $0.page.publish(length: length, of: $0.lane) } }
+        if let unretained {
+            epoch = unretained.use { $0.page.publish(length: length, at: publishedLength, of: $0.lane) }
+        }
+    }
+
+    /// Keeps room for removals behind an offset.
+    @inline(never)
+    private func allocate(beyond end: Int, of file: SharedDescriptor) throws(Errno) {
+        let size = end + 2 * Self.removalReserve
+        do throws(Errno) {
+            try fileSystem.allocate(size, for: file.file)
+        } catch {
+            // Alone, the files of a removal tell enough.
+            let isAlone = unretained?.use { $0.isAlone } ?? true
+            if !isAlone, error == .noSpace || error == .overQuota { throw error }
+        }
+        allocated = size
     }
 
     func append(_ lines: [UInt8], count: Int = 1, last: UInt64) throws(Errno) {
@@ -299,8 +331,8 @@ final class Journal {
         if let unretained {
             // Another process has saved: the old journal can go once this process has left it.
             let saved = unretained.use { $0.page.savedGeneration }
-            if let file, !isBroken, saved <= generation, hasOwn { return file }
-            if saved > generation { noteSavedByAnother(saved) }
+            if let file, !isBroken, saved <= openGeneration, hasOwn { return file }
+            if saved > openGeneration { noteSavedByAnother(saved) }
             try begin(last: last)
             return file!
         }
@@ -339,8 +371,15 @@ final class Journal {
         repeat {
             generation = max(generation, page.lastGeneration)
             page.note(.soon, of: membership.lane)
-            try beginOnce(last: last)
-            page.announce(JournalPart(generation: generation, length: length), of: membership.lane)
+            do {
+                try beginOnce(last: last)
+            } catch {
+                // A save that is under way may not cover the one before.
+                isBroken = true
+                throw error
+            }
+            publishedLength = page.announce(
+                JournalPart(generation: generation, length: length), of: membership.lane)
             // Afterwards: a journal up to this generation has been announced.
             page.raiseGenerations(to: generation)
             // A save that did not see the announcement takes the journal for covered, and deletes it.
@@ -364,7 +403,7 @@ final class Journal {
                 try fileSystem.sync(try root.file)
             }
         } catch {
-            if let directory { try? fileSystem.remove(next, in: directory.file, directory: false) }
+            abandon(file, next)
             throw error
         }
         generation += 1
@@ -373,9 +412,20 @@ final class Journal {
         isHeaderSettled = membership == nil ? isSettled : nil
         mustUnsettle = !isSettled
         length = header.count
+        allocated = 0
         isBroken = false
         endsClosed = false
         use(file)
+    }
+
+    /// Deletes a journal that could not be begun. Beside others it stays, empty: another process might give its name to
+    /// a journal of its own, and a gap between the journals would count as a loss.
+    private func abandon(_ file: SharedDescriptor, _ name: FileName) {
+        if membership != nil {
+            try? fileSystem.truncate(file.file, to: 0)
+        } else if let directory {
+            try? fileSystem.remove(name, in: directory.file, directory: false)
+        }
     }
 
     /// Creates the next journal, above any name that belongs to a foreign file or was left by a failed attempt.
@@ -392,6 +442,7 @@ final class Journal {
 
     private func use(_ file: SharedDescriptor) {
         self.file = file
+        openGeneration = generation
         sync = GroupSync(file, of: fileSystem)
     }
 
@@ -400,6 +451,7 @@ final class Journal {
     private func undo(_ file: SharedDescriptor, last: UInt64) {
         do {
             try fileSystem.truncate(file.file, to: length)
+            allocated = 0
         } catch {
             isBroken = true
             // Best effort: the next record tries again.

@@ -39,35 +39,44 @@ final class Expirer: StoreOwner {
     ) throws(CacheError) -> Bool {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
-            // First: it may replace the index.
-            try disk.followOrThrow()
-            // Another directory may have been opened meanwhile.
-            if index.mustLoad(for: scope) { return false }
-            // Afterwards: a fetch that begins earlier may still receive a fresh value.
-            defer { observer.didClear(scope, in: index) }
-            let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
-            if isEmpty, provisional.isSettled, disk.isAlone {
-                index.expireAll(in: scope)
-                return true
+            return try disk.whileNobodyJoins { isAlone throws(CacheError) in
+                try expireLoaded(scope, at: now, in: directory, isAlone: isAlone, &failure)
             }
-            try info.removeShutdownMarker()
-            info.skipNumbers(provisional.takeSkip())
-            let removal = EntryFile.Removal.expiry(scope, at: now)
-            let number = try reaper.placeTombstone(of: removal, in: directory)
-            let mark = ExpiryMarks.Mark(number: number, time: now)
-            let ticket = try reaper.commit(
-                .expire(scope, number: number, at: now), of: removal, number: number, in: directory
-            ) {
-                index.expire(scope, mark)
-            }
-            provisional.expireNow(scope, mark)
-            do throws(CacheError) {
-                try info.wait(for: ticket)
-            } catch {
-                failure = error
-            }
+        }
+    }
+
+    private func expireLoaded(
+        _ scope: ClearScope, at now: Timestamp, in directory: StoreDirectory, isAlone: Bool,
+        _ failure: inout CacheError?
+    ) throws(CacheError) -> Bool {
+        // First: it may replace the index.
+        try disk.followOrThrow()
+        // Another directory may have been opened meanwhile.
+        if index.mustLoad(for: scope) { return false }
+        // Afterwards: a fetch that begins earlier may still receive a fresh value.
+        defer { observer.didClear(scope, in: index) }
+        let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
+        if isEmpty, provisional.isSettled, isAlone {
+            index.expireAll(in: scope)
             return true
         }
+        try info.removeShutdownMarker()
+        info.skipNumbers(provisional.takeSkip())
+        let removal = EntryFile.Removal.expiry(scope, at: now)
+        let number = try reaper.placeTombstone(of: removal, in: directory, isAlone: isAlone)
+        let mark = ExpiryMarks.Mark(number: number, time: now)
+        let ticket = try reaper.commit(
+            .expire(scope, number: number, at: now), of: removal, number: number, in: directory, isAlone: isAlone
+        ) {
+            index.expire(scope, mark)
+        }
+        provisional.expireNow(scope, mark)
+        do throws(CacheError) {
+            try info.wait(for: ticket)
+        } catch {
+            failure = error
+        }
+        return true
     }
 }
 
@@ -174,7 +183,7 @@ extension Expirer {
     /// mark.
     private func remove(_ over: [IndexEntry], of shard: Int) {
         if over.isEmpty { return }
-        _ = info.commitBestEffort(JournalFormat.removals(of: over), count: over.count) {
+        _ = info.commitBestEffort(JournalFormat.removals(of: over), count: over.count, isRemoval: true) {
             _ = index.change(at: shard, .expired) { shard in
                 for entry in over { shard.removeWithFile(entry) }
                 return over

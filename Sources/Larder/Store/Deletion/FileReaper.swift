@@ -157,8 +157,10 @@ extension FileReaper {
     /// Writes a tombstone with a new number, and returns the number. On a full disk, a tombstone for a namespace or a
     /// tag makes room by deleting the files that it would cover; if no such file is left, not even an unread one, it is
     /// not needed. That of an expiry deletes the files that are not kept beyond it, and writes the end of the others to
-    /// their files, in place: that needs no room.
-    func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
+    /// their files, in place: that needs no room. Beside other processes, `commit` does that.
+    func placeTombstone(
+        of removal: EntryFile.Removal, in directory: StoreDirectory, isAlone: Bool = true
+    ) throws(CacheError) -> UInt64 {
         var files: [IndexEntry]?
         let extent: CommitQueue.Extent = if case .key(let key) = removal { .key(key) } else { .all }
         while true {
@@ -176,6 +178,7 @@ extension FileReaper {
                 if deleteObsolete(in: directory) > 0 { continue }
                 // The next loss of the index would bring back an older file that is left.
                 if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
+                if !isAlone, !provisional.mayHaveUnread { return number }
                 let waiting = files ?? self.entries(coveredBy: removal)
                 for entry in waiting.prefix(Self.slice) {
                     try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
@@ -242,29 +245,30 @@ extension FileReaper {
 
     /// Commits the record of a removal that a tombstone covers. Call it in a barrier of the disk queue.
     ///
-    /// Beside other processes, which do not look for tombstones, the record must be written, or the removal fails. Where
-    /// the disk has no room for it, the files are changed first, as the tombstone would; that makes room.
+    /// Other processes do not look for tombstones: beside them it fails without the record. Where the disk had no room
+    /// for the tombstone, the files are changed as it would have, but only afterwards.
     func commit(
-        _ record: Record, of removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory,
+        _ record: Record, of removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory, isAlone: Bool,
         publish: () -> Void
     ) throws(CacheError) -> CommitQueue.Ticket? {
-        guard disk.others.object != nil else { return info.commitBestEffort(record, publish: publish) }
+        if isAlone { return info.commitBestEffort(record, publish: publish) }
+        let isPlaced = tombstones.withLock { $0.numbers.contains(number) }
+        let covered = isPlaced ? [] : entries(coveredBy: removal)
+        let ticket: CommitQueue.Ticket?
         do throws(CacheError) {
-            do throws(CacheError) {
-                return try info.commit(record, publish: publish)
-            } catch {
-                guard error.code == .noSpace else { throw error }
-                for entry in entries(coveredBy: removal) {
-                    try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
-                        try carryOut(removal, number: number, on: entry, in: directory)
-                    }
-                }
-                return info.commitBestEffort(record, publish: publish)
-            }
+            ticket = try info.commit(record, publish: publish)
         } catch {
-            takeBackTombstone(number, in: directory)
+            if isPlaced { takeBackTombstone(number, in: directory) }
             throw error
         }
+        for entry in covered {
+            do throws(Errno) {
+                try carryOut(removal, number: number, on: entry, in: directory)
+            } catch {
+                reporter.report(CacheError(error, doing: "remove an entry", path: directory.path(of: entry.file)))
+            }
+        }
+        return ticket
     }
 
     /// Withdraws the tombstone of a removal that failed.

@@ -264,7 +264,7 @@ extension Evictor {
                 }
                 if entries.isEmpty { return entries }
                 try info.removeShutdownMarker()
-                _ = info.commitBestEffort(JournalFormat.removals(of: entries), count: entries.count) {
+                _ = try info.commitRemovals(JournalFormat.removals(of: entries), count: entries.count) {
                     _ = index.change(at: shard, .evictedOnDisk) { shard in
                         for entry in entries { shard.removeWithFile(entry) }
                         return entries

@@ -78,7 +78,7 @@ final class Sweeper: StoreOwner {
         do throws(CacheError) {
             try info.removeShutdownMarker()
             _ = try printer.withBytes { lines throws(CacheError) in
-                try info.commit(lines, count: expired.count) {}
+                try info.commit(lines, count: expired.count, isRemoval: true) {}
             }
         } catch {
             // The disk may be full. The files that are deleted next make room for the save.

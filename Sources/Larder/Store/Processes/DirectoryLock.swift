@@ -150,8 +150,8 @@ private struct Joining {
         }
     }
 
-    /// Locks the directory in common with others; nil when a process has it alone. A process that seems to
-    /// be the first proves it by taking the lock alone: another file may have been put into the place of the page.
+    /// Locks the directory in common with others; nil when a process has it alone. A process that seems to be the first
+    /// proves it by taking the lock alone: another file may have been put into the place of the page.
     private func lock(beside page: SharedDescriptor) throws(CacheError) -> (SharedDescriptor, isFirst: Bool)? {
         try translating("lock the directory", at: path) { () throws(Errno) in
             let isFirst = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file) == nil

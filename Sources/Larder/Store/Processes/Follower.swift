@@ -24,8 +24,8 @@ final class Follower: Sendable {
         let reload: @Sendable (Follower, _ isWhole: Bool) -> JournalPositions?
         /// Returns when a commit of this process that is published in the page is in the index, too.
         let awaitOwnCommit: @Sendable () -> Void
-        /// Drops all values in memory, and saves soon. If changes have no record, files of entries may be gone.
-        let meetDemand: @Sendable (_ lacksRecords: Bool) -> Void
+        /// Saves soon, because another process cannot read a part of the index.
+        let meetDemand: @Sendable () -> Void
         /// Forgets the graves that no change can come after any more.
         let forgetGraves: @Sendable (_ through: UInt64) -> Void
     }
@@ -122,19 +122,11 @@ final class Follower: Sendable {
             let isPublishing = page.isPublishing(but: lane)
             guard readAll(&state) else { return false }
             if case let demands = page.saveDemands, demands != state.saveDemands {
-                actions.meetDemand(page.unrecorded > 0)
+                actions.meetDemand()
                 state.saveDemands = demands
             }
             if !isPublishing { seen.raise(epoch, at: 0) }
             return true
-        }
-    }
-
-    /// Notes that a change of this process has no record. Others find the file gone, but may have the value in memory.
-    func noteUnrecorded() {
-        state.withLock { state in
-            page.noteUnrecorded()
-            state.saveDemands += 1
         }
     }
 
@@ -187,7 +179,10 @@ final class Follower: Sendable {
     /// asked to save theirs, once.
     func reread() -> Bool {
         state.withLock { state in
-            if reload(isWhole: true, &state) { return true }
+            if reload(isWhole: true, &state) {
+                state.hasAskedForSave = false
+                return true
+            }
             if !state.hasAskedForSave {
                 state.hasAskedForSave = true
                 page.demandSaves()

@@ -129,8 +129,7 @@ extension SharedPage {
     /// How many of them have left none any more.
     var cleanedDeaths: UInt64 { words.load(Self.cleanedWord) }
 
-    /// How often a process asked the others to forget the values that they have in memory, and to save: a full disk
-    /// kept a removal from being recorded, or the index on disk is damaged.
+    /// How often a process asked the others to save, because the index on disk is damaged.
     var saveDemands: UInt64 { words.load(Self.saveDemandsWord) }
 
     func demandSaves() {
@@ -138,14 +137,11 @@ extension SharedPage {
         nextEpoch()
     }
 
-    /// How many changes have no record, because the disk was full. Files of entries that other processes know may be
-    /// gone.
+    /// How many changes have no record, because the disk was full. A process that joins later may find entries whose
+    /// files are gone.
     var unrecorded: UInt64 { words.load(Self.unrecordedWord) }
 
-    func noteUnrecorded() {
-        words.add(1, at: Self.unrecordedWord)
-        demandSaves()
-    }
+    func noteUnrecorded() { words.add(1, at: Self.unrecordedWord) }
 
     func noteCleaned(_ deaths: UInt64) { words.raise(deaths, at: Self.cleanedWord) }
 }
@@ -242,24 +238,27 @@ extension SharedPage {
         words.store(value, at: word(lane, Self.beginning))
     }
 
-    /// Announces the next journal of a lane.
-    func announce(_ journal: JournalPart, of lane: Int) {
+    /// Announces the next journal of a lane. Returns the place of its length.
+    @discardableResult
+    func announce(_ journal: JournalPart, of lane: Int) -> Int {
         let number = journalCount(of: lane) &+ 1
         let position = place(of: number, lane)
         words.store(journal.generation, at: position)
         words.store(UInt64(journal.length), at: position + 1)
         words.store(number, at: word(lane, Self.journalCount))
+        return position + 1
     }
 
     /// Publishes what was appended to the last journal of a lane: with the length. The epoch comes first, and others go
     /// on looking until this call is over, so it makes no difference where in it the process is killed. Returns the new
     /// epoch.
     @inline(__always)
-    func publish(length: Int, of lane: Int) -> UInt64 {
-        words.store(1, at: word(lane, Self.publishing))
+    func publish(length: Int, at place: Int, of lane: Int) -> UInt64 {
+        let publishing = word(lane, Self.publishing)
+        words.store(1, at: publishing)
         let epoch = nextEpoch()
-        words.store(UInt64(length), at: place(of: journalCount(of: lane), lane) + 1)
-        words.store(0, at: word(lane, Self.publishing))
+        words.store(UInt64(length), at: place)
+        words.store(0, at: publishing)
         return epoch
     }
 
@@ -296,8 +295,8 @@ extension SharedPage {
         if words.load(position) != 0 { words.store(0, at: position) }
     }
 
-    /// True while a lane may have an open change below a number that concerns a stripe.
-    func hasOpenChange(below number: UInt64, stripe: Int, of lane: Int) -> Bool {
+    /// True while a lane may have an open change below a number that concerns a stripe; nil: all stripes.
+    func hasOpenChange(below number: UInt64, stripe: Int?, of lane: Int) -> Bool {
         for slot in 0..<Self.openCount {
             let open = words.load(word(lane, Self.openChanges + slot))
             if open == 0 || open & Self.numberMask >= number { continue }

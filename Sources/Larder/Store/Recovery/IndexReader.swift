@@ -17,6 +17,8 @@ struct IndexReader {
     var missing = 1 << 16
     /// The number of damaged bytes after which the rest of a file is not read: a sparse file may claim any length.
     private static let mostDamage = 64 << 20
+    /// The length of the longest header of a journal. Bytes.
+    private static let longestHeader = 128
 
     enum Refusal: Error {
         case fake
@@ -75,8 +77,9 @@ struct IndexReader {
             try readJournal(
                 generation, isLast: generation == journals.last, published, &records, into: &replay)
         }
+        let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
+        if !isShared { replay.damagedLines += replay.unbegunJournals }
         if let records {
-            let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
             for record in isShared ? Record.inOrder(records) : records.map(\.record) { replay.applyOfJournal(record) }
         }
         replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete
@@ -202,9 +205,12 @@ struct IndexReader {
             case .end, .blank: break
             }
         }
-        if published != nil, !hasHeader, start == 0 {
-            // A process was killed when it had just created it.
+        let isUnbegun = records == 0 && outcome.isWhole && outcome.length <= Self.longestHeader
+        if !hasHeader, start == 0, isUnbegun || published != nil {
+            // A process was killed when it had just created it, or the disk was full.
             replay.damagedLines = damagedBefore
+            replay.unbegunJournals += 1
+            if isLast { replay.journals.isBroken = true }
             return
         }
         if !outcome.isWhole || !hasHeader && start == 0 { replay.damagedLines += 1 }

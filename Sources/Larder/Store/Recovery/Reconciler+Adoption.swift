@@ -117,7 +117,7 @@ extension Reconciler {
             last = max(last, record.highestNumber)
             JournalFormat.append(record, to: &printer)
         }
-        _ = info.commitBestEffort(printer, count: changes.count, number: last) {
+        _ = info.commitBestEffort(printer, count: changes.count, number: last, isRemoval: false) {
             for (key, change) in changes { publish(change, of: key, marks) }
         }
         for case (let key, .adopt) in changes {

@@ -30,7 +30,10 @@ extension Recovery {
     func entry(_ key: Key, at now: Timestamp, checkingFile: Bool = false) -> IndexEntry? {
         index.load(key)
         let mustSettle = checkingFile ? provisional.mayLackFiles : provisional.isSet
-        if mustSettle, !settle(key, at: now, checkingFile: checkingFile) { return nil }
+        if mustSettle, !settle(key, at: now, checkingFile: checkingFile) {
+            if provisional.lacksRecords, let entry = index.entry(key) { removeUnreadable(entry, key, as: .lost) }
+            return nil
+        }
         return index.entry(key)
     }
 
@@ -120,11 +123,16 @@ extension Recovery {
         return ended
     }
 
-    /// True when the file of a lost entry is there after all: the directory of the entries was replaced meanwhile.
+    /// True when the file of a lost entry may be there after all: the directory of the entries was replaced meanwhile.
     private func isReplaced(_ entry: IndexEntry, in directory: StoreDirectory, _ cause: CacheEvent.Kind) -> Bool {
         guard disk.others.object != nil, cause == .lost else { return false }
         if !directory.isWhole { return true }
-        return (try? fileSystem.status(of: .number(entry.file), in: directory.entries.file)) != nil
+        do throws(Errno) {
+            _ = try fileSystem.status(of: .number(entry.file), in: directory.entries.file)
+            return true
+        } catch {
+            return error != .noEntry
+        }
     }
 
     /// Removes an entry whose file is missing or proven damaged, unless a newer value has replaced it. Returns whether

@@ -190,17 +190,20 @@ struct PageTests {
         let follower = try #require(one.store.disk.others.object)
         let (page, lane) = (follower.page, follower.lane)
         let count = page.journalCount(of: lane)
-        var part = try #require(page.journal(count, of: lane))
+        let part = try #require(page.journal(count, of: lane))
+        let words = 128 + 144 * lane..<128 + 144 * (lane + 1)
         if isLonger {
-            part.length = 1 << 47
-            page.announce(part, of: lane)
+            let place = words.dropLast().first { place in
+                page.words.load(place) == part.generation && page.words.load(place + 1) == UInt64(part.length)
+            }
+            page.words.store(1 << 47, at: try #require(place) + 1)
         } else {
             // The count of journals, in the lane.
-            page.words.store(count - 1, at: 128 + 144 * lane + 1)
+            page.words.store(count - 1, at: words.lowerBound + 1)
         }
         page.nextEpoch()
         #expect(two.content["a"] == "one 1 h" || two.content["a"] == nil)
-        if !isLonger { page.words.store(count, at: 128 + 144 * lane + 1) }
+        if !isLonger { page.words.store(count, at: words.lowerBound + 1) }
         try one.store("b", "two")
         #expect(two.content == ["a": "one 1 h", "b": "two 1 h"])
     }

@@ -1,5 +1,7 @@
+import Dispatch
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -176,45 +178,142 @@ struct SharingTests {
         #expect(one.string(forKey: "k") == nil)
     }
 
-    @Test("a removal that a full disk kept from being recorded is seen in the memory of others")
+    @Test("on a full disk, removals have room for their records: others see them in memory and on disk")
     func fullDisk() async throws {
         let world = World.shared()
         let one = try world.open()
-        let other = Cache<String>(disk: try world.anotherProcess().open(), namespace: "")
-        try one.setString("a", forKey: "k")
-        #expect(await other.value(forKey: "k") == "a")
-        #expect(await other.value(forKey: "k") == "a")
-        world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
-        #expect(try one.removeValue(forKey: "k"))
-        #expect(await other.value(forKey: "k") == nil)
+        let disk = try world.anotherProcess().open()
+        let other = Cache<String>(disk: disk, namespace: "")
+        let keys = (0..<20).map { "k\($0)" }
+        for key in keys { try one.setString("a", forKey: key) }
+        try one.setKept("a", forKey: "kept")
+        try one.namespace("n").setString("a", forKey: "k")
+        for key in keys { #expect(await other.value(forKey: key) == "a") }
+        world.files.limitFreeSpace(to: 0)
+        #expect(code { try one.setString("b", forKey: "new") } == .noSpace)
+        for key in keys.dropLast() {
+            #expect(try one.removeValue(forKey: key))
+            #expect(await other.value(forKey: key) == nil)
+            #expect(!disk.hasValue(forKey: key))
+            world.files.limitFreeSpace(to: 0)
+        }
+        #expect(try one.expireValue(forKey: "kept"))
+        #expect(!disk.hasValue(forKey: "kept"))
+        try one.namespace("n").removeAll()
+        #expect(disk.namespace("n").count == 0)
+        world.files.limitFreeSpace(to: 0)
+        try one.removeAllNamespaces()
+        #expect(await other.value(forKey: "k19") == nil)
+        #expect(disk.count == 0)
+        let joined = try world.anotherProcess().open()
+        for cache in [one, disk, joined] { #expect(cache.keys().isEmpty && !cache.hasValue(forKey: "k0")) }
     }
 
-    @Test("after a removal without a record, calls of others that depend on the value find none")
+    @Test("beside others, a removal that cannot be recorded fails and removes nothing")
     func unrecorded() async throws {
         let world = World.shared()
-        let (one, other, third) = (
-            try world.open(), try world.anotherProcess().open(), try world.anotherProcess().open()
-        )
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        for key in ["k", "n/k"] { try other.store(key, "a") }
+        world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+        #expect(code { try one.removeValue(forKey: "k") } == .noSpace)
+        #expect(code { try one.removeAll() } == .noSpace)
+        #expect(code { try one.expireAll() } == .noSpace)
+        one.trim(toCount: 0)
+        for cache in [one, other] { #expect(cache.stored("k") == "a 1 h") }
+        world.files.inject { _, _ in nil }
+        for cache in [one, other, try world.anotherProcess().open()] {
+            for key in ["k", "n/k"] { #expect(cache.stored(key) == "a 1 h") }
+        }
+    }
+
+    @Test("alone, a removal works without a record, and a process that joins knows of it")
+    func unrecordedAlone() async throws {
+        let world = World.shared()
+        let one = try world.open()
         let keys = (0..<5).map { "k\($0)" }
         for key in keys { try one.setString("a", forKey: key) }
-        for cache in [other, third] { #expect(cache.count == 5) }
         world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
         for key in keys { #expect(try one.removeValue(forKey: key)) }
-        let joined = try world.anotherProcess().open()
-        for cache in [other, third, joined] { #expect(!cache.hasValue(forKey: "k0")) }
-        #expect(try !third.removeValue(forKey: "k1"))
+        let other = try world.anotherProcess().open()
+        #expect(!other.hasValue(forKey: "k0"))
+        #expect(try !other.removeValue(forKey: "k1"))
         #expect(try !other.setTimeToLive(.hours(1), forKey: "k2"))
         #expect(try !other.expireValue(forKey: "k2"))
+        world.files.inject { _, _ in nil }
         #expect(try await Cache<String>(disk: other, namespace: "").setValueIfAbsent("b", forKey: "k3") == nil)
-        let seen = try await Cache<String>(disk: third, namespace: "").modifyValue(forKey: "k4") { value in
+        let seen = try await Cache<String>(disk: other, namespace: "").modifyValue(forKey: "k4") { value in
             defer { value = "c" }
             return value
         }
         #expect(seen == nil)
-        world.files.inject { _, _ in nil }
-        for cache in [one, other, third, joined] {
+        for cache in [one, other] {
             #expect(keys.map { cache.string(forKey: $0) } == [nil, nil, nil, "b", "c"])
         }
+    }
+
+    @Test("a change after a journal that a save has overtaken, on a full disk, is in one that others read")
+    func overtakenJournal() throws {
+        let world = World.shared()
+        let other = try world.anotherProcess().open()
+        let gate = GatedFileSystem(world.files)
+        let one = try world.open(through: gate)
+        try one.store("k", "old")
+        try other.store("l", "0")
+        try other.flush()
+        // It begins another journal, and is held before its header.
+        let hold = gate.hold { operation, _, _ in operation == .write }
+        let isDone = DispatchSemaphore(value: 0)
+        let failure = Lock<CacheError.Code?>(nil)
+        DispatchQueue.global().async {
+            let found = code { try one.setTimeToLive(.hours(2), forKey: "k") }
+            failure.withLock { $0 = found }
+            isDone.signal()
+        }
+        hold.reached.wait()
+        try other.store("l", "1")
+        try other.flush()
+        world.files.inject { _, operation in operation == .create ? .fail(.noSpace) : nil }
+        hold.free.signal()
+        isDone.wait()
+        #expect(failure.withLock { $0 } == .noSpace)
+        world.files.inject(nil)
+        try one.store("k", "new")
+        for cache in [other, try world.anotherProcess().open()] { #expect(cache.stored("k") == "new 1 h") }
+    }
+
+    @Test(
+        "journals that could not be begun, on a full disk, are no damage when all processes are dead",
+        arguments: [false, true])
+    func unbegunJournals(isLast: Bool) throws {
+        let world = World.shared()
+        let (one, other, third) = (world, world.anotherProcess(), world.anotherProcess())
+        let caches = (try one.open(), try other.open(), try third.open())
+        try caches.1.store("k", "old")
+        try caches.0.store("l", "l")
+        // A value that is complete and never published: its file is newer than the one that is removed.
+        let writes = Lock(0)
+        one.files.inject { _, operation in
+            guard operation == .write else { return nil }
+            return writes.withLock { writes -> MemoryFileSystem.Fault? in
+                writes += 1
+                return writes == 2 ? .kill : nil
+            }
+        }
+        try? caches.0.store("k", "unpublished")
+        #expect(try caches.1.removeStored("k"))
+        third.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+        for _ in 0..<2 { #expect(code { try caches.2.setTimeToLive(.hours(2), forKey: "l") } == .noSpace) }
+        third.files.inject(nil)
+        if !isLast { try caches.2.store("m", "m") }
+        for world in [other, third] { world.files.kill() }
+        let last = try world.anotherProcess().open()
+        for _ in 0..<2 {
+            #expect(last.stored("k") == nil)
+            #expect(last.stored("l") == "l 1 h")
+            #expect(last.stored("m") == (isLast ? nil : "m 1 h"))
+            last.settle()
+        }
+        #expect(last.statistics.adoptions == 0)
     }
 
     @Test("processes whose directory was deleted meet in the new one", arguments: [1, 40])
