@@ -44,11 +44,12 @@ extension Shard {
         return gone
     }
 
-    /// Gives an entry another life, unless another value has replaced it.
+    /// Gives an entry another life, unless another value has replaced it, or another process has ended its life later.
     mutating func setLife(
         _ life: Life, change: UInt64, _ update: Attachments.Update?, of entry: IndexEntry, _ key: Key
     ) {
         if isReplaced(entry, key) { return }
+        if graves != nil, let current = table.entry(key), current.change > change { return }
         table.setLife(life, change: change, update, for: key)
     }
 

@@ -59,10 +59,12 @@ extension Store {
             let wasFresh = entry.isFresh(at: now)
             // One that expired by itself keeps its end, but setting the clock back no longer revives it.
             let end = min(now, entry.life.expires)
-            if !entry.isAbsent, entry.update.keptStale > 0,
-                try renew(entry, key, Renewal(life: .ended(at: end)), in: directory)
-            {
-                return hasExpired ? .nothing : .expired(wasFresh: wasFresh, isRemoved: false)
+            if !entry.isAbsent, entry.update.keptStale > 0 {
+                try info.removeShutdownMarker()
+                let number = try info.takeNumber(.key(key))
+                if try renew(entry, key, Renewal(life: .ended(at: end)), number: number, in: directory) {
+                    return hasExpired ? .nothing : .expired(wasFresh: wasFresh, isRemoved: false)
+                }
             }
             _ = try removeFiles(of: key, in: directory)
             return .expired(wasFresh: wasFresh, isRemoved: true)

@@ -27,20 +27,12 @@ extension Store {
         _ key: Key, _ renewal: Renewal, at now: Timestamp, if isRight: (IndexEntry) -> Bool
     ) throws(CacheError) -> Bool {
         do {
-            return try disk.run(changing: key) { directory throws(CacheError) in
-                index.load(key)
-                if provisional.mayLackFiles,
-                    !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
-                {
-                    return false
+            while true {
+                let isRenewed = try disk.run(changing: key) { directory throws(CacheError) in
+                    try renewOnce(key, renewal, at: now, in: directory, if: isRight)
                 }
-                while let entry = index.entry(key), isRight(entry) {
-                    if try renew(entry, key, renewal, in: directory) { return true }
-                    // Another process may have replaced the value, and deleted the file.
-                    try disk.followOrThrow()
-                    if index.isCurrent(entry, key) { return false }
-                }
-                return false
+                if let isRenewed { return isRenewed }
+                awaitOthers(key)
             }
         } catch {
             reporter.report(error, of: key)
@@ -48,15 +40,43 @@ extension Store {
         }
     }
 
-    /// The same for the key's entry, with the key's stripe held. Returns false when the file is missing.
+    /// Returns nil while another process changes all keys.
+    private func renewOnce(
+        _ key: Key, _ renewal: Renewal, at now: Timestamp, in directory: StoreDirectory,
+        if isRight: (IndexEntry) -> Bool
+    ) throws(CacheError) -> Bool? {
+        index.load(key)
+        if provisional.mayLackFiles,
+            !recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
+        {
+            return false
+        }
+        while let entry = index.entry(key), isRight(entry) {
+            try info.removeShutdownMarker()
+            let number = try info.takeNumber(.key(key))
+            if let others = disk.others.object {
+                // An expiry with a lower number would not cover the new life.
+                guard others.membership.awaitChanges(below: number, stripe: nil, isPatient: false) else { return nil }
+                try disk.followOrThrow()
+                guard let current = index.entry(key), isRight(current) else { return false }
+                if current.change != entry.change { continue }
+            }
+            if try renew(entry, key, renewal, number: number, in: directory) { return true }
+            // Another process may have replaced the value, and deleted the file.
+            try disk.followOrThrow()
+            if index.isCurrent(entry, key) { return false }
+        }
+        return false
+    }
+
+    /// The same for the key's entry, with the key's stripe held and a number taken. Returns false when the file is
+    /// missing.
     func renew(
-        _ entry: IndexEntry, _ key: Key, _ renewal: Renewal, in directory: StoreDirectory
+        _ entry: IndexEntry, _ key: Key, _ renewal: Renewal, number: UInt64, in directory: StoreDirectory
     ) throws(CacheError) -> Bool {
         let life = renewal.life
         let update = entry.update == renewal.update ? nil : renewal.update
         if let update { try EntryWriter.checkRecord(length(of: entry, update)) }
-        try info.removeShutdownMarker()
-        let number = try info.takeNumber(.key(key))
         let isShorter = life.expires < entry.life.expires
         if isShorter {
             do {

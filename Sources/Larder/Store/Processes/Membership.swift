@@ -202,9 +202,9 @@ extension Membership {
         _ = wait(for: { page.holder(ofStripe: stripe) == nil }, { page.holder(ofStripe: stripe) })
     }
 
-    /// Returns when every change in a stripe with a lower number is published or has failed. Unless `isPatient`, gives
-    /// up soon, and returns false.
-    func awaitChanges(below number: UInt64, stripe: Int, isPatient: Bool) -> Bool {
+    /// Returns when every change in a stripe, or of all stripes, with a lower number is published or has failed. Unless
+    /// `isPatient`, gives up soon, and returns false.
+    func awaitChanges(below number: UInt64, stripe: Int?, isPatient: Bool) -> Bool {
         page.alive.bits.allSatisfy { other in
             other == lane
                 || wait(
