@@ -220,12 +220,15 @@ final class Index: Sendable {
             }
             setGroups(groups, unloaded)
         }
+        // Twice: work that begins in the midst must notice that it has seen a part of each.
         replacementCount.withLock { $0 += 1 }
+        defer { replacementCount.withLock { $0 += 1 } }
         // While the state is locked, no group is loaded: it would miss the shards that still have the old content.
         if let groups { groups.withState { putInPlace($0.totals.whole) } } else { putInPlace(EntryTable.Totals()) }
     }
 
-    /// How often the content was replaced. Work that spans several calls compares it.
+    /// Changes whenever the content is replaced, at the beginning and at the end. Work that spans several calls compares
+    /// it.
     var replacements: Int { replacementCount.withLock { $0 } }
 
     private func setGroups(_ groups: ColdGroups?, _ totals: EntryTable.Totals = EntryTable.Totals()) {

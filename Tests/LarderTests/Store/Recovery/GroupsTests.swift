@@ -47,6 +47,35 @@ struct GroupsTests {
         return (table, bytes, start..<lines.endIndex)
     }
 
+    @Test("work that begins while the index is replaced notices that")
+    func replacedMeanwhile() throws {
+        let cache = try Self.filled(1_000, entriesPerGroup: 30).open()
+        let index = cache.store.index
+        let groups = try #require(index.unloaded)
+        let (isHeld, free, isDone) = (
+            DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+        )
+        let before = index.replacements
+        DispatchQueue.global().async {
+            groups.withState { _ in
+                isHeld.signal()
+                free.wait()
+            }
+        }
+        isHeld.wait()
+        // It waits for the groups.
+        Thread.detachNewThread {
+            let fresh = Array(repeating: Shard(), count: Index.shardCount)
+            index.replace(with: fresh, groups, isSameDirectory: true, at: .now)
+            isDone.signal()
+        }
+        while index.replacements == before { sched_yield() }
+        let amidst = index.replacements
+        free.signal()
+        isDone.wait()
+        #expect(index.replacements != amidst)
+    }
+
     @Test("an opening reads as many bytes for 4,000 entries as for 1,000, and loads nothing; a read loads one group")
     func constantCost() throws {
         var costs: [(opening: Int, besidesGroup: Int)] = []
