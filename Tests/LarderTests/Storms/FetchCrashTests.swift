@@ -172,6 +172,32 @@ struct FetchCrashTests {
         #expect(points > 60)
     }
 
+    @Test("every promise holds for another process, which goes on")
+    func killedBesideAnother() async throws {
+        for number in 1... {
+            var world = World.grouped()
+            try prepare(&world)
+            let disk = try world.anotherProcess().open()
+            let witness = Cache<String>(disk: disk, namespace: "n")
+            // Both tiers have something to forget.
+            try await witness.setValue("old", forKey: "a", ttl: .seconds(1))
+            _ = await witness.value(forKey: "a")
+            try await witness.removeValue(forKey: "a")
+            let (acknowledged, pending, isKilled) = await run(world, killedIn: number)
+            let context: Comment = "killed in call \(number), \(pending?.name ?? "no step")"
+            await check(witness, acknowledged, pending, "beside it, \(context)")
+            try disk.flush()
+            await check(witness, acknowledged, pending, "beside it, saved, \(context)")
+            try disk.close()
+            let alone = world.with(world.files.another())
+            let last = try alone.open()
+            await check(Cache<String>(disk: last, namespace: "n"), acknowledged, pending, "afterwards, \(context)")
+            try last.flush()
+            last.checkInvariants(alone, settled: true)
+            if !isKilled { break }
+        }
+    }
+
     @Test("a power cut loses no returned power-safe change", arguments: 1...3 as ClosedRange<UInt64>)
     func powerSafe(seed: UInt64) async throws {
         var generator = SeededGenerator(seed: seed)

@@ -74,6 +74,18 @@ struct FetchStormTests {
     @Test("once a removal has returned, no reader gets an older value", arguments: Tiers.allCases)
     func removed(_ tiers: Tiers) async throws {
         let cache: Cache<Int> = try tiers.cache(in: World { $0.sweepInterval = nil })
+        try await remove(from: cache, besides: cache, tiers)
+    }
+
+    @Test("the same for removals by another process", arguments: [Tiers.both, .diskAlone])
+    func removedElsewhere(_ tiers: Tiers) async throws {
+        let world = World.shared { $0.sweepInterval = nil }
+        let remover: Cache<Int> = try tiers.cache(in: world.anotherProcess())
+        try await remove(from: remover, besides: tiers.cache(in: world), tiers)
+    }
+
+    /// Readers use `cache`, while values are removed from `remover`.
+    private func remove(from remover: Cache<Int>, besides cache: Cache<Int>, _ tiers: Tiers) async throws {
         let database = Database()
         let (changes, readers) = (3_000, 4)
         let isOver = Lock(false)
@@ -82,7 +94,7 @@ struct FetchStormTests {
                 for number in 0..<changes {
                     let key = Self.keys[number % 3]
                     let version = database.change(key)
-                    try await Self.remove(cache, key, how: number / 3)
+                    try await Self.remove(remover, key, how: number / 3)
                     database.publish(key, version)
                     await Task.yield()
                 }

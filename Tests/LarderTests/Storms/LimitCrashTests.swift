@@ -147,6 +147,36 @@ struct LimitCrashTests {
         #expect(points > 90)
     }
 
+    @Test("the same for another process, which goes on")
+    func killedBesideAnother() throws {
+        for number in 1... {
+            let world = try prepared(.json)
+            let witness = try world.anotherProcess().open()
+            var story = Story()
+            let isReached = world.killing(in: number)
+            do {
+                let cache = try world.open()
+                try tell(&story, cache) { isReached.withLock { $0 } }
+                cache.settle()
+            } catch {
+                #expect(isReached.withLock { $0 }, "\(error)")
+            }
+            guard isReached.withLock({ $0 }) else { break }
+            check(story, witness, "beside it, killed in call \(number)")
+            try witness.setString("witness", forKey: "w")
+            try witness.flush()
+            check(story, witness, "beside it, saved, killed in call \(number)")
+            #expect(witness.count <= 9 && witness.string(forKey: "w") == "witness")
+            try witness.close()
+            let alone = world.with(world.files.another())
+            let cache = try alone.open()
+            check(story, cache, "afterwards, killed in call \(number)")
+            try cache.flush()
+            cache.checkInvariants(alone, settled: true)
+            #expect(try cache.verify().isClean)
+        }
+    }
+
     @Test(
         "after a power cut, with or without the index, a returned power-safe copy or import is there",
         arguments: 1...20 as ClosedRange<UInt64>)
