@@ -13,6 +13,9 @@ protocol CacheBackend<Value>: Sendable {
 
     func key(_ text: String) -> Key
 
+    /// Brings in what other processes have changed: a fetch that began before a removal of theirs is none to join.
+    func follow()
+
     /// Returns a fresh value that is in memory; counts a hit there, but no miss.
     func findInMemory(_ text: String) -> Lookup<Value>?
 

@@ -70,6 +70,7 @@ extension Fetcher {
         if let hard = deadlines.hard, let timeout = options.policy.hardTimeout, hard <= backend.clock.now {
             return keys.map { _ in .failed(CacheError.timedOut(timeout)) }
         }
+        backend.follow()
         let (waiters, new) = backend.flights.join(keys, of: type, adding: options.tags) {
             Flight(
                 of: type, to: $0, at: backend.clock.now, tags: options.tags,

@@ -22,6 +22,8 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
 
     func key(_ text: String) -> Key { Key(text) }
 
+    func follow() {}
+
     func findInMemory(_ text: String) -> Lookup<Value>? {
         let now = clock.now
         return memory.findEntry(text, at: now).map {

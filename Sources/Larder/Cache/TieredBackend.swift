@@ -40,6 +40,10 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
 
     func key(_ text: String) -> Key { disk.key(text) }
 
+    func follow() {
+        _ = disk.store.disk.follow()
+    }
+
     func findInMemory(_ text: String) -> Lookup<Value>? {
         guard let memory = tier?.memory else { return nil }
         guard disk.store.disk.follow() else { return nil }

@@ -38,6 +38,13 @@ final class Index: Sendable {
         var groups: ColdGroups?
         var tiers: [any MemoryTier] = []
 
+        /// True when the group of a key must be loaded first: the content was replaced meanwhile.
+        @inline(__always)
+        func mayLack(_ key: Key) -> Bool {
+            guard let groups else { return false }
+            return !groups.isLoaded(groups.hash.group(of: key))
+        }
+
         func invalidate(_ key: Key, _ cause: RemovalCause, but spared: (any MemoryTier)? = nil) {
             for tier in tiers where tier !== spared && tier.namespace == key.namespace {
                 tier.invalidate(key.text, cause)
@@ -65,8 +72,7 @@ final class Index: Sendable {
     }
 
     func withShard<Result>(of key: Key, _ body: (inout Shard) -> Result) -> Result {
-        load(key)
-        return withShard(at: key.shard, body)
+        withCell(of: key) { body(&$0.shard) }
     }
 
     func withShard<Result>(at position: Int, _ body: (inout Shard) -> Result) -> Result {
@@ -75,18 +81,31 @@ final class Index: Sendable {
 
     /// Returns the entry of a key, even an expired one. O(1).
     func entry(_ key: Key) -> IndexEntry? {
-        load(key)
-        return cells[key.shard].withLock { $0.shard.table.entry(key) }
+        var isUnloaded = false
+        repeat {
+            load(key)
+            let entry = cells[key.shard].withLock { cell -> IndexEntry? in
+                isUnloaded = cell.mayLack(key)
+                return isUnloaded ? nil : cell.shard.table.entry(key)
+            }
+            if !isUnloaded { return entry }
+        } while true
     }
 
     /// Looks an entry up for a read: notes the use, and counts a hit or a miss. O(1).
     func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool) -> IndexEntry? {
-        load(key)
-        return cells[key.shard].withLock { cell in
-            let entry = cell.shard.table.use(key, at: now, sliding: sliding, orStale: orStale)
-            if entry == nil { cell.shard.misses += 1 } else { cell.shard.hits += 1 }
-            return entry
-        }
+        var isUnloaded = false
+        repeat {
+            load(key)
+            let entry = cells[key.shard].withLock { cell -> IndexEntry? in
+                isUnloaded = cell.mayLack(key)
+                if isUnloaded { return nil }
+                let entry = cell.shard.table.use(key, at: now, sliding: sliding, orStale: orStale)
+                if entry == nil { cell.shard.misses += 1 } else { cell.shard.hits += 1 }
+                return entry
+            }
+            if !isUnloaded { return entry }
+        } while true
     }
 
     /// True while the entry of a key is still the same value.
@@ -117,8 +136,7 @@ final class Index: Sendable {
 
     /// Changes the value or the life of a key. Every memory tier drops the value before the change is visible.
     func change<Result>(_ key: Key, _ cause: RemovalCause, _ body: (inout Shard) -> Result) -> Result {
-        load(key)
-        return withCell(at: key.shard) { cell in
+        withCell(of: key) { cell in
             cell.invalidate(key, cause)
             return body(&cell.shard)
         }
@@ -128,17 +146,19 @@ final class Index: Sendable {
     /// the replaced entry, whose file is obsolete at once if `markingObsolete`; the entry itself if another process has
     /// already replaced or removed it.
     ///
-    /// `mayBeOvertaken`: changes of other processes were added since the number was taken.
+    /// `mayBeOvertaken`: whether changes of other processes were added since the number was taken.
     func publish(
-        _ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool, mayBeOvertaken: Bool = false
+        _ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool,
+        mayBeOvertaken: () -> Bool = { false }
     ) -> IndexEntry? {
         load(key)
-        // Not through `withCell`: nested closures copy the entry once more.
+        // Not through `withCell`: nested closures copy the entry once more. Nor can the content be replaced meanwhile:
+        // that waits for commits.
         return cells[key.shard].withLock { cell in
             let before = cell.shard.table.totals
             defer { settle(before, cell.shard.table.totals) }
             // The promotion's tier replaces the value itself.
-            if mayBeOvertaken, let loser = cell.shard.overtaken(entry, key) { return loser }
+            if mayBeOvertaken(), let loser = cell.shard.overtaken(entry, key) { return loser }
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.table.publish(entry, for: key)
             if !entry.isAbsent { cell.shard.stores += 1 }
@@ -164,8 +184,7 @@ final class Index: Sendable {
 
     /// The same for another change, given the entry that is there. Memory tiers drop the value if there is an entry.
     func changeIfKnown(_ key: Key, _ body: (inout Shard, IndexEntry?) -> Bool) -> Bool {
-        load(key)
-        return withCell(at: key.shard) { cell in
+        withCell(of: key) { cell in
             let known = cell.shard.table.entry(key)
             if known != nil { cell.invalidate(key, .changedElsewhere) }
             return body(&cell.shard, known)
@@ -180,6 +199,15 @@ final class Index: Sendable {
                 for entry in entries where entry.namespace == tier.namespace { tier.invalidate(entry.keyText, cause) }
             }
             return entries
+        }
+    }
+
+    /// Runs `body` with the cell of a key, whose group is loaded.
+    private func withCell<Result>(of key: Key, _ body: (inout Cell) -> Result) -> Result {
+        while true {
+            load(key)
+            let result = withCell(at: key.shard) { cell -> Result? in cell.mayLack(key) ? nil : body(&cell) }
+            if let result { return result }
         }
     }
 
@@ -224,12 +252,22 @@ final class Index: Sendable {
         replacementCount.withLock { $0 += 1 }
         defer { replacementCount.withLock { $0 += 1 } }
         // While the state is locked, no group is loaded: it would miss the shards that still have the old content.
-        if let groups { groups.withState { putInPlace($0.totals.whole) } } else { putInPlace(EntryTable.Totals()) }
+        if let groups {
+            groups.withState { state in
+                // First: whoever finds a shard without its entries loads them, and waits for that.
+                hasUnloaded.set()
+                putInPlace(state.totals.whole)
+            }
+        } else {
+            putInPlace(EntryTable.Totals())
+        }
     }
 
-    /// Changes whenever the content is replaced, at the beginning and at the end. Work that spans several calls compares
-    /// it.
-    var replacements: Int { replacementCount.withLock { $0 } }
+    /// How often the content was replaced; nil while it is being replaced. Work that spans several calls compares it.
+    var replacements: Int? {
+        let count = replacementCount.withLock { $0 }
+        return count.isMultiple(of: 2) ? count / 2 : nil
+    }
 
     private func setGroups(_ groups: ColdGroups?, _ totals: EntryTable.Totals = EntryTable.Totals()) {
         sums.withLock { sums in

@@ -9,11 +9,11 @@ final class ProvisionalState: Sendable {
     private let reconciliation: Lock<Reconciliation>
     /// Set after a kill, until the background work has found the files that the last session left.
     private let leftovers: Flag
-    /// Whether a process that had the directory before could not record a removal.
-    let lacksRecords: Bool
+    /// Set for the session once this process could not record a removal, or one that had the directory before.
+    private let lacking: Flag
 
     init(_ reconciliation: Reconciliation, hasLeftovers: Bool, lacksRecords: Bool = false) {
-        self.lacksRecords = lacksRecords
+        lacking = Flag(lacksRecords)
         flag = Flag(!reconciliation.isConsistent)
         leftovers = Flag(hasLeftovers)
         self.reconciliation = Lock(reconciliation)
@@ -62,6 +62,11 @@ final class ProvisionalState: Sendable {
 
     /// True while a killed session may have left files, although the entries can be trusted.
     var hasLeftovers: Bool { leftovers.isSet }
+
+    var lacksRecords: Bool { lacking.isSet }
+
+    /// Notes that a removal has no record.
+    func noteUnrecorded() { lacking.set() }
 
     /// True while the file of an entry may not exist, because a killed session had just deleted it, or another process
     /// could not record its removal.

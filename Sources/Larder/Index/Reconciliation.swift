@@ -220,7 +220,7 @@ struct Reconciliation: Sendable {
 
     /// Notes that a reader has checked the file of an entry.
     mutating func looked(at file: UInt64) {
-        asked.insert(file)
+        if !hasScanned { asked.insert(file) }
         unverifiable[file] = nil
     }
 

@@ -18,8 +18,6 @@ struct Replay {
     /// The manifest has several groups.
     private(set) var hasGroups = false
     var damagedLines = 0
-    /// Journals without a header or any other line.
-    var unbegunJournals = 0
     var journals = LoadedJournals()
     /// Bytes of memory that the records need, approximately.
     private(set) var claimed = 0

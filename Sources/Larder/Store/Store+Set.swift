@@ -183,7 +183,7 @@ extension Store {
             ticket = try info.commit(new.line, number: new.entry.file) {
                 replaced = index.publish(
                     new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe,
-                    mayBeOvertaken: others.map { $0.follower.mayHaveAdded(since: $0.additions) } ?? false)
+                    mayBeOvertaken: { others.map { $0.follower.mayHaveAdded(since: $0.additions) } ?? false })
             }
         } catch {
             reaper.deleteUncommitted(new.entry.file, of: key, in: directory)
@@ -232,7 +232,7 @@ extension Store {
         // Not a `remove`, which would also cover the old value, and outlive its record.
         let obsolete = Record.obsolete(file: new.file, of: key)
         let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
-        let isUndone = info.takeBack(lines, count: old == nil ? 1 : 2) {
+        let isUndone = info.takeBack(lines, count: old == nil ? 1 : 2, afterFailedSync: true) {
             index.change(key, .replaced) { shard in
                 if shard.isReplaced(new, key) { return }
                 shard.table.remove(key)

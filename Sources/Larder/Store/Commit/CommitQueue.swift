@@ -271,7 +271,9 @@ extension CommitQueue {
             journal.demandSave()
             scheduleSaveOnce()
         }
-        others.object?.page.noteUnrecorded()
+        guard let others = others.object else { return }
+        provisional.noteUnrecorded()
+        others.page.noteUnrecorded()
     }
 
     /// Commits removals. Others learn of them by the records: beside them they fail without. Alone in the directory,
@@ -325,18 +327,18 @@ extension CommitQueue {
         }
     }
 
-    /// Undoes a change whose sync has failed: begins another journal with `lines`, which revert the change, and
-    /// publishes the old state.
+    /// Undoes a change that has failed after its commit: appends `lines`, which revert it, and publishes the old state.
+    /// `afterFailedSync`: to another journal.
     ///
     /// Returns false, and leaves the new state, when other processes may have seen that and cannot be told of the old one.
-    func takeBack(_ lines: [UInt8], count: Int, publish: () -> Void) -> Bool {
+    func takeBack(_ lines: [UInt8], count: Int, afterFailedSync: Bool = false, publish: () -> Void) -> Bool {
         queue.run {
-            journal.abandon()
+            if afterFailedSync { journal.abandon() }
             var isWritten = false
             do {
                 try journal.append(lines, count: count, last: lastTaken)
                 isWritten = true
-                if let sync = journal.sync { try sync.sync(through: sync.note()) }
+                if isPowerSafe, let sync = journal.sync { try sync.sync(through: sync.note()) }
             } catch {
                 journal.demandSave()
                 scheduleSaveOnce()

@@ -71,6 +71,8 @@ final class Journal {
     /// The formats of the manifests on disk.
     private(set) var manifests: [ManifestFormat]
     var debouncer = SaveDebouncer()
+    /// A journal that is still to be begun.
+    private var unbegun: (generation: UInt64, file: SharedDescriptor)?
     /// The place in the page of the length of the current journal.
     private var publishedLength = 0
     /// The epoch of the last lines that were published.
@@ -233,7 +235,7 @@ final class Journal {
     func append(
         _ lines: UnsafeRawBufferPointer, count: Int, last: UInt64, isRemoval: Bool = false
     ) throws(Errno) {
-        let file = try current(last: last)
+        let file = try current(last: last, isRemoval: isRemoval)
         if unretained != nil, !isRemoval, length + lines.count + Self.removalReserve > allocated {
             try allocate(beyond: length + lines.count, of: file)
         }
@@ -258,9 +260,11 @@ final class Journal {
         do throws(Errno) {
             try fileSystem.allocate(size, for: file.file)
         } catch {
+            guard error == .noSpace || error == .overQuota else { return allocated = size }
             // Alone, the files of a removal tell enough.
             let isAlone = unretained?.use { $0.isAlone } ?? true
-            if !isAlone, error == .noSpace || error == .overQuota { throw error }
+            if !isAlone { throw error }
+            return
         }
         allocated = size
     }
@@ -319,6 +323,7 @@ final class Journal {
     func release() {
         directory = nil
         file = nil
+        unbegun = nil
         sync = nil
     }
 
@@ -327,18 +332,30 @@ final class Journal {
         isBroken = true
     }
 
-    private func current(last: UInt64) throws(Errno) -> SharedDescriptor {
+    private func current(last: UInt64, isRemoval: Bool = false) throws(Errno) -> SharedDescriptor {
         if let unretained {
             // Another process has saved: the old journal can go once this process has left it.
             let saved = unretained.use { $0.page.savedGeneration }
             if let file, !isBroken, saved <= openGeneration, hasOwn { return file }
-            if saved > openGeneration { noteSavedByAnother(saved) }
-            try begin(last: last)
-            return file!
+            return try beginNext(after: saved, last: last, isRemoval: isRemoval)
         }
         if let file, !isBroken { return file }
         if !isBroken, generation > 0, try resume(), let file { return file }
         try begin(last: last)
+        return file!
+    }
+
+    /// Begins another journal where the directory is shared. On a full disk a removal goes on in the old one, which has
+    /// room: every save keeps the journals in use.
+    private func beginNext(after saved: UInt64, last: UInt64, isRemoval: Bool) throws(Errno) -> SharedDescriptor {
+        let old = isBroken || !hasOwn ? nil : file
+        if saved > openGeneration { noteSavedByAnother(saved) }
+        do throws(Errno) {
+            try begin(last: last)
+        } catch {
+            guard error == .noSpace || error == .overQuota, isRemoval, let old, !isBroken else { throw error }
+            return old
+        }
         return file!
     }
 
@@ -368,16 +385,18 @@ final class Journal {
         guard let membership else { return try beginOnce(last: last) }
         let page = membership.page
         defer { page.note(nil, of: membership.lane) }
+        var hasBegun = false
         repeat {
             generation = max(generation, page.lastGeneration)
             page.note(.soon, of: membership.lane)
-            do {
+            do throws(Errno) {
                 try beginOnce(last: last)
             } catch {
-                // A save that is under way may not cover the one before.
-                isBroken = true
+                // A save that is under way takes the one that has been begun for covered.
+                if hasBegun { isBroken = true }
                 throw error
             }
+            hasBegun = true
             publishedLength = page.announce(
                 JournalPart(generation: generation, length: length), of: membership.lane)
             // Afterwards: a journal up to this generation has been announced.
@@ -390,7 +409,7 @@ final class Journal {
     private func beginOnce(last: UInt64) throws(Errno) {
         let isFirst = generations.isEmpty && savedGeneration == 0
         if generation == 0, isLost { generation = 1 }
-        let (file, next) = try createAbove()
+        let (file, next) = if let left = unbegunAbove() { left } else { try createAbove() }
         if let membership { membership.page.note(.created(generation + 1), of: membership.lane) }
         let isSettled = membership == nil && isSettled() && !mustSave
         let boot = membership != nil ? Record.sharedBoot : isSettled ? fileSystem.boot : 0
@@ -413,19 +432,28 @@ final class Journal {
         mustUnsettle = !isSettled
         length = header.count
         allocated = 0
+        unbegun = nil
         isBroken = false
         endsClosed = false
         use(file)
     }
 
-    /// Deletes a journal that could not be begun. Beside others it stays, empty: another process might give its name to
-    /// a journal of its own, and a gap between the journals would count as a loss.
+    /// Deletes a journal that could not be begun. In a shared directory it stays, empty, for the next attempt: another
+    /// process might give its name to a journal of its own, and a gap between the journals would count as a loss.
     private func abandon(_ file: SharedDescriptor, _ name: FileName) {
         if membership != nil {
             try? fileSystem.truncate(file.file, to: 0)
+            unbegun = (generation + 1, file)
         } else if let directory {
             try? fileSystem.remove(name, in: directory.file, directory: false)
         }
+    }
+
+    /// The journal that the last attempt has left, if no process has begun one since: a save may have deleted it.
+    private func unbegunAbove() -> (file: SharedDescriptor, name: FileName)? {
+        guard let found = unbegun, found.generation > generation else { return nil }
+        generation = found.generation - 1
+        return (found.file, DirectoryLayout.journal(found.generation).name)
     }
 
     /// Creates the next journal, above any name that belongs to a foreign file or was left by a failed attempt.

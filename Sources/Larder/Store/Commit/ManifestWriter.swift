@@ -86,7 +86,7 @@ final class ManifestWriter: Sendable {
         if provisional.hasLeftovers { index.loadChanged() }
         // From here on, every change is published, or has a higher number than the header of the journal.
         disk.awaitChanges()
-        let replacements = index.replacements
+        guard let replacements = index.replacements else { return false }
         guard
             let format = try translating(
                 "save the manifest", at: path, { () throws(Errno) in try write(save, replacements) })

@@ -157,10 +157,8 @@ extension FileReaper {
     /// Writes a tombstone with a new number, and returns the number. On a full disk, a tombstone for a namespace or a
     /// tag makes room by deleting the files that it would cover; if no such file is left, not even an unread one, it is
     /// not needed. That of an expiry deletes the files that are not kept beyond it, and writes the end of the others to
-    /// their files, in place: that needs no room. Beside other processes, `commit` does that.
-    func placeTombstone(
-        of removal: EntryFile.Removal, in directory: StoreDirectory, isAlone: Bool = true
-    ) throws(CacheError) -> UInt64 {
+    /// their files, in place: that needs no room. In a shared directory, `commit` does that.
+    func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
         var files: [IndexEntry]?
         let extent: CommitQueue.Extent = if case .key(let key) = removal { .key(key) } else { .all }
         while true {
@@ -178,8 +176,8 @@ extension FileReaper {
                 if deleteObsolete(in: directory) > 0 { continue }
                 // The next loss of the index would bring back an older file that is left.
                 if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
-                if !isAlone, !provisional.mayHaveUnread { return number }
-                let waiting = files ?? self.entries(coveredBy: removal)
+                if disk.isShared, !provisional.mayHaveUnread { return number }
+                let waiting = files ?? self.entries(coveredBy: removal, below: number)
                 for entry in waiting.prefix(Self.slice) {
                     try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
                         try carryOut(removal, number: number, on: entry, in: directory)
@@ -195,8 +193,11 @@ extension FileReaper {
     }
 
     /// The entries whose files are deleted first, each group from the oldest file on.
-    private func entries(coveredBy removal: EntryFile.Removal) -> [IndexEntry] {
-        let covered = (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter { removal.covers($0) }
+    private func entries(coveredBy removal: EntryFile.Removal, below number: UInt64) -> [IndexEntry] {
+        // Another process may have stored a value with a higher number meanwhile, or renewed one.
+        let covered = (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter { entry in
+            removal.covers(entry) && max(entry.file, entry.change) < number
+        }
         return covered.sorted { left, right in
             let isKept = (left.isKept(after: removal), right.isKept(after: removal))
             return isKept.0 == isKept.1 ? left.file < right.file : isKept.1
@@ -245,18 +246,29 @@ extension FileReaper {
 
     /// Commits the record of a removal that a tombstone covers. Call it in a barrier of the disk queue.
     ///
-    /// Other processes do not look for tombstones: beside them it fails without the record. Where the disk had no room
-    /// for the tombstone, the files are changed as it would have, but only afterwards.
+    /// Other processes do not look for tombstones: in a shared directory it fails without the record, unless nobody is
+    /// there and files that are deleted say the same. Where the disk had no room for the tombstone, the files are changed
+    /// as it would have, after the record.
     func commit(
         _ record: Record, of removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory, isAlone: Bool,
         publish: () -> Void
     ) throws(CacheError) -> CommitQueue.Ticket? {
-        if isAlone { return info.commitBestEffort(record, publish: publish) }
+        guard disk.isShared else { return info.commitBestEffort(record, publish: publish) }
         let isPlaced = tombstones.withLock { $0.numbers.contains(number) }
-        let covered = isPlaced ? [] : entries(coveredBy: removal)
+        let covered = isPlaced ? [] : entries(coveredBy: removal, below: number)
         let ticket: CommitQueue.Ticket?
         do throws(CacheError) {
-            ticket = try info.commit(record, publish: publish)
+            do throws(CacheError) {
+                ticket = try info.commit(record, publish: publish)
+            } catch {
+                guard error.code == .noSpace, isAlone, case .scope = removal else { throw error }
+                for entry in entries(coveredBy: removal, below: number) {
+                    try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
+                        try carryOut(removal, number: number, on: entry, in: directory)
+                    }
+                }
+                return info.commitBestEffort(record, publish: publish)
+            }
         } catch {
             if isPlaced { takeBackTombstone(number, in: directory) }
             throw error

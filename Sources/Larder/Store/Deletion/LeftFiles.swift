@@ -31,7 +31,7 @@ final class LeftFiles: StoreOwner {
             let settled = others.page.lowestOpen
             guard others.follow() else { return }
             index.loadAll()
-            let replacements = index.replacements
+            guard let replacements = index.replacements else { return }
             let hasMarks = index.hasMarks
             guard var left = files(below: settled, sparingTombstones: hasMarks) else { return }
             // The index must have been whole, and the same, all the time.

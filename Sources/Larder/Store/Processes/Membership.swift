@@ -19,6 +19,8 @@ final class Membership: Sendable {
     let lane: Int
     /// Nobody else was there.
     let isFirst: Bool
+    /// The journals of the processes that were there before the first one; nil: not known.
+    let announced: Set<UInt64>?
     let identity: FileIdentity
     private let fileSystem: any FileSystem
     /// The page's file is never handed out: closing it late would end the locks of a successor in this process. Nil
@@ -37,9 +39,10 @@ final class Membership: Sendable {
 
     private init(
         _ page: SharedPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
-        isFirst: Bool
+        isFirst: Bool, _ announced: Set<UInt64>?
     ) {
         self.page = page
+        self.announced = announced
         self.identity = identity
         self.fileSystem = fileSystem
         self.isFirst = isFirst
@@ -54,8 +57,10 @@ final class Membership: Sendable {
         in fileSystem: any FileSystem, isFirst: Bool, _ origin: SharedPage.Origin
     ) throws(Errno) {
         let burial = Burial(page: page, root: root, fileSystem: fileSystem)
+        var announced: Set<UInt64>?
         if isFirst {
             burial.buryAll(origin)
+            if origin.boot != 0, page.isOf(origin) { announced = page.announcedJournals }
             page.begin(origin)
         }
         var found: Int?
@@ -66,7 +71,7 @@ final class Membership: Sendable {
             break
         }
         guard let found else { return nil }
-        self.init(page, found, Files(page: file, root: root), identity, in: fileSystem, isFirst: isFirst)
+        self.init(page, found, Files(page: file, root: root), identity, in: fileSystem, isFirst: isFirst, announced)
         page.begin(found)
         if !isFirst { finishJoining() }
     }

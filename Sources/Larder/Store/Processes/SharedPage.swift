@@ -209,6 +209,18 @@ extension SharedPage {
         return JournalPart(generation: generation, length: Int(length))
     }
 
+    /// The journals that have lines, as far as they are remembered.
+    var announcedJournals: Set<UInt64> {
+        var found: Set<UInt64> = []
+        for lane in used.bits {
+            let count = journalCount(of: lane)
+            for number in max(count, UInt64(Self.keptJournals)) - UInt64(Self.keptJournals)...count {
+                if let part = journal(number, of: lane), part.length > 0 { found.insert(part.generation) }
+            }
+        }
+        return found
+    }
+
     private func place(of number: UInt64, _ lane: Int) -> Int {
         word(lane, Self.journals + 2 * Int(number % UInt64(Self.keptJournals)))
     }

@@ -10,6 +10,8 @@ struct IndexReader {
     let entries: SharedDescriptor?
     let path: String
 
+    /// The journals that had lines when the last of several processes died; nil: not known.
+    var announced: Set<UInt64>?
     /// The memory that records may take before the files are counted. Bytes.
     var freely = 512 << 20
     /// The number of entries whose files may be missing, as after a power cut; also the bound of other things in
@@ -78,7 +80,6 @@ struct IndexReader {
                 generation, isLast: generation == journals.last, published, &records, into: &replay)
         }
         let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
-        if !isShared { replay.damagedLines += replay.unbegunJournals }
         if let records {
             for record in isShared ? Record.inOrder(records) : records.map(\.record) { replay.applyOfJournal(record) }
         }
@@ -205,11 +206,10 @@ struct IndexReader {
             case .end, .blank: break
             }
         }
-        let isUnbegun = records == 0 && outcome.isWhole && outcome.length <= Self.longestHeader
-        if !hasHeader, start == 0, isUnbegun || published != nil {
-            // A process was killed when it had just created it, or the disk was full.
+        // A process was killed when it had just created it, or the disk was full.
+        let isUnbegun = published.map { _ in end == .max } ?? announced.map { !$0.contains(generation) } ?? false
+        if isUnbegun, !hasHeader, start == 0, records == 0, outcome.isWhole, outcome.length <= Self.longestHeader {
             replay.damagedLines = damagedBefore
-            replay.unbegunJournals += 1
             if isLast { replay.journals.isBroken = true }
             return
         }

@@ -43,7 +43,8 @@ struct Opener {
         if membership == nil, !listing.isEmpty, try !listing.isCache(entries: entries, fileSystem) {
             throw Self.notACache(path)
         }
-        let reader = IndexReader(fileSystem: fileSystem, root: root, entries: entries, path: path)
+        let reader = IndexReader(
+            fileSystem: fileSystem, root: root, entries: entries, path: path, announced: membership?.announced)
         if mayLoadLater, let entries, var found = GroupedIndex(listing, reader) {
             let directory = StoreDirectory(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)

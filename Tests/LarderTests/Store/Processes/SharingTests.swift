@@ -316,6 +316,77 @@ struct SharingTests {
         #expect(last.statistics.adoptions == 0)
     }
 
+    @Test("on a full disk, removals go on in the old journal when another process has saved", arguments: [false, true])
+    func fullAfterSave(isOwnSave: Bool) throws {
+        let world = World.shared()
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        for number in 0..<20 { try one.store("k\(number)", "a") }
+        if !isOwnSave {
+            try other.store("l", "l")
+            try other.flush()
+        }
+        world.files.limitFreeSpace(to: 0)
+        if isOwnSave { #expect(code { try one.flush() } == .noSpace) }
+        let journals = world.names.count
+        for number in 0..<20 {
+            #expect(try one.removeStored("k\(number)"))
+            #expect(other.stored("k\(number)") == nil)
+            world.files.limitFreeSpace(to: 0)
+        }
+        #expect(world.names.count <= journals + 1, "one journal that could not be begun, at most: \(world.names)")
+        world.files.limitFreeSpace(to: nil)
+        try one.store("m", "m")
+        for world in [world, world.anotherProcess()] { #expect(try world.open().keys().contains("m")) }
+        for cache in [one, other] { try cache.flush() }
+        for number in 0..<20 { #expect(try world.anotherProcess().open().stored("k\(number)") == nil) }
+    }
+
+    @Test("a clear on a full disk spares the values that others have stored after it")
+    func fullClear() throws {
+        let world = World.shared()
+        let other = try world.anotherProcess().open()
+        let gate = GatedFileSystem(world.files)
+        let one = try world.open(through: gate)
+        try one.store("k", "old")
+        try one.store("l", "old")
+        // Its tombstone finds no room; its number is taken by then.
+        let hold = gate.hold { operation, _, _ in operation == .create }
+        let isDone = DispatchSemaphore(value: 0)
+        let failures = FailureNotes()
+        DispatchQueue.global().async {
+            do { try one.removeAll() } catch { failures.add("\(error)") }
+            isDone.signal()
+        }
+        hold.reached.wait()
+        try other.store("k", "new")
+        // It follows, and reads no file: that would wait for the clear.
+        #expect(one.hasValue(forKey: "k"))
+        world.files.inject { _, operation in operation == .create ? .fail(.noSpace) : nil }
+        hold.free.signal()
+        isDone.wait()
+        world.files.inject(nil)
+        #expect(failures.all == [])
+        for cache in [one, other, try world.anotherProcess().open()] {
+            #expect(cache.stored("k") == "new 1 h")
+            #expect(cache.stored("l") == nil)
+        }
+    }
+
+    @Test("alone on a full disk, an expiry of kept values that cannot be recorded changes nothing")
+    func unrecordedExpiry() throws {
+        let world = World.shared()
+        let before = try world.open()
+        try before.setKept("a", forKey: "k")
+        try before.close()
+        let one = try world.anotherProcess().open()
+        world.files.limitFreeSpace(to: 0)
+        let failure = code { try one.expireAll() }
+        let other = try world.anotherProcess().open()
+        let isThere = failure != nil
+        #expect(failure == nil || failure == .noSpace)
+        for cache in [one, other] { #expect((cache.string(forKey: "k") != nil) == isThere) }
+    }
+
     @Test("processes whose directory was deleted meet in the new one", arguments: [1, 40])
     func deleted(entries: Int) throws {
         let world = World.shared()
