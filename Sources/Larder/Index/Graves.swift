@@ -6,6 +6,8 @@ struct Graves: Sendable {
     /// Scopes that were expired.
     private(set) var marks = ExpiryMarks()
 
+    var isEmpty: Bool { keys.isEmpty && scopes.isEmpty && marks.isEmpty }
+
     mutating func add(_ key: Key, below number: UInt64) {
         keys[key] = max(number, keys[key] ?? 0)
     }

@@ -38,7 +38,6 @@ final class Index: Sendable {
         var groups: ColdGroups?
         var tiers: [any MemoryTier] = []
 
-        /// True when the group of a key must be loaded first: the content was replaced meanwhile.
         @inline(__always)
         func mayLack(_ key: Key) -> Bool {
             guard let groups else { return false }
@@ -81,31 +80,31 @@ final class Index: Sendable {
 
     /// Returns the entry of a key, even an expired one. O(1).
     func entry(_ key: Key) -> IndexEntry? {
-        var isUnloaded = false
-        repeat {
-            load(key)
-            let entry = cells[key.shard].withLock { cell -> IndexEntry? in
-                isUnloaded = cell.mayLack(key)
-                return isUnloaded ? nil : cell.shard.table.entry(key)
-            }
-            if !isUnloaded { return entry }
-        } while true
+        load(key)
+        let entry = cells[key.shard].withLock { $0.shard.table.entry(key) }
+        if entry == nil, mayLack(key) { return self.entry(key) }
+        return entry
     }
 
     /// Looks an entry up for a read: notes the use, and counts a hit or a miss. O(1).
     func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool) -> IndexEntry? {
-        var isUnloaded = false
-        repeat {
-            load(key)
-            let entry = cells[key.shard].withLock { cell -> IndexEntry? in
-                isUnloaded = cell.mayLack(key)
-                if isUnloaded { return nil }
-                let entry = cell.shard.table.use(key, at: now, sliding: sliding, orStale: orStale)
-                if entry == nil { cell.shard.misses += 1 } else { cell.shard.hits += 1 }
-                return entry
-            }
-            if !isUnloaded { return entry }
-        } while true
+        load(key)
+        let entry = cells[key.shard].withLock { cell in
+            let entry = cell.shard.table.use(key, at: now, sliding: sliding, orStale: orStale)
+            if entry == nil { cell.shard.misses += 1 } else { cell.shard.hits += 1 }
+            return entry
+        }
+        if entry == nil, mayLack(key) {
+            withShard(at: key.shard) { $0.misses -= 1 }
+            return use(key, at: now, sliding: sliding, orStale: orStale)
+        }
+        return entry
+    }
+
+    /// True when the group of a key must be loaded first: the content was replaced after `load`.
+    @inline(__always)
+    private func mayLack(_ key: Key) -> Bool {
+        hasUnloaded.isSet && cells[key.shard].withLock { $0.mayLack(key) }
     }
 
     /// True while the entry of a key is still the same value.
@@ -146,10 +145,9 @@ final class Index: Sendable {
     /// the replaced entry, whose file is obsolete at once if `markingObsolete`; the entry itself if another process has
     /// already replaced or removed it.
     ///
-    /// `mayBeOvertaken`: whether changes of other processes were added since the number was taken.
+    /// `mayBeOvertaken`: changes of other processes were added since the number was taken.
     func publish(
-        _ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool,
-        mayBeOvertaken: () -> Bool = { false }
+        _ entry: IndexEntry, for key: Key, _ promotion: Promotion?, markingObsolete: Bool, mayBeOvertaken: Bool = false
     ) -> IndexEntry? {
         load(key)
         // Not through `withCell`: nested closures copy the entry once more. Nor can the content be replaced meanwhile:
@@ -158,9 +156,14 @@ final class Index: Sendable {
             let before = cell.shard.table.totals
             defer { settle(before, cell.shard.table.totals) }
             // The promotion's tier replaces the value itself.
-            if mayBeOvertaken(), let loser = cell.shard.overtaken(entry, key) { return loser }
+            if mayBeOvertaken || cell.shard.hasGraves, let loser = cell.shard.overtaken(entry, key) { return loser }
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.table.publish(entry, for: key)
+            if let old, old.file > entry.file, cell.shard.graves != nil {
+                // Another process's value was added after the caller had asked.
+                cell.shard.table.publish(old, for: key)
+                if let loser = cell.shard.overtaken(entry, key) { return loser }
+            }
             if !entry.isAbsent { cell.shard.stores += 1 }
             if markingObsolete, let file = old?.file { cell.shard.markObsolete(file, of: key) }
             if let promotion, cell.hasTier(promotion.tier) { promotion.insert(entry) }

@@ -53,6 +53,9 @@ extension Shard {
         table.setLife(life, change: change, update, for: key)
     }
 
+    /// True when there is a removal that a change may still come after.
+    var hasGraves: Bool { graves?.isEmpty == false }
+
     /// True when another process has replaced or removed an entry.
     func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool {
         graves != nil && table.file(key) != entry.file

@@ -183,7 +183,7 @@ extension Store {
             ticket = try info.commit(new.line, number: new.entry.file) {
                 replaced = index.publish(
                     new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe,
-                    mayBeOvertaken: { others.map { $0.follower.mayHaveAdded(since: $0.additions) } ?? false })
+                    mayBeOvertaken: others.map { $0.follower.mayHaveAdded(since: $0.additions) } ?? false)
             }
         } catch {
             reaper.deleteUncommitted(new.entry.file, of: key, in: directory)
