@@ -38,6 +38,7 @@ final class Index: Sendable {
         var groups: ColdGroups?
         var tiers: [any MemoryTier] = []
 
+        /// True when the group of a key is not loaded.
         @inline(__always)
         func mayLack(_ key: Key) -> Bool {
             guard let groups else { return false }
@@ -162,7 +163,8 @@ final class Index: Sendable {
             if let old, old.file > entry.file, cell.shard.graves != nil {
                 // Another process's value was added after the caller had asked.
                 cell.shard.table.publish(old, for: key)
-                if let loser = cell.shard.overtaken(entry, key) { return loser }
+                cell.shard.markObsolete(entry.file, of: key)
+                return entry
             }
             if !entry.isAbsent { cell.shard.stores += 1 }
             if markingObsolete, let file = old?.file { cell.shard.markObsolete(file, of: key) }
@@ -257,7 +259,7 @@ final class Index: Sendable {
         // While the state is locked, no group is loaded: it would miss the shards that still have the old content.
         if let groups {
             groups.withState { state in
-                // First: whoever finds a shard without its entries loads them, and waits for that.
+                // First: a reader that finds a shard without its entries then loads them, and waits for that.
                 hasUnloaded.set()
                 putInPlace(state.totals.whole)
             }

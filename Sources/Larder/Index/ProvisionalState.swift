@@ -63,13 +63,14 @@ final class ProvisionalState: Sendable {
     /// True while a killed session may have left files, although the entries can be trusted.
     var hasLeftovers: Bool { leftovers.isSet }
 
+    /// True when a removal may have no record.
     var lacksRecords: Bool { lacking.isSet }
 
     /// Notes that a removal has no record.
     func noteUnrecorded() { lacking.set() }
 
-    /// True while the file of an entry may not exist, because a killed session had just deleted it, or another process
-    /// could not record its removal.
+    /// True while the file of an entry may not exist, because a killed session had just deleted it, or its removal has no
+    /// record.
     var mayLackFiles: Bool { isSet || hasLeftovers || lacksRecords }
 
     /// True when an entry whose file has not been looked at may not have one.

@@ -107,6 +107,20 @@ struct LimitCrashTests {
         }
     }
 
+    /// Tells the story until the process is killed in a call; nil when there is no such call.
+    private func storyUntilKilled(_ world: World, in number: Int) -> Story? {
+        var story = Story()
+        let isReached = world.killing(in: number)
+        do {
+            let cache = try world.open()
+            try tell(&story, cache) { isReached.withLock { $0 } }
+            cache.settle()
+        } catch {
+            #expect(isReached.withLock { $0 }, "\(error)")
+        }
+        return isReached.withLock { $0 } ? story : nil
+    }
+
     @Test(
         "no evicted entry comes back, and no value is incomplete",
         arguments: [ManifestFormat.json, .propertyList])
@@ -114,16 +128,7 @@ struct LimitCrashTests {
         var points = 0
         for number in 1... {
             var world = try prepared(format)
-            var story = Story()
-            let isReached = world.killing(in: number)
-            do {
-                let cache = try world.open()
-                try tell(&story, cache) { isReached.withLock { $0 } }
-                cache.settle()
-            } catch {
-                #expect(isReached.withLock { $0 }, "\(error)")
-            }
-            guard isReached.withLock({ $0 }) else { break }
+            guard let story = storyUntilKilled(world, in: number) else { break }
             points += 1
             for second in [5, 14, 40] {
                 world.restart()
@@ -149,19 +154,12 @@ struct LimitCrashTests {
 
     @Test("the same for another process, which goes on")
     func killedBesideAnother() throws {
+        var points = 0
         for number in 1... {
             let world = try prepared(.json)
             let witness = try world.anotherProcess().open()
-            var story = Story()
-            let isReached = world.killing(in: number)
-            do {
-                let cache = try world.open()
-                try tell(&story, cache) { isReached.withLock { $0 } }
-                cache.settle()
-            } catch {
-                #expect(isReached.withLock { $0 }, "\(error)")
-            }
-            guard isReached.withLock({ $0 }) else { break }
+            guard let story = storyUntilKilled(world, in: number) else { break }
+            points += 1
             check(story, witness, "beside it, killed in call \(number)")
             try witness.setString("witness", forKey: "w")
             try witness.flush()
@@ -175,6 +173,7 @@ struct LimitCrashTests {
             cache.checkInvariants(alone, settled: true)
             #expect(try cache.verify().isClean)
         }
+        #expect(points > 90)
     }
 
     @Test(

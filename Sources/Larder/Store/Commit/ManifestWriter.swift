@@ -76,7 +76,8 @@ final class ManifestWriter: Sendable {
         throw CacheError(code: .io, message: "The groups of the manifest cannot be read.", path: path)
     }
 
-    /// Returns false when a group could not be copied. It is loaded now, so another save need not copy it.
+    /// Returns false when a group could not be copied: it is loaded now, so another save need not copy it. Also while the
+    /// index is being replaced.
     private func saveOnce(always: Bool, beside others: Follower?) throws(CacheError) -> Bool {
         guard var save = try info.beginSave(entries: index.totals.count, always: always) else { return true }
         if let others {

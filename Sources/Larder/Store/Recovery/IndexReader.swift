@@ -79,8 +79,8 @@ struct IndexReader {
             try readJournal(
                 generation, isLast: generation == journals.last, published, &records, into: &replay)
         }
-        let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
         if let records {
+            let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
             for record in isShared ? Record.inOrder(records) : records.map(\.record) { replay.applyOfJournal(record) }
         }
         replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete
