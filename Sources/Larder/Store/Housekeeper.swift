@@ -110,8 +110,14 @@ final class Housekeeper: StoreOwner {
         leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
         maintenance.wait()
+        demandOneJournal()
         try save(always: true)
         maintenance.wait()
+    }
+
+    /// The last process leaves one journal: a dead one may have left its own, without a record that needs a save.
+    private func demandOneJournal() {
+        if disk.others.object?.membership.isAlone == true, info.hasOtherJournals { info.demandSave() }
     }
 
     /// Finishes the work that the end of a session waits for, and saves. Returns an error instead of throwing it,
@@ -122,8 +128,7 @@ final class Housekeeper: StoreOwner {
         reaper.deleteAllInBackground()
         maintenance.wait()
         sweeper.saveUses(isClosing: true)
-        // The last process leaves one journal.
-        if disk.others.object?.membership.isAlone == true, info.hasOtherJournals { info.demandSave() }
+        demandOneJournal()
         do {
             try save(always: false)
             maintenance.wait()
