@@ -74,7 +74,9 @@ extension Store {
     /// Makes sure that the files of a key without an entry do not come back fresh if the index is lost: deletes them,
     /// or places a tombstone if that fails.
     private func buryObsoleteFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) {
-        if index.withShard(of: key, { $0.obsoleteFiles(of: key).isEmpty }) || reaper.hasTombstone(of: key) { return }
+        if index.withShard(of: key, { $0.obsoleteFiles(of: key).isEmpty }) || reaper.hasTombstone(of: key) {
+            return try context.syncDeletions(of: key, in: directory)
+        }
         do throws(CacheError) {
             _ = try removeFiles(of: key, in: directory)
         } catch {

@@ -175,10 +175,15 @@ extension StoreDirectory {
     /// `hash`: that of the key; nil when the key is not known and the file was dead already.
     func delete(_ file: UInt64, ofKey hash: UInt64?, isPowerSafe: Bool) throws(Errno) {
         guard isPowerSafe else { return try delete(file) }
-        if let hash, deletions.mayHold(hash) { try syncNames() }
+        if let hash { try syncDeletions(ofKey: hash) }
         deletions.note(hash)
         defer { deletions.note(hash) }
         try delete(file)
+    }
+
+    /// Returns when no power cut can undo a deletion of a file of a key, or with nil of any.
+    func syncDeletions(ofKey hash: UInt64?) throws(Errno) {
+        if deletions.mayHold(hash) { try syncNames() }
     }
 
     /// Returns when the names of the entry files are on stable storage.

@@ -9,18 +9,22 @@ final class UnsyncedDeletions: Sendable {
     private static let most = 1024
 
     private struct State {
-        var count: UInt64 = 0
+        var count: UInt64 = 1
         /// By the hash of the key: the number of its last deletion.
         var last: [UInt64: UInt64] = [:]
-        /// The number of the last deletion of a file whose key is not known.
-        var lastUnknown: UInt64 = 0
+        /// The number of the last deletion of a file whose key is not known. Those of a killed session count as one.
+        var lastUnknown: UInt64 = 1
     }
 
     private let state = Lock(State())
 
-    /// True when no newer file of a key may be deleted before a sync.
-    func mayHold(_ hash: UInt64) -> Bool {
-        state.withLock { $0.last[hash] != nil || $0.lastUnknown > 0 || $0.last.count > Self.most }
+    /// True when a power cut may undo a deletion of a key, or with nil of any: no newer file of the key may be deleted
+    /// before a sync.
+    func mayHold(_ hash: UInt64?) -> Bool {
+        state.withLock { state in
+            if state.lastUnknown > 0 || state.last.count > Self.most { return true }
+            return if let hash { state.last[hash] != nil } else { !state.last.isEmpty }
+        }
     }
 
     /// Notes a deletion. Call it before and after: a sync may be under way.
@@ -38,6 +42,17 @@ final class UnsyncedDeletions: Sendable {
         state.withLock { state in
             if state.lastUnknown <= count { state.lastUnknown = 0 }
             if !state.last.isEmpty { state.last = state.last.filter { $0.value > count } }
+        }
+    }
+}
+
+extension StoreContext {
+    /// Returns when a power cut cannot bring back removed values of a key, or with nil of any: a removal that finds
+    /// nothing relies on deletions in the background, which are not synced. Only where changes are power-safe.
+    func syncDeletions(of key: Key?, in directory: StoreDirectory) throws(CacheError) {
+        guard settings.isPowerSafe else { return }
+        try translating("sync the directory", at: path) { () throws(Errno) in
+            try directory.syncDeletions(ofKey: key?.hash)
         }
     }
 }

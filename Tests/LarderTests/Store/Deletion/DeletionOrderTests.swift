@@ -57,4 +57,47 @@ struct DeletionOrderTests {
         }
         #expect(cuts > 20)
     }
+
+    enum Removal: CaseIterable {
+        case one, all
+
+        func apply(to cache: DiskCache) throws {
+            switch self {
+            case .one: try cache.removeValue(forKey: "k")
+            case .all: try cache.removeAll()
+            }
+        }
+    }
+
+    /// The second removal finds nothing, because a killed one has left that to the opening.
+    @Test("a removal that found nothing to remove holds, too", arguments: Removal.allCases, Removal.allCases)
+    func removedTwice(first: Removal, second: Removal) throws {
+        for call in 1...15 {
+            for seed in 1...8 as ClosedRange<UInt64> {
+                var generator = SeededGenerator(seed: seed)
+                var world = World {
+                    $0.sweepInterval = nil
+                    $0.durability = .powerSafe
+                }
+                var cache = try world.open()
+                // Its footer proves that the directory is a cache.
+                try cache.namespace("anchor").setString("anchor", forKey: "anchor", ttl: .forever)
+                try cache.setString("v", forKey: "k")
+                _ = world.killing(in: call)
+                try? first.apply(to: cache)
+                world.restart()
+                cache = try world.open()
+                if generator.chance(50) { cache.settle() }
+                try second.apply(to: cache)
+                world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+                for name in world.names where name.hasPrefix("journal") || name.hasPrefix("manifest") {
+                    world.remove(name)
+                }
+                cache = try world.open()
+                #expect(cache.string(forKey: "k") == nil, "killed in call \(call), seed \(seed)")
+                try cache.flush()
+                #expect(cache.string(forKey: "k") == nil, "killed in call \(call), seed \(seed), settled")
+            }
+        }
+    }
 }
