@@ -30,7 +30,7 @@ struct SharingChild {
             if arguments.contains("fork") { try ForkProbe.run(directory) }
             if let fault = arguments.lazy.compactMap({ FileRegister.Fault(rawValue: $0) }).first {
                 var register = try FileRegister(directory, fault)
-                await repeatCalls(process, keys, seed, log, { _ in true }) { call, padding in
+                await repeatCalls(process, keys, seed, log) { call, padding in
                     try register.run(call, padding: padding, process: process, keys: keys)
                 }
             }
@@ -40,10 +40,7 @@ struct SharingChild {
             }
             let disk = try open(directory, configuration, isFilling)
             let caches = SharedCaches(disk, hasMemory: arguments.contains("memory"))
-            // Not yet: of fifty storms on a full disk that clear, one still finds a cleared value again.
-            await repeatCalls(process, keys, seed, log, { !isFilling || $0.operation != .clear }) {
-                try await caches.run($0, padding: $1)
-            }
+            await repeatCalls(process, keys, seed, log) { try await caches.run($0, padding: $1) }
         } catch {
             log.error(0, "opening: \(error)")
             exit(1)
@@ -69,7 +66,7 @@ struct SharingChild {
 
     /// Makes random calls for ever, and logs them.
     private static func repeatCalls(
-        _ process: Int, _ keys: Int, _ seed: UInt64, _ log: SharingLog, _ isWanted: (SharingCall) -> Bool,
+        _ process: Int, _ keys: Int, _ seed: UInt64, _ log: SharingLog,
         run: (SharingCall, _ padding: Int) async throws -> ObservedCall.Result
     ) async -> Never {
         var generator = SeededGenerator(seed: seed)
@@ -78,7 +75,6 @@ struct SharingChild {
             number += 1
             let call = SharingCall.random(keys: keys, value: process * 1_000_000 + number, using: &generator)
             let padding = generator.chance(5) ? 20_000 : Int.random(in: 0...3_000, using: &generator)
-            guard isWanted(call) else { continue }
             log.begin(number, call)
             do {
                 let result = try await run(call, padding)

@@ -75,6 +75,8 @@ extension Shard {
         } else {
             table.publish(entry, for: key)
         }
+        // Another process has taken back what had replaced the entry here.
+        if known == 0, !obsolete.isEmpty { obsolete.removeAll { $0.file == entry.file } }
         return true
     }
 }

@@ -27,6 +27,7 @@ extension Store {
         }
         defer { copies.leave() }
         let key = request.key
+        var request = request
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             while true {
                 var entry = request.entry(size: size, checksum: 0)
@@ -45,6 +46,7 @@ extension Store {
                 guard let outcome else { continue }
                 if case .blocked = outcome {
                     awaitOthers(key)
+                    request.blockedRounds += 1
                     continue
                 }
                 if case .stored = outcome { isStored = true }

@@ -27,12 +27,14 @@ extension Store {
         _ key: Key, _ renewal: Renewal, at now: Timestamp, if isRight: (IndexEntry) -> Bool
     ) throws(CacheError) -> Bool {
         do {
+            var rounds = 0
             while true {
                 let isRenewed = try disk.run(changing: key) { directory throws(CacheError) in
-                    try renewOnce(key, renewal, at: now, in: directory, if: isRight)
+                    try renewOnce(key, renewal, at: now, in: directory, .round(rounds), if: isRight)
                 }
                 if let isRenewed { return isRenewed }
                 awaitOthers(key)
+                rounds += 1
             }
         } catch {
             reporter.report(error, of: key)
@@ -43,7 +45,7 @@ extension Store {
     /// Returns nil while another process changes all keys.
     private func renewOnce(
         _ key: Key, _ renewal: Renewal, at now: Timestamp, in directory: StoreDirectory,
-        if isRight: (IndexEntry) -> Bool
+        _ patience: Membership.Patience, if isRight: (IndexEntry) -> Bool
     ) throws(CacheError) -> Bool? {
         index.load(key)
         if provisional.mayLackFiles,
@@ -56,7 +58,7 @@ extension Store {
             let number = try info.takeNumber(.key(key))
             if let others = disk.others.object {
                 // An expiry with a lower number would not cover the new life.
-                guard others.membership.awaitChanges(below: number, stripe: nil, isPatient: false) else { return nil }
+                guard others.membership.awaitChanges(below: number, stripe: nil, patience) else { return nil }
                 try disk.followOrThrow()
                 guard let current = index.entry(key), isRight(current) else { return false }
                 if current.change != entry.change { continue }

@@ -8,6 +8,8 @@ struct SetRequest {
     let now: Timestamp
     var condition = Condition.none
     var promotion: Promotion?
+    /// How often other processes have blocked it.
+    var blockedRounds = 0
 
     enum Condition {
         case none
@@ -48,6 +50,7 @@ extension Store {
     private func insert(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest
     ) throws(CacheError) -> InsertOutcome {
+        var request = request
         while true {
             let outcome = try disk.run { directory throws(CacheError) in
                 try info.removeShutdownMarker()
@@ -55,6 +58,7 @@ extension Store {
             }
             guard case .blocked = outcome else { return outcome }
             awaitOthers(request.key)
+            request.blockedRounds += 1
         }
     }
 
@@ -134,7 +138,9 @@ extension Store {
         defer { membership.unlock(stripe: key.stripe) }
         for _ in 0..<Self.attempts {
             let number = try info.takeNumber(.key(key))
-            guard membership.awaitChanges(below: number, stripe: key.stripe, isPatient: false) else { return .blocked }
+            let isFree = membership.awaitChanges(
+                below: number, stripe: key.stripe, .round(request.blockedRounds))
+            guard isFree else { return .blocked }
             try disk.followOrThrow()
             guard holds(request, in: directory) else { return .refused }
             var numbered = entry
@@ -159,7 +165,7 @@ extension Store {
         guard let others = disk.others.object else { return }
         let stripe = key.stripe
         others.membership.await(stripe: stripe)
-        _ = others.membership.awaitChanges(below: others.page.lastNumber + 1, stripe: stripe, isPatient: true)
+        _ = others.membership.awaitChanges(below: others.page.lastNumber + 1, stripe: stripe, .endless)
     }
 
     /// Marks the file of a value that another process has replaced or removed meanwhile.

@@ -176,7 +176,10 @@ extension FileReaper {
                 if deleteObsolete(in: directory) > 0 { continue }
                 // The next loss of the index would bring back an older file that is left.
                 if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
-                if disk.isShared, !provisional.mayHaveUnread { return number }
+                if disk.isShared {
+                    if provisional.mayHaveUnread { throw error }
+                    return number
+                }
                 let waiting = files ?? self.entries(coveredBy: removal, below: number)
                 for entry in waiting.prefix(Self.slice) {
                     try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
@@ -237,7 +240,7 @@ extension FileReaper {
             deleteTombstone(number, in: directory)
             throw error
         }
-        // The new tombstone covers everything that an older one of the kind covers.
+        // The last tombstone of the kind covers everything that an older one covers.
         if let replaced = tombstones.withLock({ $0.insert(number, of: removal) }) {
             tombstones.withLock { $0.remove(replaced: replaced) }
             deleteTombstone(replaced, in: directory)

@@ -1,10 +1,16 @@
 import LarderFiles
 
-/// The tombstones among the entry files: one for each key, namespace or tag.
+/// The tombstones among the entry files: at most two for each key, namespace or tag.
 struct TombstoneFiles {
     /// Their numbers.
     private(set) var numbers: Set<UInt64> = []
-    private var newest: [EntryFile.Removal: UInt64] = [:]
+    private var newest: [EntryFile.Removal: Newest] = [:]
+
+    /// The newest tombstone of a kind. The one before it stays until the next: the newest may be taken back.
+    private struct Newest {
+        var number: UInt64
+        var previous: UInt64?
+    }
 
     init(_ found: [(number: UInt64, removal: EntryFile.Removal)] = []) {
         for (number, removal) in found.sorted(by: { $0.number < $1.number }) { _ = insert(number, of: removal) }
@@ -15,11 +21,13 @@ struct TombstoneFiles {
 
     func hasTombstone(of key: Key) -> Bool { newest[.key(key)] != nil }
 
-    /// Adds a tombstone; returns an older one of the same kind, which the new one covers.
+    /// Adds a tombstone; returns an older one of the same kind that is not needed any more, because the one between
+    /// them was not taken back.
     mutating func insert(_ number: UInt64, of removal: EntryFile.Removal) -> UInt64? {
         numbers.insert(number)
-        defer { newest[removal] = number }
-        return newest[removal]
+        let known = newest[removal]
+        newest[removal] = Newest(number: number, previous: known?.number)
+        return known?.previous
     }
 
     /// Adds an unread tombstone that need not be read.
@@ -33,10 +41,10 @@ struct TombstoneFiles {
         var needed: Set<UInt64> = []
         for entry in entries {
             var first: [ClearScope: (time: Timestamp, number: UInt64)] = [:]
-            for (removal, number) in newest where removal.covers(entry) {
+            for (removal, found) in newest where removal.covers(entry) {
                 guard case .expiry(let scope, let time) = removal, time >= entry.life.expires else { continue }
-                if let found = first[scope], found.time <= time { continue }
-                first[scope] = (time, number)
+                if let known = first[scope], known.time <= time { continue }
+                first[scope] = (time, found.number)
             }
             needed.formUnion(first.values.map(\.number))
         }
@@ -47,8 +55,9 @@ struct TombstoneFiles {
     var outdatedExpiries: Set<UInt64> {
         var last: [ClearScope: UInt64] = [:]
         var outdated: Set<UInt64> = []
-        for (removal, number) in newest {
+        for (removal, found) in newest {
             guard case .expiry(let scope, _) = removal else { continue }
+            let number = found.number
             if let known = last[scope] { outdated.insert(min(known, number)) }
             last[scope] = max(number, last[scope] ?? 0)
         }
@@ -63,7 +72,11 @@ struct TombstoneFiles {
     /// Removes several. O(tombstones).
     mutating func remove(_ gone: Set<UInt64>) {
         numbers.subtract(gone)
-        newest = newest.filter { !gone.contains($0.value) }
+        newest = newest.compactMapValues { found in
+            let previous = found.previous.flatMap { gone.contains($0) ? nil : $0 }
+            if !gone.contains(found.number) { return Newest(number: found.number, previous: previous) }
+            return previous.map { Newest(number: $0) }
+        }
     }
 }
 

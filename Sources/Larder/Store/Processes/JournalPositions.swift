@@ -43,14 +43,21 @@ struct JournalPositions: Sendable {
         return JournalPositions(of: page)
     }
 
+    /// How often a lane is looked at.
+    private static let mostLooks = 10_000
+
     private static func lanes(of page: SharedPage, _ own: Int?) -> [Int: Position] {
         var lanes: [Int: Position] = [:]
         for lane in page.used.bits where lane != own {
-            // Nil when the lane begins journals faster than they can be looked at.
+            var looks = 0
             while case let number = page.journalCount(of: lane), number > 0 {
-                guard let part = page.journal(number, of: lane) else { continue }
-                lanes[lane] = Position(number: number, part: part)
-                break
+                if let part = page.journal(number, of: lane) {
+                    lanes[lane] = Position(number: number, part: part)
+                    break
+                }
+                // The lane begins journals faster than they can be looked at, or the page is damaged.
+                looks += 1
+                if looks == mostLooks { break }
             }
         }
         return lanes

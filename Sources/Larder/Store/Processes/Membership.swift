@@ -165,18 +165,30 @@ final class Membership: Sendable {
 
 /// Waiting for others. No call waits for long while it holds anything that others in this process need.
 extension Membership {
-    /// How often a call looks while it holds locks. Less than a millisecond.
-    private static let attempts = 9
+    /// How long a call waits that holds locks others need.
+    enum Patience {
+        /// Less than a millisecond in the first round, and twice as many looks in each later one: where others change
+        /// keys of the stripe without pause, one of the rounds is long enough. At most a second.
+        case round(Int)
+        case endless
 
-    /// Waits until `isDone`; buries the lane that `blocker` returns if its owner is dead. With `attempts`, false when
-    /// it has given up.
-    private func wait(attempts most: Int = .max, for isDone: () -> Bool, _ blocker: () -> Int?) -> Bool {
+        fileprivate var looks: Int {
+            switch self {
+            case .round(let number): 9 << min(number, 7)
+            case .endless: .max
+            }
+        }
+    }
+
+    /// Waits until `isDone`; buries the lane that `blocker` returns if its owner is dead. False when it
+    /// has given up after as many `looks`.
+    private func wait(looks most: Int = .max, for isDone: () -> Bool, _ blocker: () -> Int?) -> Bool {
         var backoff = Backoff()
-        var attempts = 0
+        var looks = 0
         while !isDone() {
-            attempts += 1
-            if attempts >= most { return false }
-            if attempts % 8 == 0, let lane = blocker() { buryIfDead(lane) }
+            looks += 1
+            if looks >= most { return false }
+            if looks % 8 == 0, let lane = blocker() { buryIfDead(lane) }
             backoff.wait()
         }
         return true
@@ -207,13 +219,13 @@ extension Membership {
         _ = wait(for: { page.holder(ofStripe: stripe) == nil }, { page.holder(ofStripe: stripe) })
     }
 
-    /// Returns when every change in a stripe, or of all stripes, with a lower number is published or has failed. Unless
-    /// `isPatient`, gives up soon, and returns false.
-    func awaitChanges(below number: UInt64, stripe: Int?, isPatient: Bool) -> Bool {
+    /// Returns when every change in a stripe, or of all stripes, with a lower number is published or has failed; false
+    /// when the patience has ended before.
+    func awaitChanges(below number: UInt64, stripe: Int?, _ patience: Patience) -> Bool {
         page.alive.bits.allSatisfy { other in
             other == lane
                 || wait(
-                    attempts: isPatient ? .max : Self.attempts,
+                    looks: patience.looks,
                     for: { !page.hasOpenChange(below: number, stripe: stripe, of: other) }, { other })
         }
     }

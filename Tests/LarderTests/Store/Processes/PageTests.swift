@@ -208,6 +208,20 @@ struct PageTests {
         #expect(two.content == ["a": "one 1 h", "b": "two 1 h"])
     }
 
+    @Test("with a journal that no generation has keeps nobody waiting")
+    func impossibleJournal() throws {
+        let world = World.shared()
+        let (one, two) = (try world.open(), try world.anotherProcess().open())
+        try one.store("a", "one")
+        let follower = try #require(one.store.disk.others.object)
+        let (page, lane) = (follower.page, follower.lane)
+        page.announce(JournalPart(generation: .max, length: 0), of: lane)
+        page.nextEpoch()
+        #expect(two.content["a"] == "one 1 h" || two.content["a"] == nil)
+        try two.store("b", "two")
+        #expect(two.content["b"] == "two 1 h")
+    }
+
     private func lose(_ loss: Loss) throws {
         let world = World.shared()
         let other = world.anotherProcess()

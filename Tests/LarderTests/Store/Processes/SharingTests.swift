@@ -387,6 +387,60 @@ struct SharingTests {
         for cache in [one, other] { #expect((cache.string(forKey: "k") != nil) == isThere) }
     }
 
+    @Test("a change that depends on the value finds its turn beside changes without a pause")
+    func patience() async throws {
+        let world = World.shared()
+        let (one, two) = (try world.open(), try world.anotherProcess().open())
+        let follower = try #require(two.store.disk.others.object)
+        let (page, lane) = (follower.page, follower.lane)
+        let stripe = Key("k").stripe
+        let isDone = Flag()
+        let finished = DispatchSemaphore(value: 0)
+        // Each change takes a tenth of a second, as one does that waits for a slow disk.
+        let most = 20
+        let changes = Lock(0)
+        Thread.detachNewThread {
+            while !isDone.isSet, changes.withLock({ $0 < most }) {
+                _ = page.beginChange(stripe: stripe, slot: 0, of: lane)
+                usleep(100_000)
+                page.endChange(slot: 0, of: lane)
+                changes.withLock { $0 += 1 }
+            }
+            finished.signal()
+        }
+        #expect(try await Cache<String>(disk: one, namespace: "").setValueIfAbsent("v", forKey: "k") == nil)
+        isDone.set()
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                finished.wait()
+                continuation.resume()
+            }
+        }
+        #expect(changes.withLock { $0 } < most)
+    }
+
+    @Test("a file is not obsolete any more once another process has taken back what had replaced it")
+    func takenBack() throws {
+        let world = World.shared()
+        let (one, two) = (try world.open(), try world.anotherProcess().open())
+        try one.store("a", "old")
+        #expect(two.stored("a") == "old 1 h")
+        let key = Key("a")
+        let old = try #require(two.store.index.entry(key))
+        let pool = two.store.context.pool
+        var new = old
+        (new.file, new.change) = (old.file + 7, old.file + 7)
+        let index = two.store.index
+        _ = index.apply(.set(new), pool)
+        // As an index does that was read anew in between.
+        index.withShard(of: key) { $0.markObsolete(old.file, of: key) }
+        _ = index.apply(.obsolete(file: new.file, of: key), pool)
+        _ = index.apply(.set(old), pool)
+        try two.flush()
+        #expect(two.stored("a") == "old 1 h" && one.stored("a") == "old 1 h")
+        #expect(world.entryFiles.count == 1)
+    }
+
     @Test("processes whose directory was deleted meet in the new one", arguments: [1, 40])
     func deleted(entries: Int) throws {
         let world = World.shared()
