@@ -75,7 +75,7 @@ extension Store {
     /// or places a tombstone if that fails.
     private func buryObsoleteFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) {
         if index.withShard(of: key, { $0.obsoleteFiles(of: key).isEmpty }) || reaper.hasTombstone(of: key) {
-            return try context.syncDeletions(of: key, in: directory)
+            return try reaper.syncDeletions(of: key, in: directory)
         }
         do throws(CacheError) {
             _ = try removeFiles(of: key, in: directory)

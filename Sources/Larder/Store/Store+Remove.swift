@@ -53,7 +53,7 @@ extension Store {
             if !mayBeUnknown || reaper.hasTombstone(of: key) {
                 index.invalidate(key)
                 try tellOthers(ofRemoved: key)
-                try context.syncDeletions(of: key, in: directory)
+                try reaper.syncDeletions(of: key, in: directory)
                 return nil
             }
         }

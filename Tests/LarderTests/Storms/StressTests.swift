@@ -25,10 +25,23 @@ struct StressTests {
     func oldOrNew() throws {
         let home = try TemporaryDirectory()
         let cache = try DiskCache(directory: home.appending("cache"))
+        try checkOldOrNew([cache])
+        cache.checkInvariants()
+    }
+
+    @Test("the same in two processes")
+    func oldOrNewInTwo() throws {
+        let world = World.shared()
+        try checkOldOrNew([world.open(), world.anotherProcess().open()])
+    }
+
+    /// Eight threads, which take turns with the caches.
+    private func checkOldOrNew(_ caches: [DiskCache]) throws {
         let wrong = Lock(0)
         let misses = Lock(0)
-        for key in 0..<8 { try cache.setData(Self.value(key, 0), forKey: "\(key)") }
+        for key in 0..<8 { try caches[0].setData(Self.value(key, 0), forKey: "\(key)") }
         DispatchQueue.concurrentPerform(iterations: 8) { thread in
+            let cache = caches[thread / 2 % caches.count]
             var generator = SeededGenerator(seed: UInt64(thread))
             for step in 0..<400 {
                 let key = Int.random(in: 0..<8, using: &generator)
@@ -43,8 +56,7 @@ struct StressTests {
             }
         }
         #expect(wrong.withLock { $0 } == 0 && misses.withLock { $0 } == 0)
-        #expect(cache.statistics.failures == 0 && cache.count == 8)
-        cache.checkInvariants()
+        for cache in caches { #expect(cache.statistics.failures == 0 && cache.count == 8) }
     }
 
     @Test("all calls at the same time cause no wrong value and no failure, and in the end entries and files agree")
@@ -55,14 +67,48 @@ struct StressTests {
         configuration.sweepInterval = .milliseconds(5)
         let settings = configuration
         let clock = ManualClock()
-        @Sendable func open() throws -> DiskCache {
+        @Sendable func open(_: Int = 0) throws -> DiskCache {
             try DiskCache(
                 directory: home.appending("cache"), configuration: settings, fileSystem: PosixFileSystem(), clock: clock
             )
         }
         let cache = try open()
+        makeAllCalls([cache], clock, open)
+        cache.removeExpired()
+        try cache.flush()
+        cache.checkInvariants()
+        #expect(home.names(in: "cache/entries") == files(of: cache))
+    }
+
+    @Test("the same in two processes, which agree in the end")
+    func everythingInTwo() throws {
+        let first = World.shared {
+            $0.saveDelay = .milliseconds(1)
+            $0.sweepInterval = .milliseconds(5)
+        }
+        let worlds = [first, first.anotherProcess()]
+        let caches = try worlds.map { try $0.open() }
+        makeAllCalls(caches, first.clock) { try worlds[$0].open() }
+        _ = caches.map { $0.removeExpired() }
+        for cache in caches + caches { try cache.flush() }
+        #expect(caches[0].keys().sorted() == caches[1].keys().sorted())
+        #expect(first.entryFiles == files(of: caches[0]) && first.entryFiles == files(of: caches[1]))
+    }
+
+    private func files(of cache: DiskCache) -> [String] {
+        cache.store.index.loadAll()
+        let entries = (0..<Index.shardCount).flatMap { cache.store.index.snapshot($0) }
+        return entries.map { FileName.number($0.file).description }.sorted()
+    }
+
+    /// Eight threads, which take turns with the caches. `open` opens another handle of one of them.
+    private func makeAllCalls(
+        _ caches: [DiskCache], _ clock: ManualClock, _ open: @Sendable (Int) throws -> DiskCache
+    ) {
         let problems = Lock<[String]>([])
         DispatchQueue.concurrentPerform(iterations: 8) { thread in
+            let number = thread / 2 % caches.count
+            let cache = caches[number]
             var generator = SeededGenerator(seed: UInt64(100 + thread))
             for step in 0..<500 {
                 let key = Int.random(in: 0..<50, using: &generator)
@@ -83,7 +129,7 @@ struct StressTests {
                     case 92..<95: cache.removeExpired()
                     case 95..<97: try cache.flush()
                     case 97: try cache.removeAll()
-                    default: try open().close()
+                    default: try open(number).close()
                     }
                 } catch {
                     problems.withLock { $0.append("\(error)") }
@@ -91,14 +137,9 @@ struct StressTests {
             }
         }
         #expect(problems.withLock { $0 } == [])
-        #expect(cache.statistics.failures == 0 && cache.statistics.corruptions == 0 && cache.statistics.losses == 0)
-        cache.removeExpired()
-        try cache.flush()
-        cache.checkInvariants()
-        let entries = (0..<Index.shardCount).flatMap { shard in
-            cache.store.index.snapshot(shard).map { FileName.number($0.file).description }
+        for found in caches.map(\.statistics) {
+            #expect(found.failures == 0 && found.corruptions == 0 && found.losses == 0)
         }
-        #expect(home.names(in: "cache/entries") == entries.sorted())
     }
 
     @Test(

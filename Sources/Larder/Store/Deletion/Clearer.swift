@@ -196,7 +196,7 @@ extension Clearer {
         // Other processes may have values in memory alone, or be fetching some.
         if isEmpty, provisional.isSettled, isAlone {
             index.invalidateAll(in: scope)
-            try context.syncDeletions(of: nil, in: directory)
+            try reaper.syncDeletions(of: nil, in: directory)
             return Summary(count: 0)
         }
         try info.removeShutdownMarker()

@@ -58,7 +58,7 @@ final class Expirer: StoreOwner {
         let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
         if isEmpty, provisional.isSettled, isAlone {
             index.expireAll(in: scope)
-            try context.syncDeletions(of: nil, in: directory)
+            try reaper.syncDeletions(of: nil, in: directory)
             return true
         }
         try info.removeShutdownMarker()

@@ -122,6 +122,15 @@ extension FileReaper {
         return deleted.count
     }
 
+    /// Returns when a power cut cannot bring back removed values of a key, or with nil of any: a removal that finds
+    /// nothing relies on deletions in the background, which are not synced. Only where changes are power-safe.
+    func syncDeletions(of key: Key?, in directory: StoreDirectory) throws(CacheError) {
+        guard isPowerSafe else { return }
+        try translating("sync the directory", at: path) { () throws(Errno) in
+            try directory.syncDeletions(ofKey: key?.hash)
+        }
+    }
+
     /// Deletes the file of a value that could not be stored. It is truncated first: without a footer it is never
     /// adopted.
     func deleteUncommitted(_ file: UInt64, of key: Key, in directory: StoreDirectory) {

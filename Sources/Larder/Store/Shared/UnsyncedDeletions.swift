@@ -45,14 +45,3 @@ final class UnsyncedDeletions: Sendable {
         }
     }
 }
-
-extension StoreContext {
-    /// Returns when a power cut cannot bring back removed values of a key, or with nil of any: a removal that finds
-    /// nothing relies on deletions in the background, which are not synced. Only where changes are power-safe.
-    func syncDeletions(of key: Key?, in directory: StoreDirectory) throws(CacheError) {
-        guard settings.isPowerSafe else { return }
-        try translating("sync the directory", at: path) { () throws(Errno) in
-            try directory.syncDeletions(ofKey: key?.hash)
-        }
-    }
-}
