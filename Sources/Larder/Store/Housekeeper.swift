@@ -110,14 +110,18 @@ final class Housekeeper: StoreOwner {
         leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
         maintenance.wait()
-        demandOneJournal()
         try save(always: true)
+        // A dead process may have left its own, without a record that needs a save.
+        if leavesOtherJournals {
+            info.demandSave()
+            _ = reporter.attempt { () throws(CacheError) in try save(always: true) }
+        }
         maintenance.wait()
     }
 
-    /// The last process leaves one journal: a dead one may have left its own, without a record that needs a save.
-    private func demandOneJournal() {
-        if disk.others.object?.membership.isAlone == true, info.hasOtherJournals { info.demandSave() }
+    /// True when the last process would leave more than one journal.
+    private var leavesOtherJournals: Bool {
+        disk.others.object?.membership.isAlone == true && info.hasOtherJournals == true
     }
 
     /// Finishes the work that the end of a session waits for, and saves. Returns an error instead of throwing it,
@@ -128,7 +132,7 @@ final class Housekeeper: StoreOwner {
         reaper.deleteAllInBackground()
         maintenance.wait()
         sweeper.saveUses(isClosing: true)
-        demandOneJournal()
+        if leavesOtherJournals { info.demandSave() }
         do {
             try save(always: false)
             maintenance.wait()

@@ -44,9 +44,9 @@ extension Store {
                     return try insert(.staged(staged), entry, request, in: directory)
                 }
                 guard let outcome else { continue }
-                if case .blocked = outcome {
+                if case .blocked(let isSlow) = outcome {
                     awaitOthers(key)
-                    request.blockedRounds += 1
+                    if isSlow { request.slowRounds += 1 }
                     continue
                 }
                 if case .stored = outcome { isStored = true }

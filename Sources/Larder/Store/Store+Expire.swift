@@ -74,7 +74,7 @@ extension Store {
     /// Makes sure that the files of a key without an entry do not come back fresh if the index is lost: deletes them,
     /// or places a tombstone if that fails.
     private func buryObsoleteFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) {
-        if index.withShard(of: key, { $0.obsoleteFiles(of: key).isEmpty }) || reaper.hasTombstone(of: key) {
+        if index.withShard(of: key, { $0.obsoleteFiles(of: key).isEmpty }) {
             return try reaper.syncDeletions(of: key, in: directory)
         }
         do throws(CacheError) {
@@ -96,7 +96,7 @@ extension Store {
                 return try expirer.expire(scope, at: now)
             } catch {
                 // There is no room for the tombstone. Once every file is known, none is needed.
-                guard error.code == .noSpace, provisional.isReconciling else { throw error }
+                guard error.code == .noSpace, provisional.isReconciling || provisional.hasLeftovers else { throw error }
                 recovery.awaitScan()
                 return try expirer.expire(scope, at: now)
             }

@@ -49,8 +49,8 @@ extension Store {
             (shard.table.entry(key), shard.obsoleteFiles(of: key))
         }
         if entry == nil, obsolete.isEmpty {
-            // Nothing of the key was stored after its tombstone.
-            if !mayBeUnknown || reaper.hasTombstone(of: key) {
+            // Nothing of the key was stored after its tombstone. That of a killed session may not be on stable storage.
+            if !mayBeUnknown || !settings.isPowerSafe && reaper.hasTombstone(of: key) {
                 index.invalidate(key)
                 try tellOthers(ofRemoved: key)
                 try reaper.syncDeletions(of: key, in: directory)
@@ -157,7 +157,7 @@ extension Store {
                 return try clearer.clear(scope)
             } catch {
                 // There is no room for the tombstone. Once every file is known, none is needed.
-                guard error.code == .noSpace, provisional.isReconciling else { throw error }
+                guard error.code == .noSpace, provisional.isReconciling || provisional.hasLeftovers else { throw error }
                 recovery.awaitScan()
                 return try clearer.clear(scope)
             }

@@ -8,8 +8,8 @@ struct SetRequest {
     let now: Timestamp
     var condition = Condition.none
     var promotion: Promotion?
-    /// How often other processes have blocked it.
-    var blockedRounds = 0
+    /// How often changes of other processes have taken longer than it waits while it holds locks.
+    var slowRounds = 0
 
     enum Condition {
         case none
@@ -56,9 +56,9 @@ extension Store {
                 try info.removeShutdownMarker()
                 return try insert(payload, entry, request, in: directory)
             }
-            guard case .blocked = outcome else { return outcome }
+            guard case .blocked(let isSlow) = outcome else { return outcome }
             awaitOthers(request.key)
-            request.blockedRounds += 1
+            if isSlow { request.slowRounds += 1 }
         }
     }
 
@@ -66,8 +66,8 @@ extension Store {
         case stored(isNew: Bool, file: UInt64)
         /// The condition did not hold.
         case refused
-        /// Other processes are changing the key, or one with the same stripe.
-        case blocked
+        /// Other processes are changing the key, or one with the same stripe. `isSlow`: for some time.
+        case blocked(isSlow: Bool)
     }
 
     /// Enforces the limits and reports the change; true when the value was stored.
@@ -134,13 +134,13 @@ extension Store {
             return try insertChecked(payload, entry, request, in: directory, beside: (others, additions))
         }
         let (membership, key) = (others.membership, request.key)
-        guard membership.tryLock(stripe: key.stripe) else { return .blocked }
+        guard membership.tryLock(stripe: key.stripe) else { return .blocked(isSlow: false) }
         defer { membership.unlock(stripe: key.stripe) }
         for _ in 0..<Self.attempts {
             let number = try info.takeNumber(.key(key))
             let isFree = membership.awaitChanges(
-                below: number, stripe: key.stripe, .round(request.blockedRounds))
-            guard isFree else { return .blocked }
+                below: number, stripe: key.stripe, .round(request.slowRounds))
+            guard isFree else { return .blocked(isSlow: true) }
             try disk.followOrThrow()
             guard holds(request, in: directory) else { return .refused }
             var numbered = entry

@@ -455,7 +455,7 @@ extension CommitQueue {
             // Beside others there is no marker: they may still change something.
             try membership.whileNobodyJoins { isAlone throws(CacheError) in
                 let page = membership.page
-                let isLast = isAlone && page.deaths == page.cleanedDeaths && !hasOtherJournals
+                let isLast = isAlone && page.deaths == page.cleanedDeaths && hasOtherJournals == false
                 try endSessionAlone(isConsistent: isConsistent && isLast, totals, directory)
             }
             return queue.run { journal.release() }
@@ -463,11 +463,11 @@ extension CommitQueue {
         try endSessionAlone(isConsistent: isConsistent, totals, directory)
     }
 
-    /// True when there may be journals besides that of this process.
-    var hasOtherJournals: Bool {
+    /// True when there are journals besides that of this process; nil: not known.
+    var hasOtherJournals: Bool? {
         queue.run {
             guard let root = try? journal.root, let found = try? RootJournals(in: root, journal.fileSystem) else {
-                return true
+                return nil
             }
             return found.journals.contains { $0 != journal.ownGeneration }
         }
@@ -484,7 +484,7 @@ extension CommitQueue {
         // The marker promises that names and index agree, after a power cut too: the names must reach the disk first.
         // Some file systems cannot sync a directory; the next opening then lists it.
         do throws(Errno) {
-            try directory.syncNames()
+            try directory.syncNames(andRoot: isPowerSafe)
         } catch {
             let failure = CacheError(error, doing: "sync the directory", path: path)
             if isPowerSafe { throw failure }

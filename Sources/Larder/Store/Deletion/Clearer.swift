@@ -200,7 +200,7 @@ extension Clearer {
             return Summary(count: 0)
         }
         try info.removeShutdownMarker()
-        let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
+        let number = try reaper.placeTombstone(of: .scope(scope), in: directory, isAlone: isAlone)
         var removed = EntryTotals()
         let ticket = try reaper.commit(
             .clear(scope, number: number), of: .scope(scope), number: number, in: directory, isAlone: isAlone

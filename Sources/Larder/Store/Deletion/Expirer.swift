@@ -64,7 +64,7 @@ final class Expirer: StoreOwner {
         try info.removeShutdownMarker()
         info.skipNumbers(provisional.takeSkip())
         let removal = EntryFile.Removal.expiry(scope, at: now)
-        let number = try reaper.placeTombstone(of: removal, in: directory)
+        let number = try reaper.placeTombstone(of: removal, in: directory, isAlone: isAlone)
         let mark = ExpiryMarks.Mark(number: number, time: now)
         let ticket = try reaper.commit(
             .expire(scope, number: number, at: now), of: removal, number: number, in: directory, isAlone: isAlone

@@ -127,7 +127,16 @@ extension FileReaper {
     func syncDeletions(of key: Key?, in directory: StoreDirectory) throws(CacheError) {
         guard isPowerSafe else { return }
         try translating("sync the directory", at: path) { () throws(Errno) in
+            // Nobody has noted the deletions of others.
+            if disk.hasHadOthers { return try directory.syncNames() }
             try directory.syncDeletions(ofKey: key?.hash)
+        }
+    }
+
+    /// The same after files were deleted in the place of a tombstone.
+    private func syncDeletions(in directory: StoreDirectory) throws(CacheError) {
+        if isPowerSafe {
+            try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
         }
     }
 
@@ -138,7 +147,7 @@ extension FileReaper {
             try? fileSystem.truncate(open, to: 0)
         }
         do {
-            try directory.delete(file)
+            try directory.delete(file, ofKey: key.hash, isPowerSafe: isPowerSafe)
         } catch {
             index.withShard(of: key) { $0.markObsolete(file, of: key) }
         }
@@ -167,7 +176,9 @@ extension FileReaper {
     /// tag makes room by deleting the files that it would cover; if no such file is left, not even an unread one, it is
     /// not needed. That of an expiry deletes the files that are not kept beyond it, and writes the end of the others to
     /// their files, in place: that needs no room. In a shared directory, `commit` does that.
-    func placeTombstone(of removal: EntryFile.Removal, in directory: StoreDirectory) throws(CacheError) -> UInt64 {
+    func placeTombstone(
+        of removal: EntryFile.Removal, in directory: StoreDirectory, isAlone: Bool = true
+    ) throws(CacheError) -> UInt64 {
         var files: [IndexEntry]?
         let extent: CommitQueue.Extent = if case .key(let key) = removal { .key(key) } else { .all }
         while true {
@@ -185,10 +196,8 @@ extension FileReaper {
                 if deleteObsolete(in: directory) > 0 { continue }
                 // The next loss of the index would bring back an older file that is left.
                 if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
-                if disk.isShared {
-                    if provisional.mayHaveUnread { throw error }
-                    return number
-                }
+                if disk.isShared, !provisional.mayHaveUnread { return number }
+                if !isAlone { throw error }
                 let waiting = files ?? self.entries(coveredBy: removal, below: number)
                 for entry in waiting.prefix(Self.slice) {
                     try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
@@ -198,6 +207,7 @@ extension FileReaper {
                 files = Array(waiting.dropFirst(Self.slice))
                 if waiting.isEmpty {
                     if provisional.mayHaveUnread { throw error }
+                    try syncDeletions(in: directory)
                     return number
                 }
             }
@@ -279,6 +289,7 @@ extension FileReaper {
                         try carryOut(removal, number: number, on: entry, in: directory)
                     }
                 }
+                try syncDeletions(in: directory)
                 return info.commitBestEffort(record, publish: publish)
             }
         } catch {
@@ -292,6 +303,7 @@ extension FileReaper {
                 reporter.report(CacheError(error, doing: "remove an entry", path: directory.path(of: entry.file)))
             }
         }
+        if !covered.isEmpty { try syncDeletions(in: directory) }
         return ticket
     }
 

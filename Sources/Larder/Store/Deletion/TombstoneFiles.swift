@@ -25,9 +25,17 @@ struct TombstoneFiles {
     /// them was not taken back.
     mutating func insert(_ number: UInt64, of removal: EntryFile.Removal) -> UInt64? {
         numbers.insert(number)
-        let known = newest[removal]
-        newest[removal] = Newest(number: number, previous: known?.number)
-        return known?.previous
+        guard let known = newest[removal] else {
+            newest[removal] = Newest(number: number)
+            return nil
+        }
+        // One that could not be read before may be older.
+        if number < known.number {
+            newest[removal]?.previous = max(known.previous ?? 0, number)
+            return nil
+        }
+        newest[removal] = Newest(number: number, previous: known.number)
+        return known.previous
     }
 
     /// Adds an unread tombstone that need not be read.

@@ -153,6 +153,7 @@ final class Follower: Sendable {
     /// False when the index could not be brought up to date.
     private func readAll(_ state: inout State) -> Bool {
         let targets = JournalPositions(of: page, but: lane)
+        guard targets.isWhole else { return false }
         let behind = targets.lanes.filter { $0.value != state.positions.lanes[$0.key] }
         guard behind.isEmpty || adding({ add(behind, &state) }) else {
             return reload(isWhole: false, &state)

@@ -9,6 +9,8 @@ struct JournalPositions: Sendable {
     }
 
     var lanes: [Int: Position] = [:]
+    /// False when the page is damaged: the position of a lane cannot be told.
+    private(set) var isWhole = true
     /// Everything up to this epoch is in them.
     var epoch: UInt64 = 0
     /// Journals above this generation had not been announced, and neither had these.
@@ -23,8 +25,11 @@ struct JournalPositions: Sendable {
         epoch = page.epoch
         if page.isPublishing(but: own) { epoch -= 1 }
         lastGeneration = page.lastGeneration
-        lanes = Self.lanes(of: page, own)
-        while case let again = Self.lanes(of: page, own), again != lanes { lanes = again }
+        while let again = Self.lanes(of: page, own) {
+            if again == lanes { return }
+            lanes = again
+        }
+        isWhole = false
     }
 
     /// The same to read whole journals, without those that are being begun. Waits a little for one whose generation is
@@ -46,7 +51,8 @@ struct JournalPositions: Sendable {
     /// How often a lane is looked at.
     private static let mostLooks = 10_000
 
-    private static func lanes(of page: SharedPage, _ own: Int?) -> [Int: Position] {
+    /// Nil when the page is damaged.
+    private static func lanes(of page: SharedPage, _ own: Int?) -> [Int: Position]? {
         var lanes: [Int: Position] = [:]
         for lane in page.used.bits where lane != own {
             var looks = 0
@@ -57,7 +63,7 @@ struct JournalPositions: Sendable {
                 }
                 // The lane begins journals faster than they can be looked at, or the page is damaged.
                 looks += 1
-                if looks == mostLooks { break }
+                if looks == mostLooks { return nil }
             }
         }
         return lanes

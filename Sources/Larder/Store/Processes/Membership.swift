@@ -168,26 +168,25 @@ extension Membership {
     /// How long a call waits that holds locks others need.
     enum Patience {
         /// Less than a millisecond in the first round, and twice as many looks in each later one: where others change
-        /// keys of the stripe without pause, one of the rounds is long enough. At most a second.
+        /// keys of the stripe without pause, one of the rounds is long enough. At most some 0.15 seconds.
         case round(Int)
         case endless
 
         fileprivate var looks: Int {
             switch self {
-            case .round(let number): 9 << min(number, 7)
+            case .round(let number): 9 << min(number, 4)
             case .endless: .max
             }
         }
     }
 
-    /// Waits until `isDone`; buries the lane that `blocker` returns if its owner is dead. False when it
-    /// has given up after as many `looks`.
-    private func wait(looks most: Int = .max, for isDone: () -> Bool, _ blocker: () -> Int?) -> Bool {
+    /// Waits until `isDone`; buries the lane that `blocker` returns if its owner is dead. False when no
+    /// `looks` are left.
+    private func wait(looks: inout Int, for isDone: () -> Bool, _ blocker: () -> Int?) -> Bool {
         var backoff = Backoff()
-        var looks = 0
         while !isDone() {
-            looks += 1
-            if looks >= most { return false }
+            looks -= 1
+            if looks <= 0 { return false }
             if looks % 8 == 0, let lane = blocker() { buryIfDead(lane) }
             backoff.wait()
         }
@@ -216,16 +215,18 @@ extension Membership {
 
     /// Returns when nobody holds a stripe. Hold nothing meanwhile: the holder may be stopped.
     func await(stripe: Int) {
-        _ = wait(for: { page.holder(ofStripe: stripe) == nil }, { page.holder(ofStripe: stripe) })
+        var looks = Int.max
+        _ = wait(looks: &looks, for: { page.holder(ofStripe: stripe) == nil }, { page.holder(ofStripe: stripe) })
     }
 
     /// Returns when every change in a stripe, or of all stripes, with a lower number is published or has failed; false
     /// when the patience has ended before.
     func awaitChanges(below number: UInt64, stripe: Int?, _ patience: Patience) -> Bool {
-        page.alive.bits.allSatisfy { other in
+        var looks = patience.looks
+        return page.alive.bits.allSatisfy { other in
             other == lane
                 || wait(
-                    looks: patience.looks,
+                    looks: &looks,
                     for: { !page.hasOpenChange(below: number, stripe: stripe, of: other) }, { other })
         }
     }

@@ -66,7 +66,7 @@ struct IndexReader {
         } else {
             replay.journals.older = []
         }
-        var isComplete = published != nil || isComplete(journals, manifest)
+        var isComplete = published != nil || isComplete(journals, manifest) && !lacksAnnounced(journals, manifest)
         for part in replay.journals.older where !listing.journals.contains(part.generation) {
             if published != nil { throw .vanished }
             isComplete = false
@@ -151,6 +151,13 @@ struct IndexReader {
             case .damaged: 0
             }
         return first > 0 && journals == Array(first..<first + UInt64(journals.count)) && !journals.isEmpty
+    }
+
+    /// True when a journal that processes have announced is gone, and no save has replaced it. Nothing else would tell
+    /// that the last journal is missing: beside a save, there is one before it.
+    private func lacksAnnounced(_ journals: [UInt64], _ manifest: ManifestState) -> Bool {
+        guard let announced else { return false }
+        return announced.contains { $0 >= max(manifest.generation, 1) && !journals.contains($0) }
     }
 
     private func readManifest(into replay: inout Replay) throws(Refusal) -> ManifestState {

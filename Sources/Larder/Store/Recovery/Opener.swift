@@ -62,6 +62,16 @@ struct Opener {
     /// How long to wait for a save of another process. Milliseconds.
     private static let saveWait = 1_000
 
+    private var damagedIndex: CacheError {
+        CacheError(
+            code: .directoryInUse,
+            message: """
+                The index of the cache is damaged. Try again when another process has saved it, or close the cache in \
+                all processes; the next opening repairs it.
+                """,
+            path: path)
+    }
+
     /// Reads the index as the living processes have published it. Files that it does not mention are theirs.
     ///
     /// `again`: the directory is open in this process. It may be the one that has replaced a file.
@@ -71,6 +81,7 @@ struct Opener {
             let saved = page.savedGeneration
             // First: what changes from here on is followed.
             let positions = JournalPositions.forReading(page)
+            if !positions.isWhole { throw damagedIndex }
             var listing = try RootListing(of: root, in: fileSystem, path: path)
             try listing.findManifests(fileSystem)
             let found = try openEntries(listing)
@@ -89,13 +100,7 @@ struct Opener {
             // Somebody may have deleted the manifest, too.
             if replay.journals.isDamaged || replay.journals.savedGeneration < saved {
                 if !again, awaitSave(page) { continue }
-                throw CacheError(
-                    code: .directoryInUse,
-                    message: """
-                        The index of the cache is damaged. Try again when another process has saved it, or close the \
-                        cache in all processes; the next opening repairs it.
-                        """,
-                    path: path)
+                throw damagedIndex
             }
             replay.finish()
             if again { replay.markSupersededObsolete() }

@@ -116,6 +116,9 @@ final class DiskQueue: Sendable {
     /// True when no other process uses the directory.
     var isAlone: Bool { others.use { $0.isAlone } ?? true }
 
+    /// True when other processes use the directory, or have since the page was begun.
+    var hasHadOthers: Bool { others.use { $0.page.used != 1 << UInt64($0.lane) } ?? false }
+
     /// True in a child process that was forked from the one that opened a shared directory.
     var isForked: Bool { others.use { $0.page.isGone } ?? false }
 

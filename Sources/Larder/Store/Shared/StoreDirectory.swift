@@ -12,6 +12,7 @@ final class StoreDirectory: Sendable {
     let entries: SharedDescriptor
     private let entriesSync: GroupSync
     private let deletions = UnsyncedDeletions()
+    private let isRootSynced = Flag()
 
     init(
         fileSystem: any FileSystem, path: String, identity: FileIdentity, root: SharedDescriptor,
@@ -186,8 +187,13 @@ extension StoreDirectory {
         if deletions.mayHold(hash) { try syncNames() }
     }
 
-    /// Returns when the names of the entry files are on stable storage.
-    func syncNames() throws(Errno) {
+    /// Returns when the names of the entry files are on stable storage. With `andRoot`, that of their directory, too: a
+    /// session that was killed may have replaced it.
+    func syncNames(andRoot: Bool = true) throws(Errno) {
+        if andRoot, !isRootSynced.isSet {
+            try fileSystem.sync(root.file)
+            isRootSynced.set()
+        }
         try deletions.syncing { () throws(Errno) in try entriesSync.sync(through: entriesSync.note()) }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import LarderFiles
 import LarderTestSupport
 import LarderTesting
 import Testing
@@ -69,35 +70,72 @@ struct DeletionOrderTests {
         }
     }
 
-    /// The second removal finds nothing, because a killed one has left that to the opening.
-    @Test("a removal that found nothing to remove holds, too", arguments: Removal.allCases, Removal.allCases)
-    func removedTwice(first: Removal, second: Removal) throws {
-        for call in 1...15 {
-            for seed in 1...8 as ClosedRange<UInt64> {
-                var generator = SeededGenerator(seed: seed)
-                var world = World {
-                    $0.sweepInterval = nil
-                    $0.durability = .powerSafe
+    /// The second removal finds nothing, because a killed one has left that to the opening. Its process may have deleted
+    /// the file, too.
+    @Test(
+        "a removal that found nothing to remove holds, too", arguments: Removal.allCases,
+        [DiskCache.Sharing.exclusive, .processes])
+    func removedTwice(first: Removal, sharing: DiskCache.Sharing) throws {
+        for second in Removal.allCases {
+            var kills = 0
+            for call in 1...15 {
+                for seed in 1...6 as ClosedRange<UInt64> {
+                    if try removeTwice(first, second, sharing, killedIn: call, seed) { kills += 1 }
                 }
-                var cache = try world.open()
-                // Its footer proves that the directory is a cache.
-                try cache.namespace("anchor").setString("anchor", forKey: "anchor", ttl: .forever)
-                try cache.setString("v", forKey: "k")
-                _ = world.killing(in: call)
-                try? first.apply(to: cache)
-                world.restart()
-                cache = try world.open()
-                if generator.chance(50) { cache.settle() }
-                try second.apply(to: cache)
-                world.restart(with: world.files.imageAfterPowerCut(using: &generator))
-                for name in world.names where name.hasPrefix("journal") || name.hasPrefix("manifest") {
-                    world.remove(name)
-                }
-                cache = try world.open()
-                #expect(cache.string(forKey: "k") == nil, "killed in call \(call), seed \(seed)")
-                try cache.flush()
-                #expect(cache.string(forKey: "k") == nil, "killed in call \(call), seed \(seed), settled")
             }
+            #expect(kills > 12)
+        }
+    }
+
+    /// Returns whether the first removal was killed.
+    private func removeTwice(
+        _ first: Removal, _ second: Removal, _ sharing: DiskCache.Sharing, killedIn call: Int, _ seed: UInt64
+    ) throws -> Bool {
+        var generator = SeededGenerator(seed: seed)
+        var world = World {
+            $0.sweepInterval = nil
+            $0.durability = .powerSafe
+            $0.sharing = sharing
+        }
+        var cache = try world.open()
+        // Its footer proves that the directory is a cache.
+        try cache.namespace("anchor").setString("anchor", forKey: "anchor", ttl: .forever)
+        try cache.setString("v", forKey: "k")
+        let isKilled = world.killing(in: call)
+        try? first.apply(to: cache)
+        world.files.kill()
+        world.files = world.files.restarted()
+        cache = try world.open()
+        if generator.chance(50) { cache.settle() }
+        try second.apply(to: cache)
+        world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+        for name in world.names where name.hasPrefix("journal") || name.hasPrefix("manifest") { world.remove(name) }
+        cache = try world.open()
+        let context = Comment("\(first), \(second), killed in call \(call), seed \(seed)")
+        #expect(cache.string(forKey: "k") == nil, context)
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == nil, context)
+        return isKilled.withLock { $0 }
+    }
+
+    @Test("a removal holds that found nothing because another process had deleted the file")
+    func removedElsewhere() throws {
+        for seed in 1...30 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed)
+            var world = World.shared {
+                $0.sweepInterval = nil
+                $0.durability = .powerSafe
+            }
+            let cache = try world.open()
+            try cache.namespace("anchor").setString("anchor", forKey: "anchor", ttl: .forever)
+            try cache.setString("v", forKey: "k")
+            let other = try world.anotherProcess().open()
+            other.trim(toCount: 1)
+            other.settle()
+            try cache.removeValue(forKey: "k")
+            world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+            for name in world.names where name.hasPrefix("journal") || name.hasPrefix("manifest") { world.remove(name) }
+            #expect(try world.open().string(forKey: "k") == nil, "seed \(seed)")
         }
     }
 }

@@ -20,4 +20,15 @@ struct TombstoneFilesTests {
         files.remove([3, 4])
         #expect(files.isEmpty && !files.hasTombstone(of: Key("k")))
     }
+
+    @Test("one that can be read only later is not the newest")
+    func late() {
+        var files = TombstoneFiles()
+        #expect(files.insert(9, of: removal) == nil)
+        #expect(files.insert(5, of: removal) == nil)
+        #expect(files.insert(12, of: removal) == 5)
+        files.remove(replaced: 5)
+        files.remove([12])
+        #expect(files.numbers == [9] && files.hasTombstone(of: Key("k")))
+    }
 }

@@ -388,7 +388,7 @@ struct SharingTests {
     }
 
     @Test("a change that depends on the value finds its turn beside changes without a pause")
-    func patience() async throws {
+    func patience() throws {
         let world = World.shared()
         let (one, two) = (try world.open(), try world.anotherProcess().open())
         let follower = try #require(two.store.disk.others.object)
@@ -397,7 +397,7 @@ struct SharingTests {
         let isDone = Flag()
         let finished = DispatchSemaphore(value: 0)
         // Each change takes a tenth of a second, as one does that waits for a slow disk.
-        let most = 20
+        let most = 30
         let changes = Lock(0)
         Thread.detachNewThread {
             while !isDone.isSet, changes.withLock({ $0 < most }) {
@@ -408,15 +408,34 @@ struct SharingTests {
             }
             finished.signal()
         }
-        #expect(try await Cache<String>(disk: one, namespace: "").setValueIfAbsent("v", forKey: "k") == nil)
+        let now = world.clock.now
+        let request = SetRequest(
+            key: Key("k"), life: Life(expires: now.advanced(byMilliseconds: 1_000), ttl: 1_000), attachments: nil,
+            now: now, condition: .ifNotFresh)
+        #expect(try Array("v".utf8).withUnsafeBytes { try one.store.set($0, request) })
         isDone.set()
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                finished.wait()
-                continuation.resume()
-            }
-        }
+        finished.wait()
         #expect(changes.withLock { $0 } < most)
+    }
+
+    @Test("the loss of the last journal is noticed while a save has left the one before it")
+    func lastJournalLost() throws {
+        var world = World.shared()
+        let cache = try world.open()
+        try cache.store("a", "one")
+        world.files.inject { _, operation in operation == .rename ? .fail(.io) : nil }
+        #expect(code { try cache.flush() } == .io)
+        world.files.inject(nil)
+        try cache.store("b", "two")
+        let journals = world.names.filter { $0.hasPrefix("journal") }
+        #expect(journals.count == 2)
+        world.files.kill()
+        world.files = world.files.restarted()
+        world.remove(try #require(journals.last))
+        let again = try world.open()
+        #expect(again.stored("b") == "two 1 h" && again.stored("a") == "one 1 h")
+        try again.flush()
+        #expect(again.content == ["a": "one 1 h", "b": "two 1 h"])
     }
 
     @Test("a file is not obsolete any more once another process has taken back what had replaced it")
