@@ -85,8 +85,8 @@ extension Store {
     /// The same in a shared directory: the record first, or another process would miss the value while a third one
     /// still returns it from memory.
     ///
-    /// Without a tombstone the removal has no number of its own: one that was taken now would cover a value that another
-    /// process is storing, and that this call has not seen.
+    /// Without a tombstone the removal has no number of its own: one that was taken now would cover a value that
+    /// another process is storing, and that this call has not seen.
     private func removeBesideOthers(
         _ key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], _ tombstone: UInt64?,
         in directory: StoreDirectory

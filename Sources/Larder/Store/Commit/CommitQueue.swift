@@ -330,7 +330,8 @@ extension CommitQueue {
     /// Undoes a change that has failed after its commit: appends `lines`, which revert it, and publishes the old state.
     /// `afterFailedSync`: to another journal.
     ///
-    /// Returns false, and leaves the new state, when other processes may have seen that and cannot be told of the old one.
+    /// Returns false, and leaves the new state, when other processes may have seen that and cannot be told of the old
+    /// one.
     func takeBack(_ lines: [UInt8], count: Int, afterFailedSync: Bool = false, publish: () -> Void) -> Bool {
         queue.run {
             if afterFailedSync { journal.abandon() }

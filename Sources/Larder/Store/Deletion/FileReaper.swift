@@ -269,8 +269,8 @@ extension FileReaper {
     /// Commits the record of a removal that a tombstone covers. Call it in a barrier of the disk queue.
     ///
     /// Other processes do not look for tombstones: in a shared directory it fails without the record, unless nobody is
-    /// there and files that are deleted say the same. Where the disk had no room for the tombstone, the files are changed
-    /// as it would have, after the record.
+    /// there and files that are deleted say the same. Where the disk had no room for the tombstone, the files are
+    /// changed as it would have, after the record.
     func commit(
         _ record: Record, of removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory, isAlone: Bool,
         publish: () -> Void

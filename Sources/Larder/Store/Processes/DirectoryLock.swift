@@ -48,7 +48,14 @@ final class DirectoryLock: Sendable {
         checkingCache check: () throws(CacheError) -> Void
     ) throws(CacheError) -> DirectoryLock {
         let joining = Joining(root: root, identity: identity, fileSystem: fileSystem, path: path)
-        if try !joining.hasPage { try check() }
+        if try !joining.hasPage {
+            do throws(CacheError) {
+                try check()
+            } catch {
+                // Another process may have begun the cache meanwhile, and be storing its first value.
+                guard error.code == .notACache, try joining.hasPage else { throw error }
+            }
+        }
         return try joining.join { own, membership in
             DirectoryLock(own, membership, in: fileSystem)
         }

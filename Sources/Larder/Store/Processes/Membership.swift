@@ -13,7 +13,8 @@ enum PageLocks {
 /// The place of this process among those that share a directory: its lane in the page, proved by a lock that ends with
 /// the process.
 ///
-/// Time proves nothing: only the lock of a lane says that its owner is dead. The process that finds this out *buries* it.
+/// Time proves nothing: only the lock of a lane says that its owner is dead. The process that finds this out *buries*
+/// it.
 final class Membership: Sendable {
     let page: SharedPage
     let lane: Int

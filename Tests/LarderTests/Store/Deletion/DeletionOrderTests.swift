@@ -70,8 +70,8 @@ struct DeletionOrderTests {
         }
     }
 
-    /// The second removal finds nothing, because a killed one has left that to the opening. Its process may have deleted
-    /// the file, too.
+    /// The second removal finds nothing, because a killed one has left that to the opening. The killed process may have
+    /// deleted the file, too.
     @Test(
         "a removal that found nothing to remove holds, too", arguments: Removal.allCases,
         [DiskCache.Sharing.exclusive, .processes])

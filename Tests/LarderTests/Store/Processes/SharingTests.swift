@@ -418,6 +418,40 @@ struct SharingTests {
         #expect(changes.withLock { $0 } < most)
     }
 
+    @Test("a process that opens while another begins the cache does not take its first file for a foreign one")
+    func beginning() throws {
+        let world = World.shared()
+        let root = try world.files.openDirectory(path: "/cache", creation: .plain)
+        try world.files.makeDirectory(DirectoryLayout.entries.name, in: root)
+        let other = world.anotherProcess()
+        // It has found no page, and has listed the directory.
+        let hold = MemoryFileSystem.Hold()
+        let (hasListed, isHeld) = (Flag(), Flag())
+        other.files.inject { _, operation in
+            if operation == .list { hasListed.set() }
+            guard hasListed.isSet, operation != .list, !isHeld.isSet else { return nil }
+            isHeld.set()
+            return .hold(hold)
+        }
+        let failures = FailureNotes()
+        let opened = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            do {
+                _ = try other.open()
+            } catch {
+                failures.add("\(error)")
+            }
+            opened.signal()
+        }
+        hold.reached.wait()
+        let cache = try world.open()
+        world.files.tamper { $0.add([1, 2, 3], at: "/cache/entries/0000000000000001") }
+        hold.free.signal()
+        opened.wait()
+        #expect(failures.all == [])
+        try cache.close()
+    }
+
     @Test("the loss of the last journal is noticed while a save has left the one before it")
     func lastJournalLost() throws {
         var world = World.shared()
