@@ -25,6 +25,7 @@ let package = Package(
     products: [
         .library(name: "Larder", targets: ["Larder"]),
         .library(name: "LarderTesting", targets: ["LarderTesting"]),
+        .library(name: "LarderHTTP", targets: ["LarderHTTP"]),
     ],
     traits: [
         .default(enabledTraits: ["FoundationExtras"]),
@@ -42,6 +43,8 @@ let package = Package(
             name: "Larder", dependencies: ["LarderFiles", "LarderFoundation"], exclude: excluded, resources: privacy,
             swiftSettings: settings),
         .target(name: "LarderTesting", dependencies: ["Larder", "LarderFiles"], swiftSettings: settings),
+        .target(
+            name: "LarderHTTP", dependencies: ["Larder", "LarderFiles", "LarderFoundation"], swiftSettings: settings),
         .executableTarget(
             name: "larder-bench",
             dependencies: [
@@ -63,7 +66,7 @@ let package = Package(
         .executableTarget(
             name: "MemoryBudget", dependencies: ["Larder"], path: "Examples/MemoryBudget", swiftSettings: settings),
         .executableTarget(
-            name: "HTTPCache", dependencies: ["Larder"], path: "Examples/HTTPCache", swiftSettings: settings),
+            name: "CachedPages", dependencies: ["LarderHTTP"], path: "Examples/CachedPages", swiftSettings: settings),
         .executableTarget(
             name: "KillChild", dependencies: ["Larder", "LarderTesting", "LarderTestSupport"], path: "Tests/KillChild",
             swiftSettings: settings),
@@ -82,6 +85,15 @@ let package = Package(
         .testTarget(
             name: "LarderTestingTests", dependencies: ["Larder", "LarderTesting"],
             swiftSettings: [.swiftLanguageMode(.v5)]),
+        .target(
+            name: "LarderHTTPTestSupport", dependencies: ["LarderFiles", "LarderFoundation", "LarderHTTP"],
+            path: "Tests/LarderHTTPTestSupport", swiftSettings: settings),
+        .testTarget(
+            name: "LarderHTTPTests",
+            dependencies: [
+                "Larder", "LarderFiles", "LarderHTTP", "LarderHTTPTestSupport", "LarderTesting", "LarderTestSupport",
+            ],
+            swiftSettings: settings),
         .testTarget(
             name: "LarderTests",
             dependencies: [

@@ -1,0 +1,137 @@
+import Larder
+import LarderFiles
+public import LarderFoundation
+
+extension HTTPCache {
+    /// Answers a request, from the cache or from its server.
+    ///
+    /// - Parameters:
+    ///   - request: Its `cachePolicy` is the mode of calls without one.
+    ///   - mode: How the request uses the cache. Default: as `cachePolicy` says.
+    ///   - partition: Separates the responses of several accounts: a request sees only those that were stored with the
+    ///     same partition. Any string. Default: "".
+    /// - Returns: The body and the response.
+    /// - Throws: ``HTTPCacheError``, `CancellationError`, and any error of the transport when there is no response that
+    ///   may be the answer instead. A server's error status is a response.
+    public func data(
+        for request: URLRequest, mode: HTTPCacheMode? = nil, partition: String = ""
+    ) async throws -> (Data, HTTPCacheResponse) {
+        let (content, response) = try await content(for: request, mode: mode, partition: partition)
+        return (try await content.data(), response)
+    }
+
+    /// Answers the request for a URL; see ``data(for:mode:partition:)``.
+    public func data(
+        from url: URL, mode: HTTPCacheMode? = nil, partition: String = ""
+    ) async throws -> (Data, HTTPCacheResponse) {
+        try await data(for: URLRequest(url: url), mode: mode, partition: partition)
+    }
+
+    /// Answers a request with a file, which then belongs to the caller. A large body that arrives is never in memory as
+    /// a whole.
+    ///
+    /// - Parameters:
+    ///   - request: As for ``data(for:mode:partition:)``.
+    ///   - mode: As for ``data(for:mode:partition:)``.
+    ///   - partition: As for ``data(for:mode:partition:)``.
+    /// - Returns: A file in the system's temporary directory, to be moved or deleted, and the response.
+    /// - Throws: As ``data(for:mode:partition:)``.
+    public func download(
+        for request: URLRequest, mode: HTTPCacheMode? = nil, partition: String = ""
+    ) async throws -> (URL, HTTPCacheResponse) {
+        let (content, response) = try await content(for: request, mode: mode, partition: partition)
+        switch content {
+        case .file(let file): return (file.keep(), response)
+        case .data(let data):
+            let file = try TemporaryFile()
+            try await file.append(data)
+            return (file.keep(), response)
+        }
+    }
+
+    /// RFC 9110, section 15.4, recommends a limit; this one is Fetch's.
+    private static let maximumRedirects = 20
+
+    private func content(
+        for request: URLRequest, mode: HTTPCacheMode?, partition: String
+    ) async throws -> (Content, HTTPCacheResponse) {
+        var request = request
+        let mode = mode ?? HTTPCacheMode(request.cachePolicy)
+        for _ in 0...Self.maximumRedirects {
+            let (answer, url) = try await hop(request, mode, partition)
+            guard configuration.followsRedirects,
+                let next = Redirect.next(after: request, status: answer.status, fields: answer.fields)
+            else {
+                let fields = answer.fields + [HTTPField("Cache-Status", answer.cacheStatus.description)]
+                let response = HTTPCacheResponse(
+                    url: url, status: answer.status, fields: fields, cacheStatus: answer.cacheStatus)
+                return (answer.body, response)
+            }
+            request = next
+        }
+        throw HTTPCacheError(
+            .tooManyRedirects, "The request was redirected more than \(Self.maximumRedirects) times.")
+    }
+
+    private func hop(
+        _ request: URLRequest, _ mode: HTTPCacheMode, _ partition: String
+    ) async throws -> (HopAnswer, URL) {
+        guard var head = RequestHead(request) else {
+            throw HTTPCacheError(.unsupportedURL, "A request without a URL cannot be sent.")
+        }
+        for field in configuration.requestFields + Self.directives(of: mode) where !head.fields.has(field.name) {
+            head.fields.append(field)
+        }
+        var hop = Hop(request: request, head: head, mode: mode, partition: partition)
+        hop.request = hop.request(with: head.fields)
+        let answer = try await responder.answer(hop)
+        report(hop, answer)
+        return (answer, head.url)
+    }
+
+    /// The fields by which a mode asks the caches on the way for the server's answer, as Fetch does.
+    private static func directives(of mode: HTTPCacheMode) -> [HTTPField] {
+        switch mode {
+        case .noCache: [HTTPField("Cache-Control", "max-age=0")]
+        case .reload, .noStore: [HTTPField("Cache-Control", "no-cache"), HTTPField("Pragma", "no-cache")]
+        default: []
+        }
+    }
+
+    private func report(_ hop: Hop, _ answer: HopAnswer) {
+        let status = answer.cacheStatus
+        responder.counts.withLock { counts in
+            if status.isHit {
+                counts.hits += 1
+            } else if status.isCollapsed {
+                counts.collapsed += 1
+            } else if status.forwardedStatus == 304 {
+                counts.revalidations += 1
+            } else if status.forwarding != nil {
+                counts.misses += status.detail == nil ? 1 : 0
+            }
+            let isStale = status.ttl.map { $0 < 0 } ?? false
+            if isStale || status.detail == "disconnected" || status.detail == "stale-if-error" {
+                counts.staleAnswers += 1
+            }
+            counts.bytesSaved += answer.bytesSaved
+        }
+        configuration.onEvent?(
+            HTTPCacheEvent(
+                method: hop.head.method, url: hop.head.url, status: answer.status, cacheStatus: status,
+                bytesSaved: answer.bytesSaved))
+    }
+}
+
+extension HTTPCacheMode {
+    /// The mode that Foundation's policy asks for.
+    init(_ policy: URLRequest.CachePolicy) {
+        switch policy {
+        case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: self = .reload
+        case .returnCacheDataElseLoad: self = .forceCache
+        case .returnCacheDataDontLoad: self = .onlyIfCached
+        case .reloadRevalidatingCacheData: self = .noCache
+        default: self = .default
+        }
+    }
+}

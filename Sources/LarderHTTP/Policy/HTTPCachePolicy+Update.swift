@@ -1,0 +1,108 @@
+package import LarderFiles
+package import LarderFoundation
+
+extension HTTPCachePolicy {
+    /// Returns the request that asks whether a stored response is still valid: with its validators (section 4.3.1).
+    package func validation(of response: StoredHead, for request: RequestHead) -> RequestHead {
+        var request = request
+        if let etag = response.etag { request.fields.set("If-None-Match", etag) }
+        if response.date("Last-Modified") != nil, let modified = response.fields.values(of: "Last-Modified").first {
+            request.fields.set("If-Modified-Since", modified)
+        }
+        return request
+    }
+
+    /// Returns a stored response as a 304 updates it; nil when the 304 is about another one (sections 4.3.4 and 3.2).
+    package func updated(_ stored: StoredHead, by news: StoredHead) -> StoredHead? {
+        // A validator names the response to update, a weak one by weak comparison (RFC 9110, section 8.8.3.2).
+        if let etag = news.etag {
+            guard let known = stored.etag else { return nil }
+            let isSame = etag.hasPrefix("W/") ? Self.opaque(etag) == Self.opaque(known) : etag == known
+            if !isSame { return nil }
+        }
+        return merged(stored, news)
+    }
+
+    private static func opaque(_ etag: String) -> Substring { etag.hasPrefix("W/") ? etag.dropFirst(2) : etag[...] }
+
+    /// Returns a stored response as the 200 to a HEAD updates it; nil when they describe different contents, so that
+    /// the stored one is invalid (section 4.3.5).
+    package func updated(_ stored: StoredHead, byHead news: StoredHead) -> StoredHead? {
+        for name in ["ETag", "Last-Modified", "Content-Length"] {
+            if let value = news.fields.value(of: name), value != stored.fields.value(of: name) { return nil }
+        }
+        return merged(stored, news)
+    }
+
+    private func merged(_ stored: StoredHead, _ news: StoredHead) -> StoredHead {
+        let received = news.fields.filter { field in
+            !Self.fixed.contains { HTTPField.isEqual($0, field.name) }
+        }
+        // Age and Date describe one transfer: those of the earlier one do not hold any more.
+        let replaced = Set((received.map(\.name) + ["Age", "Date"]).map { $0.lowercased() })
+        let kept = stored.fields.filter { !replaced.contains($0.name.lowercased()) }
+        return storable(
+            StoredHead(
+                status: stored.status, fields: kept + received, requested: news.requested, received: news.received))
+    }
+
+    /// Fields about the stored bytes, which an update leaves alone (section 3.2).
+    private static let fixed = ["Content-Length", "Content-Encoding", "Content-Range"]
+
+    /// Returns a response as it is stored: without the fields of one connection (section 3.1; RFC 9110, section 7.6.1),
+    /// and with a date (RFC 9110, section 6.6.1).
+    package func storable(_ response: StoredHead) -> StoredHead {
+        var response = response
+        let listed = response.fields.members(of: "Connection")
+        response.fields.removeAll { field in
+            (Self.connection + listed).contains { HTTPField.isEqual($0, field.name) }
+        }
+        if !response.fields.has("Date") {
+            response.fields.append(HTTPField("Date", HTTPDate.text(response.received.milliseconds / 1000)))
+        }
+        return response
+    }
+
+    private static let connection = [
+        "Connection", "Keep-Alive", "Proxy-Connection", "TE", "Transfer-Encoding", "Upgrade", "Trailer",
+        "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization",
+    ]
+
+    /// Returns the fields of a stored response as an answer: with its age (section 4), and without those that need
+    /// validation (section 5.2.2.4), unless it has just been validated.
+    package func answer(_ response: StoredHead, isValidated: Bool, at now: Timestamp) -> [HTTPField] {
+        var fields = response.fields
+        if !isValidated {
+            let names = response.cacheControl.names("no-cache") ?? []
+            fields.removeAll { field in names.contains { HTTPField.isEqual($0, field.name) } }
+        }
+        fields.set("Age", String(age(of: response, at: now) / 1000))
+        return fields
+    }
+
+    /// Returns the URLs whose responses a request has made invalid, given the server's answer: after an unsafe method
+    /// that was not refused, the URL itself, and `Location` and `Content-Location` of the same origin (section 4.4).
+    package func invalidated(by request: RequestHead, status: Int, fields: [HTTPField]) -> [URL] {
+        guard !request.isSafe, (200...399).contains(status) else { return [] }
+        let others = ["Location", "Content-Location"].flatMap { fields.values(of: $0) }.compactMap {
+            URL(string: $0, relativeTo: request.url)?.absoluteURL
+        }
+        return [request.url] + others.filter { Origin($0) == Origin(request.url) }
+    }
+}
+
+/// The scheme, host and port of a URL (RFC 9110, section 4.3.1).
+package struct Origin: Hashable, Sendable {
+    let scheme: String
+    let host: String
+    let port: Int
+
+    /// Nil for a URL without a host, or of another scheme than HTTP's.
+    package init?(_ url: URL) {
+        guard let scheme = url.scheme?.lowercased(), scheme == "http" || scheme == "https",
+            let host = url.host?.lowercased(), !host.isEmpty
+        else { return nil }
+        (self.scheme, self.host) = (scheme, host)
+        port = url.port ?? (scheme == "https" ? 443 : 80)
+    }
+}

@@ -1,0 +1,121 @@
+package import LarderFiles
+
+/// The decisions of a private HTTP cache after RFC 9111, without clock, file or network: what may be stored, how long
+/// it is fresh, when the server is asked, and how its answers change what is stored. The section of the RFC is at each
+/// decision.
+package struct HTTPCachePolicy: Sendable {
+    /// Responses with more or longer fields are not stored.
+    package var maximumFieldCount = 256
+    /// Bytes of names and values.
+    package var maximumFieldSize = 64 << 10
+    /// Milliseconds beyond the freshness for which a response may be the answer when the server cannot be reached.
+    package var staleIfUnreachable: Int64 = 7 * 86_400_000
+    /// Milliseconds for which a stale response is kept, to be validated.
+    package var keepStale: Int64 = 7 * 86_400_000
+
+    package init() {}
+
+    /// The status codes that may be fresh without an explicit lifetime (RFC 9110, section 15.1), except 206.
+    private static let heuristicallyCacheable: Set = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501]
+
+    /// The final status codes whose caching rules are implemented (RFC 9111, section 3, and 5.2.2.3).
+    private static let understood = heuristicallyCacheable.union([
+        201, 202, 205, 302, 303, 307, 400, 401, 403, 406, 409, 411, 412, 413, 415, 416, 417, 421, 422, 426, 500, 502,
+        503, 504, 505,
+    ])
+
+    /// Returns whether a response may be stored, and is worth it: it can be fresh, or be validated.
+    package func mayStore(_ response: StoredHead, to request: RequestHead) -> Bool {
+        let directives = response.cacheControl
+        // Section 3: the method is understood. Only GET is stored here; a HEAD is answered from it.
+        guard request.method == "GET" else { return false }
+        // Section 3: the status is final. A part is not stored (section 3.3 permits that), nor is an answer to the
+        // caller's own validators.
+        guard (200...599).contains(response.status), response.status != 206, response.status != 304 else {
+            return false
+        }
+        // Section 3 and 5.2.2.3: with must-understand, only a status that is understood.
+        let isUnderstood = Self.understood.contains(response.status)
+        if directives.has("must-understand"), !isUnderstood { return false }
+        // Sections 5.2.1.5 and 5.2.2.5.
+        if directives.forbidsStoring(understood: isUnderstood) { return false }
+        if request.cacheControl.forbidsStoring(understood: false) { return false }
+        guard isSafelyVaried(response), isWithinLimits(response) else { return false }
+        // Section 3: something allows storing. `private` is no obstacle, nor is Authorization (section 3.5): both
+        // concern shared caches.
+        let isAllowed =
+            directives.has("public") || directives.has("private") || directives.has("max-age")
+            || response.fields.has("Expires") || Self.heuristicallyCacheable.contains(response.status)
+        return isAllowed && (lifetime(of: response) > 0 || response.hasValidator || hasStaleWindow(response))
+    }
+
+    private func hasStaleWindow(_ response: StoredHead) -> Bool {
+        let directives = response.cacheControl
+        return !response.forbidsStale
+            && ["stale-while-revalidate", "stale-if-error"].contains { (directives.seconds($0) ?? 0) > 0 }
+    }
+
+    /// Whether the fields that select a variant may be kept: not `*` (section 4.1), and no secret, because keys and
+    /// metadata are readable on disk.
+    private func isSafelyVaried(_ response: StoredHead) -> Bool {
+        let names = response.fields.members(of: "Vary").map { $0.lowercased() }
+        return !names.contains("*") && !names.contains("authorization") && !names.contains("cookie")
+    }
+
+    private func isWithinLimits(_ response: StoredHead) -> Bool {
+        response.fields.count <= maximumFieldCount && response.size <= maximumFieldSize
+            && response.fields.allSatisfy(\.isWritable)
+    }
+
+    /// Returns whether a body of this size is whole: shorter or longer than `Content-Length`, it is not stored (RFC
+    /// 9112, section 8: an incomplete message).
+    package func isWhole(_ size: Int, _ response: StoredHead) -> Bool {
+        let lengths = response.fields.members(of: "Content-Length")
+        return lengths.allSatisfy { CacheControl.number($0) != nil && Int($0) == size }
+    }
+
+    /// Milliseconds of freshness that a response had when the server made it (section 4.2.1); 0: none.
+    package func lifetime(of response: StoredHead) -> Int64 {
+        let directives = response.cacheControl
+        if directives.isUnterminated { return 0 }
+        // `s-maxage` is for shared caches. `max-age` wins over Expires, even where it is invalid.
+        if let seconds = directives.seconds("max-age") { return seconds * 1000 }
+        if response.fields.has("Expires") {
+            // Section 5.3: an invalid or repeated date, such as "0", is in the past.
+            guard let expires = response.date("Expires") else { return 0 }
+            return max(0, expires - response.date) * 1000
+        }
+        return heuristicLifetime(of: response, isPublic: directives.has("public"))
+    }
+
+    /// Section 4.2.2: a tenth of the time since the last change, here a day at most.
+    private func heuristicLifetime(of response: StoredHead, isPublic: Bool) -> Int64 {
+        guard isPublic || Self.heuristicallyCacheable.contains(response.status),
+            let modified = response.date("Last-Modified")
+        else { return 0 }
+        return min(max(0, response.date - modified) * 100, 86_400_000)
+    }
+
+    /// Milliseconds of age (section 4.2.3).
+    package func age(of response: StoredHead, at now: Timestamp) -> Int64 {
+        let received = response.received.milliseconds
+        // A server whose clock is slow makes its responses older; one whose clock is fast does not make them younger.
+        // Whole seconds, because dates have no others: no part of a second is an age.
+        let apparent = max(0, received / 1000 - response.date) * 1000
+        let delay = max(0, response.received.millisecondsSince(response.requested))
+        let corrected = Self.ageField(of: response) * 1000 + delay
+        return max(apparent, corrected) + max(0, now.millisecondsSince(response.received))
+    }
+
+    /// Seconds in the field Age: the first of a list, and 0 when that is no number (section 5.1).
+    private static func ageField(of response: StoredHead) -> Int64 {
+        response.fields.members(of: "Age").first.flatMap(CacheControl.number) ?? 0
+    }
+
+    /// Milliseconds for which a response remains fresh; negative or zero: stale.
+    package func remaining(of response: StoredHead, at now: Timestamp) -> Int64 {
+        // A response from the future was stored before the clock was set back: how old it is, nobody knows.
+        if response.received.millisecondsSince(now) > 60_000 { return 0 }
+        return lifetime(of: response) - age(of: response, at: now)
+    }
+}

@@ -1,0 +1,46 @@
+package import LarderFoundation
+
+/// A request as the policy sees it: without its body.
+package struct RequestHead: Sendable {
+    package var url: URL
+    /// In capitals where it is one of the methods that the cache knows; others as they are, since methods are compared
+    /// exactly (RFC 9110, section 9.1).
+    package var method: String
+    package var fields: [HTTPField]
+
+    package init(_ url: URL, method: String = "GET", fields: [HTTPField] = []) {
+        self.url = url
+        self.method = method
+        self.fields = fields
+    }
+
+    /// The head of a request; nil when it has no URL.
+    package init?(_ request: URLRequest) {
+        guard let url = request.url else { return nil }
+        let fields = (request.allHTTPHeaderFields ?? [:]).sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }
+        self.init(url, method: request.httpMethod ?? "GET", fields: fields)
+    }
+
+    package var cacheControl: CacheControl { CacheControl(fields) }
+
+    /// Whether the method changes nothing on the server (RFC 9110, section 9.2.1).
+    package var isSafe: Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
+
+    /// Whether the caller validates a response of its own, and gets the server's answer to that (RFC 9110, section 13).
+    package var hasValidators: Bool {
+        ["If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since"].contains { fields.has($0) }
+    }
+
+    /// Whether the request wants the server's answer: `no-cache` (RFC 9111, section 5.2.1.4), or `Pragma: no-cache`
+    /// from an HTTP/1.0 client, which counts without `Cache-Control` only (RFC 7234, section 5.4).
+    package var forbidsReuse: Bool {
+        if fields.has("Cache-Control") { return cacheControl.has("no-cache") }
+        return fields.members(of: "Pragma").contains { $0.lowercased() == "no-cache" }
+    }
+
+    /// Whether the request's own directives limit how old or stale its answer may be.
+    var limitsAge: Bool {
+        let directives = cacheControl
+        return forbidsReuse || directives.has("max-age") || directives.has("min-fresh")
+    }
+}

@@ -1,0 +1,48 @@
+package import LarderFiles
+
+/// A stored response without its body, and the times that its age is counted from.
+package struct StoredHead: Hashable, Sendable {
+    package var status: Int
+    package var fields: [HTTPField]
+    /// When the request was sent, and when the response arrived.
+    package var requested: Timestamp
+    package var received: Timestamp
+
+    package init(status: Int, fields: [HTTPField], requested: Timestamp, received: Timestamp) {
+        self.status = status
+        self.fields = fields
+        self.requested = requested
+        self.received = received
+    }
+
+    package var cacheControl: CacheControl { CacheControl(fields) }
+
+    /// Seconds since 1970 of a field that is a date; nil when it is missing, repeated with another value, or invalid.
+    package func date(_ name: String) -> Int64? {
+        let values = fields.values(of: name)
+        guard let first = values.first, values.allSatisfy({ $0 == first }) else { return nil }
+        return HTTPDate.seconds(first, now: received.milliseconds / 1000)
+    }
+
+    /// Seconds since 1970; the time of arrival without a usable `Date` (RFC 9110, section 6.6.1).
+    package var date: Int64 { date("Date") ?? received.milliseconds / 1000 }
+
+    package var etag: String? { fields.values(of: "ETag").first.flatMap { $0.isEmpty ? nil : $0 } }
+
+    package var hasValidator: Bool { etag != nil || date("Last-Modified") != nil }
+
+    /// Whether a stale response may never be reused without validation (RFC 9111, sections 4.2.4, 5.2.2.2 and 5.2.2.4).
+    package var forbidsStale: Bool {
+        let directives = cacheControl
+        return directives.has("must-revalidate") || needsValidation
+    }
+
+    /// Whether each use needs validation: `no-cache` without field names (RFC 9111, section 5.2.2.4).
+    package var needsValidation: Bool {
+        let directives = cacheControl
+        return directives.has("no-cache") && directives.names("no-cache") == nil
+    }
+
+    /// The bytes of a metadata record, roughly.
+    package var size: Int { fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 } }
+}

@@ -1,0 +1,197 @@
+import Larder
+import LarderFiles
+import LarderFoundation
+
+/// A request without its redirects.
+struct Hop: Sendable {
+    /// The request for the transport.
+    var request: URLRequest
+    /// The same as the policy sees it.
+    var head: RequestHead
+    var mode: HTTPCacheMode
+    var partition: String
+
+    var isOnlyIfCached: Bool { mode == .onlyIfCached || head.cacheControl.has("only-if-cached") }
+
+    /// The request for the transport, with other fields.
+    func request(with fields: [HTTPField]) -> URLRequest {
+        var request = request
+        for name in (request.allHTTPHeaderFields ?? [:]).keys { request.setValue(nil, forHTTPHeaderField: name) }
+        for field in fields { request.addValue(field.value, forHTTPHeaderField: field.name) }
+        return request
+    }
+}
+
+/// The answer to a hop.
+struct HopAnswer: Sendable {
+    var status: Int
+    var fields: [HTTPField]
+    var body: Content
+    var cacheStatus: HTTPCacheStatus
+    /// Bytes that no server had to send.
+    var bytesSaved = 0
+}
+
+/// Answers requests from the store and from servers, as the policy decides.
+struct Responder: Sendable {
+    let transport: any HTTPTransport
+    let store: ResponseStore
+    let policy: HTTPCachePolicy
+    let clock: any LarderFiles.Clock
+    /// Bytes of a body that are kept in memory while it arrives.
+    let spoolLimit: Int
+    let exchanges = Exchanges()
+    let revalidations = Revalidations()
+    let counts = Lock(HTTPCacheStatistics())
+
+    func answer(_ hop: Hop) async throws -> HopAnswer {
+        guard Origin(hop.head.url) != nil else {
+            throw HTTPCacheError(
+                .unsupportedURL, "\(hop.head.url.absoluteString) is not an http or https URL with a host.")
+        }
+        let key = CacheKey(hop.head.url, partition: hop.partition)
+        guard let key, !bypasses(hop) else { return try await forward(hop, key, .bypass) }
+        switch hop.head.method {
+        case "GET": return try await get(hop, key)
+        case "HEAD": return try await head(hop, key)
+        default: return try await forward(hop, key, .method)
+        }
+    }
+
+    /// Whether a request passes the cache: without its being looked up, nor its response stored. A `Host` of the
+    /// caller's own may lead to other contents than the URL says.
+    private func bypasses(_ hop: Hop) -> Bool {
+        hop.mode == .noStore || hop.head.fields.has("Host")
+    }
+
+    private func get(_ hop: Hop, _ key: CacheKey) async throws -> HopAnswer {
+        // The caller has a response of its own, and wants to know about that one (RFC 9111, section 4.3.2).
+        if hop.head.hasValidators { return try await exchange(hop, key, .none, .bypass) }
+        if hop.mode == .reload { return try await exchange(hop, key, .none, .request) }
+        var isCollapsed = false
+        // A request that has waited in vain asks the server itself.
+        while true {
+            switch await look(hop, key) {
+            case .answered(var answer):
+                if isCollapsed {
+                    (answer.cacheStatus.isHit, answer.cacheStatus.isCollapsed) = (false, true)
+                    answer.cacheStatus.forwarding = .uriMiss
+                }
+                return answer
+            case .ask(let reason, let found):
+                if hop.isOnlyIfCached { return gatewayTimeout(reason) }
+                let isShareable = reason == .uriMiss || reason == .varyMiss || reason == .stale
+                guard isShareable, !isCollapsed, !hop.head.fields.has("Range") else {
+                    return try await exchange(hop, key, found, reason)
+                }
+                switch exchanges.join(key.base) {
+                case .leader: return try await lead(hop, key, reason)
+                case .follower(let flight):
+                    switch await flight.wait() {
+                    case .answered: isCollapsed = true
+                    case .abandoned: try Task.checkCancellation()
+                    case .failed(let error): return try disconnected(hop, found, error)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks the server while others wait.
+    private func lead(
+        _ hop: Hop, _ key: CacheKey, _ reason: HTTPCacheStatus.Forwarding
+    ) async throws -> HopAnswer {
+        do {
+            // Between the look and the lead, another leader may have stored what is wanted.
+            var (reason, found) = (reason, ResponseStore.Found?.none)
+            switch await look(hop, key) {
+            case .answered(let answer):
+                exchanges.finish(key.base, .answered)
+                return answer
+            case .ask(let newReason, let newFound): (reason, found) = (newReason, newFound)
+            }
+            let answer = try await exchange(hop, key, found, reason)
+            exchanges.finish(key.base, .answered)
+            return answer
+        } catch {
+            exchanges.finish(key.base, isCancellation(error) ? .abandoned : .failed(error))
+            throw error
+        }
+    }
+
+    private enum Look {
+        case answered(HopAnswer)
+        case ask(HTTPCacheStatus.Forwarding, ResponseStore.Found?)
+    }
+
+    /// Looks for an answer in the store.
+    private func look(_ hop: Hop, _ key: CacheKey) async -> Look {
+        let found: ResponseStore.Found
+        switch await store.find(key, for: hop.head) {
+        case .nothing: return .ask(.uriMiss, nil)
+        case .otherVariants: return .ask(.varyMiss, nil)
+        case .response(let response): found = response
+        }
+        let now = clock.now
+        // A range that the stored whole does not answer is the server's.
+        guard let answer = stored(found, hop, isValidated: false) else { return .ask(.partial, nil) }
+        switch policy.reuse(of: found.head, for: hop.head, mode: hop.mode, at: now) {
+        case .answer: return .answered(hit(answer, found, nil))
+        case .answerWhileRevalidating:
+            if hop.isOnlyIfCached { return .answered(hit(answer, found, "stale-while-revalidate")) }
+            revalidations.begin(found.key) {
+                _ = try? await exchange(hop, key, found, .stale)
+            }
+            return .answered(hit(answer, found, "stale-while-revalidate"))
+        case .validate(let reason): return .ask(reason, found)
+        }
+    }
+
+    private func head(_ hop: Hop, _ key: CacheKey) async throws -> HopAnswer {
+        var found: ResponseStore.Found?
+        var reason = HTTPCacheStatus.Forwarding.uriMiss
+        if !hop.head.hasValidators {
+            var get = hop.head
+            get.fields.remove("Range")
+            switch await store.find(key, for: get) {
+            case .response(let response): found = response
+            case .otherVariants: reason = .varyMiss
+            case .nothing: break
+            }
+        }
+        if let found, hop.mode != .reload {
+            switch policy.reuse(of: found.head, for: hop.head, mode: hop.mode, at: clock.now) {
+            case .answer, .answerWhileRevalidating:
+                if let answer = stored(found, hop, isValidated: false) { return hit(answer, found, nil) }
+            case .validate(let why): reason = why
+            }
+        }
+        if hop.isOnlyIfCached { return gatewayTimeout(reason) }
+        return try await exchangeHead(hop, key, found, reason)
+    }
+
+    /// RFC 9111, section 5.2.1.7.
+    private func gatewayTimeout(_ reason: HTTPCacheStatus.Forwarding) -> HopAnswer {
+        var status = HTTPCacheStatus()
+        status.detail = "only-if-cached"
+        return HopAnswer(
+            status: 504, fields: [HTTPField("Content-Length", "0")], body: .data(Data()), cacheStatus: status)
+    }
+
+    private func hit(_ answer: HopAnswer, _ found: ResponseStore.Found, _ detail: String?) -> HopAnswer {
+        var answer = answer
+        answer.cacheStatus = .hit(ttl: ttl(found.head))
+        answer.cacheStatus.detail = detail
+        answer.bytesSaved = answer.body.size
+        return answer
+    }
+
+    /// Seconds, rounded down.
+    func ttl(_ head: StoredHead) -> Int {
+        Int((Double(policy.remaining(of: head, at: clock.now)) / 1000).rounded(.down))
+    }
+
+    func isCancellation(_ error: any Error) -> Bool {
+        error is CancellationError || Task.isCancelled
+    }
+}

@@ -1,0 +1,112 @@
+import Foundation
+import LarderFiles
+
+/// A transport over `URLSession`.
+///
+/// On Linux, `URLSession` ends the process over a chunked response with a trailer, loses one of two fields
+/// `Cache-Control`, and adds fields of its own; take `CurlTransport` there.
+public struct URLSessionTransport: HTTPTransport {
+    private let session: URLSession
+    private let tasks: SessionTasks
+
+    /// Creates a transport.
+    ///
+    /// - Parameter configuration: Its cache and its cookies are not used: the cache is above, and cookies are fields
+    ///   that the caller sets. Default: an ephemeral one.
+    public init(configuration: URLSessionConfiguration = .ephemeral) {
+        configuration.urlCache = nil
+        configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
+        configuration.httpCookieStorage = nil
+        configuration.httpShouldSetCookies = false
+        tasks = SessionTasks()
+        session = URLSession(configuration: configuration, delegate: tasks, delegateQueue: nil)
+    }
+
+    /// Sends a request; see ``HTTPTransport/send(_:)``.
+    ///
+    /// - Throws: `URLError`.
+    public func send(_ request: URLRequest) async throws -> HTTPTransportResponse {
+        var request = request
+        request.cachePolicy = .reloadIgnoringLocalCacheData
+        request.httpShouldHandleCookies = false
+        let task = session.dataTask(with: request)
+        return try await withTaskCancellationHandler {
+            try await tasks.start(task)
+        } onCancel: {
+            task.cancel()
+        }
+    }
+}
+
+/// The tasks of a session, and the streams that their bodies go to.
+private final class SessionTasks: NSObject, URLSessionDataDelegate {
+    private struct Exchange {
+        var continuation: CheckedContinuation<HTTPTransportResponse, any Error>?
+        let stream: AsyncThrowingStream<Data, any Error>
+        let parts: AsyncThrowingStream<Data, any Error>.Continuation
+    }
+
+    private let exchanges = Lock<[Int: Exchange]>([:])
+
+    func start(_ task: URLSessionDataTask) async throws -> HTTPTransportResponse {
+        let (stream, parts) = AsyncThrowingStream.makeStream(of: Data.self)
+        parts.onTermination = { reason in
+            if case .cancelled = reason { task.cancel() }
+        }
+        return try await withCheckedThrowingContinuation { continuation in
+            exchanges.withLock {
+                $0[task.taskIdentifier] = Exchange(continuation: continuation, stream: stream, parts: parts)
+            }
+            task.resume()
+        }
+    }
+
+    func urlSession(
+        _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+        newRequest request: URLRequest, completionHandler: @escaping (URLRequest?) -> Void
+    ) {
+        completionHandler(nil)
+    }
+
+    func urlSession(
+        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+        completionHandler: @escaping (URLSession.ResponseDisposition) -> Void
+    ) {
+        respond(dataTask, response)
+        completionHandler(.allow)
+    }
+
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        exchanges.withLock { $0[dataTask.taskIdentifier]?.parts }?.yield(data)
+    }
+
+    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
+        if error == nil, let response = task.response { respond(task, response) }
+        guard let exchange = exchanges.withLock({ $0.removeValue(forKey: task.taskIdentifier) }) else { return }
+        let failure: (any Error)? = (error as? URLError)?.code == .cancelled ? CancellationError() : error
+        exchange.parts.finish(throwing: failure)
+        exchange.continuation?.resume(throwing: failure ?? URLError(.badServerResponse))
+    }
+
+    /// Hands out the response when its fields are there.
+    private func respond(_ task: URLSessionTask, _ response: URLResponse) {
+        guard let response = response as? HTTPURLResponse else { return }
+        let waiting = exchanges.withLock { exchanges in
+            defer { exchanges[task.taskIdentifier]?.continuation = nil }
+            return exchanges[task.taskIdentifier]
+        }
+        guard let waiting, let continuation = waiting.continuation else { return }
+        var fields = response.allHeaderFields.compactMap { name, value in
+            (name as? String).map { HTTPField($0, "\(value)") }
+        }
+        fields.sort { $0.name < $1.name }
+        // The session has decoded the body.
+        if fields.has("Content-Encoding") {
+            fields.remove("Content-Encoding")
+            fields.remove("Content-Length")
+        }
+        continuation.resume(
+            returning: HTTPTransportResponse(
+                status: response.statusCode, fields: fields, body: HTTPBody(waiting.stream)))
+    }
+}

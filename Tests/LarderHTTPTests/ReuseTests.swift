@@ -1,0 +1,122 @@
+import Foundation
+import LarderHTTP
+import Testing
+
+@Suite("The policy decides when the server is asked")
+struct ReuseTests {
+    private let policy = HTTPCachePolicy()
+    private let url = URL(string: "http://example.com/")!
+
+    /// The decision about a request, `seconds` after the response was made.
+    private func reuse(
+        _ response: StoredHead, at seconds: Double, _ request: String..., mode: HTTPCacheMode = .default
+    ) -> HTTPCachePolicy.Reuse {
+        policy.reuse(of: response, for: RequestHead(url, fields: fields(request)), mode: mode, at: after(seconds))
+    }
+
+    private let minute = response(200, "Cache-Control: max-age=60", "ETag: \"a\"")
+
+    @Test("a fresh response is the answer, a stale one is validated")
+    func fresh() {
+        #expect(reuse(minute, at: 59) == .answer)
+        #expect(reuse(minute, at: 60) == .validate(.stale))
+    }
+
+    @Test("no-cache wants a validation each time, with a list of fields only for these")
+    func noCache() {
+        #expect(reuse(response(200, "Cache-Control: max-age=60, no-cache"), at: 1) == .validate(.request))
+        #expect(reuse(response(200, "Cache-Control: max-age=60, no-cache=\"Set-Cookie\""), at: 1) == .answer)
+        #expect(
+            reuse(response(200, "Cache-Control: no-cache=\"a\", no-cache, max-age=60"), at: 1) == .validate(.request))
+        #expect(reuse(response(200, "Cache-Control: no-cache=\"\", max-age=60"), at: 1) == .validate(.request))
+    }
+
+    @Test("a request limits the age of its answer")
+    func requestMaxAge() {
+        #expect(reuse(minute, at: 10, "Cache-Control: max-age=10") == .answer)
+        #expect(reuse(minute, at: 10.5, "Cache-Control: max-age=10") == .validate(.request))
+        #expect(reuse(minute, at: 1, "Cache-Control: max-age=0") == .validate(.request))
+        #expect(reuse(minute, at: 1, "Cache-Control: max-age=x") == .validate(.request))
+        #expect(reuse(minute, at: 40, "Cache-Control: min-fresh=20") == .answer)
+        #expect(reuse(minute, at: 41, "Cache-Control: min-fresh=20") == .validate(.request))
+        #expect(reuse(minute, at: 1, "Cache-Control: no-cache") == .validate(.request))
+    }
+
+    @Test("Pragma counts as no-cache without Cache-Control only")
+    func pragma() {
+        #expect(reuse(minute, at: 1, "Pragma: no-cache") == .validate(.request))
+        #expect(reuse(minute, at: 1, "Pragma: no-cache", "Cache-Control: foo") == .answer)
+        #expect(reuse(response(200, "Cache-Control: max-age=60", "Pragma: no-cache"), at: 1) == .answer)
+    }
+
+    @Test("max-stale accepts a stale response, unless that forbids it")
+    func maxStale() {
+        #expect(reuse(minute, at: 70, "Cache-Control: max-stale=10") == .answer)
+        #expect(reuse(minute, at: 71, "Cache-Control: max-stale=10") == .validate(.stale))
+        #expect(reuse(minute, at: 100_000, "Cache-Control: max-stale") == .answer)
+        #expect(reuse(minute, at: 70, "Cache-Control: max-stale=x") == .validate(.stale))
+        let strict = response(200, "Cache-Control: max-age=60, must-revalidate")
+        #expect(reuse(strict, at: 61, "Cache-Control: max-stale") == .validate(.stale))
+    }
+
+    @Test("stale-while-revalidate answers within its window, unless the request or must-revalidate objects")
+    func staleWhileRevalidate() {
+        let head = response(200, "Cache-Control: max-age=60, stale-while-revalidate=30")
+        #expect(reuse(head, at: 90) == .answerWhileRevalidating)
+        #expect(reuse(head, at: 91) == .validate(.stale))
+        #expect(reuse(head, at: 70, "Cache-Control: max-age=100") == .validate(.stale))
+        let strict = response(200, "Cache-Control: max-age=60, stale-while-revalidate=30, must-revalidate")
+        #expect(reuse(strict, at: 61) == .validate(.stale))
+    }
+
+    @Test("a reload does not validate an immutable response while it is fresh")
+    func immutable() {
+        let head = response(200, "Cache-Control: max-age=60, immutable")
+        #expect(reuse(head, at: 1, mode: .noCache) == .answer)
+        #expect(reuse(head, at: 1, "Cache-Control: max-age=0") == .answer)
+        #expect(reuse(head, at: 1, "Cache-Control: no-cache") == .validate(.request))
+        #expect(reuse(head, at: 61) == .validate(.stale))
+        #expect(reuse(minute, at: 1, mode: .noCache) == .validate(.request))
+    }
+
+    @Test(
+        "the modes of Fetch accept stale responses that do not forbid it",
+        arguments: [.forceCache, .onlyIfCached] as [HTTPCacheMode])
+    func modes(mode: HTTPCacheMode) {
+        #expect(reuse(minute, at: 100_000, mode: mode) == .answer)
+        let strict = response(200, "Cache-Control: max-age=60, must-revalidate")
+        #expect(reuse(strict, at: 59, mode: mode) == .answer)
+        #expect(reuse(strict, at: 60, mode: mode) == .validate(.stale))
+    }
+
+    @Test("stale-if-error answers instead of an outage of the server, within its window")
+    func staleIfError() {
+        let head = response(200, "Cache-Control: max-age=60, stale-if-error=30")
+        let plain = RequestHead(url)
+        func answers(_ head: StoredHead, _ status: Int, _ request: RequestHead, at seconds: Double) -> Bool {
+            policy.mayAnswer(head, to: request, insteadOf: status, mode: .default, at: after(seconds))
+        }
+        #expect([500, 502, 503, 504].allSatisfy { answers(head, $0, plain, at: 90) })
+        #expect(![200, 404, 501].contains { answers(head, $0, plain, at: 70) })
+        #expect(!answers(head, 503, plain, at: 91))
+        #expect(!answers(minute, 503, plain, at: 70))
+        let lenient = RequestHead(url, fields: fields(["Cache-Control: stale-if-error=30"]))
+        #expect(answers(minute, 503, lenient, at: 90))
+        let strict = response(200, "Cache-Control: max-age=60, stale-if-error=30, must-revalidate")
+        #expect(!answers(strict, 503, plain, at: 70))
+    }
+
+    @Test("a stale response is the answer when the server cannot be reached, for a week, unless someone objects")
+    func disconnected() {
+        func answers(_ head: StoredHead, _ request: String..., at seconds: Double) -> Bool {
+            let request = RequestHead(url, fields: fields(request))
+            return policy.mayAnswerDisconnected(head, to: request, mode: .default, at: after(seconds))
+        }
+        #expect(answers(minute, at: 60 + 7 * 86_400))
+        #expect(!answers(minute, at: 61 + 7 * 86_400))
+        #expect(!answers(response(200, "Cache-Control: max-age=60, must-revalidate"), at: 61))
+        #expect(!answers(response(200, "Cache-Control: no-cache", "ETag: \"a\""), at: 1))
+        #expect(!answers(minute, "Cache-Control: no-cache", at: 61))
+        #expect(!answers(minute, "Cache-Control: max-age=5", at: 61))
+    }
+}
