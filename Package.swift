@@ -88,6 +88,9 @@ let package = Package(
         .target(
             name: "LarderHTTPTestSupport", dependencies: ["LarderFiles", "LarderFoundation", "LarderHTTP"],
             path: "Tests/LarderHTTPTestSupport", swiftSettings: settings),
+        .executableTarget(
+            name: "HTTPBridge", dependencies: ["LarderHTTP", "LarderHTTPTestSupport"], path: "Tests/HTTPBridge",
+            swiftSettings: settings),
         .testTarget(
             name: "LarderHTTPTests",
             dependencies: [
