@@ -34,6 +34,8 @@ let package = Package(
             description: "Secure archives, untyped property lists: all of Foundation in a static program."),
         .trait(
             name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev)."),
+        .trait(
+            name: "Curl", description: "CurlTransport of LarderHTTP; needs libcurl (Debian: libcurl4-openssl-dev)."),
         .trait(name: "LMDB", description: "Rows for LMDB in larder-bench; needs its headers (Debian: liblmdb-dev)."),
     ],
     targets: [
@@ -44,7 +46,11 @@ let package = Package(
             swiftSettings: settings),
         .target(name: "LarderTesting", dependencies: ["Larder", "LarderFiles"], swiftSettings: settings),
         .target(
-            name: "LarderHTTP", dependencies: ["Larder", "LarderFiles", "LarderFoundation"], swiftSettings: settings),
+            name: "LarderHTTP",
+            dependencies: [
+                "Larder", "LarderFiles", "LarderFoundation", .target(name: "CCurl", condition: .when(traits: ["Curl"])),
+            ], swiftSettings: settings),
+        .systemLibrary(name: "CCurl"),
         .executableTarget(
             name: "larder-bench",
             dependencies: [

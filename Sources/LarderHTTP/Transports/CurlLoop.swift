@@ -1,0 +1,139 @@
+#if Curl
+    import CCurl
+    import Foundation
+    import LarderFiles
+
+    /// The transfers of a transport, all on one thread: libcurl's multi interface with its pool of connections.
+    ///
+    /// `@unchecked Sendable`: only the loop's thread uses `active`, and of libcurl's calls on `multi` all but
+    /// `curl_multi_wakeup`, which any thread may call.
+    final class CurlLoop: @unchecked Sendable {
+        private struct State {
+            var wishes: [(CurlTransfer.Wish, CurlTransfer)] = []
+            var isStopped = false
+        }
+
+        /// A transfer that libcurl works on, with the memory that it refers to.
+        private struct Active {
+            let transfer: CurlTransfer
+            let fields: UnsafeMutablePointer<curl_slist>?
+        }
+
+        private let multi: UnsafeMutableRawPointer
+        private let state = Lock(State())
+        private var active: [UnsafeMutableRawPointer: Active] = [:]
+
+        /// Initializes libcurl, once for the process.
+        private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+        init() {
+            precondition(Self.isReady, "libcurl cannot be initialized")
+            multi = curl_multi_init()
+        }
+
+        deinit {
+            curl_multi_cleanup(multi)
+        }
+
+        func begin() {
+            let thread = Thread { [self] in run() }
+            thread.name = "Larder curl"
+            thread.start()
+        }
+
+        /// Ends the thread once the transfers that are under way have ended.
+        func stop() {
+            state.withLock { $0.isStopped = true }
+            curl_multi_wakeup(multi)
+        }
+
+        func tell(_ wish: CurlTransfer.Wish, _ transfer: CurlTransfer) {
+            state.withLock { $0.wishes.append((wish, transfer)) }
+            curl_multi_wakeup(multi)
+        }
+
+        private func run() {
+            while true {
+                let (wishes, isStopped) = state.withLock { state in
+                    defer { state.wishes = [] }
+                    return (state.wishes, state.isStopped)
+                }
+                for (wish, transfer) in wishes { fulfil(wish, transfer) }
+                var running: Int32 = 0
+                curl_multi_perform(multi, &running)
+                reap()
+                if isStopped, active.isEmpty, wishes.isEmpty { return }
+                // Woken by wishes; the time is only an upper bound.
+                curl_multi_poll(multi, nil, 0, 60_000, nil)
+            }
+        }
+
+        private func fulfil(_ wish: CurlTransfer.Wish, _ transfer: CurlTransfer) {
+            let handle = active.first { $0.value.transfer === transfer }?.key
+            switch wish {
+            case .start:
+                // Cancelled before it began.
+                if transfer.hasEnded { return transfer.finish(.failure(CancellationError())) }
+                do {
+                    try start(transfer)
+                } catch {
+                    transfer.finish(.failure(error))
+                }
+            case .proceed:
+                if let handle { curl_easy_pause(handle, CURLPAUSE_CONT) }
+            case .cancel:
+                transfer.finish(.failure(CancellationError()))
+                if let handle { remove(handle) }
+            }
+        }
+
+        private func start(_ transfer: CurlTransfer) throws {
+            guard let handle = curl_easy_init() else {
+                throw CurlTransport.Failure(code: Int(CURLE_OUT_OF_MEMORY.rawValue), message: "No handle.")
+            }
+            let fields = CurlRequest.configure(handle, transfer.request, transfer.content)
+            let context = Unmanaged.passUnretained(transfer).toOpaque()
+            ccurl_set_pointer(handle, CURLOPT_PRIVATE, context)
+            ccurl_set_pointer(handle, CURLOPT_WRITEDATA, context)
+            ccurl_set_pointer(handle, CURLOPT_HEADERDATA, context)
+            ccurl_set_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+                guard let context else { return 0 }
+                let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+                transfer.receive(line: UnsafeRawBufferPointer(start: bytes, count: size * count))
+                return size * count
+            }
+            ccurl_set_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+                guard let context else { return 0 }
+                let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+                let part = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return transfer.receive(part: part) ? size * count : ccurl_pause
+            }
+            // Retained here while libcurl refers to it.
+            active[handle] = Active(transfer: transfer, fields: fields)
+            curl_multi_add_handle(multi, handle)
+        }
+
+        /// Ends the transfers that libcurl has finished.
+        private func reap() {
+            var left: Int32 = 0
+            while let message = curl_multi_info_read(multi, &left) {
+                guard ccurl_is_done(message) != 0, let handle = message.pointee.easy_handle else { continue }
+                let result = ccurl_result(message)
+                let transfer = active[handle]?.transfer
+                remove(handle)
+                guard result != CURLE_OK else {
+                    transfer?.finish(.success(()))
+                    continue
+                }
+                let text = String(cString: curl_easy_strerror(result))
+                transfer?.finish(.failure(CurlTransport.Failure(code: Int(result.rawValue), message: text)))
+            }
+        }
+
+        private func remove(_ handle: UnsafeMutableRawPointer) {
+            curl_multi_remove_handle(multi, handle)
+            curl_easy_cleanup(handle)
+            if let fields = active.removeValue(forKey: handle)?.fields { curl_slist_free_all(fields) }
+        }
+    }
+#endif

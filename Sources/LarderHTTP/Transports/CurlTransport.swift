@@ -1,0 +1,68 @@
+#if Curl
+    import Foundation
+
+    /// A transport over libcurl, with the trait `Curl`: the one to take on Linux.
+    ///
+    /// It reads trailers, keeps every field in its order, and adds none but `Host` and `Content-Length`. All transfers
+    /// share a thread and a pool of connections, with HTTP/2 where the server and libcurl have it. A request waits as
+    /// long as its `timeoutInterval` without any progress. The proxies of the environment are used, as by `curl`.
+    public struct CurlTransport: HTTPTransport {
+        /// A transfer that has failed.
+        public struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
+            /// libcurl's code, such as 7 for a server that refuses connections.
+            public let code: Int
+            /// libcurl's text.
+            public let message: String
+
+            /// The text, followed by the code.
+            public var description: String { "\(message) [curl \(code)]" }
+        }
+
+        /// Stops the loop with the last copy of the transport.
+        private final class Owner: Sendable {
+            let loop = CurlLoop()
+
+            init() {
+                loop.begin()
+            }
+
+            deinit {
+                loop.stop()
+            }
+        }
+
+        private let owner = Owner()
+
+        /// Creates a transport, with a thread and a pool of connections of its own.
+        public init() {}
+
+        /// Sends a request; see ``HTTPTransport/send(_:)``. The body that it decodes is one of the codings that the
+        /// request accepts; another one is a failure. A body stream of the request is read into memory first.
+        ///
+        /// - Throws: ``Failure``, `CancellationError`.
+        public func send(_ request: URLRequest) async throws -> HTTPTransportResponse {
+            var content = request.httpBody
+            if content == nil, let stream = request.httpBodyStream {
+                nonisolated(unsafe) let stream = stream
+                content = try await BlockingWork.run { try Self.read(stream) }
+            }
+            // The transfer retains the owner: the loop runs until its body has been read.
+            let transfer = CurlTransfer(request, content: content) { [owner] in owner.loop.tell($0, $1) }
+            try Task.checkCancellation()
+            return try await transfer.start()
+        }
+
+        private static func read(_ stream: InputStream) throws -> Data {
+            stream.open()
+            defer { stream.close() }
+            var data = Data()
+            var buffer = [UInt8](repeating: 0, count: 64 << 10)
+            while true {
+                let count = stream.read(&buffer, maxLength: buffer.count)
+                if count < 0 { throw stream.streamError ?? CocoaError(.fileReadUnknown) }
+                if count == 0 { return data }
+                data.append(contentsOf: buffer[..<count])
+            }
+        }
+    }
+#endif
