@@ -27,7 +27,7 @@ extension Store {
         }
         defer { copies.leave() }
         let key = request.key
-        var request = request
+        var slowRounds = 0
         let outcome = try retryingReopened(key) { () throws(CacheError) in
             while true {
                 var entry = request.entry(size: size, checksum: 0)
@@ -41,12 +41,12 @@ extension Store {
                     // The cache was cleared or reopened meanwhile: the file is copied again, into the current
                     // directory.
                     guard directory.entries === staged.directory.entries else { return nil }
-                    return try insert(.staged(staged), entry, request, in: directory)
+                    return try insert(.staged(staged), entry, request, after: slowRounds, in: directory)
                 }
                 guard let outcome else { continue }
                 if case .blocked(let isSlow) = outcome {
                     awaitOthers(key)
-                    if isSlow { request.slowRounds += 1 }
+                    if isSlow { slowRounds += 1 }
                     continue
                 }
                 if case .stored = outcome { isStored = true }

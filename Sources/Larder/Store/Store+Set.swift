@@ -8,8 +8,6 @@ struct SetRequest {
     let now: Timestamp
     var condition = Condition.none
     var promotion: Promotion?
-    /// How often changes of other processes have taken longer than it waits while it holds locks.
-    var slowRounds = 0
 
     enum Condition {
         case none
@@ -50,15 +48,15 @@ extension Store {
     private func insert(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest
     ) throws(CacheError) -> InsertOutcome {
-        var request = request
+        var slowRounds = 0
         while true {
             let outcome = try disk.run { directory throws(CacheError) in
                 try info.removeShutdownMarker()
-                return try insert(payload, entry, request, in: directory)
+                return try insert(payload, entry, request, after: slowRounds, in: directory)
             }
             guard case .blocked(let isSlow) = outcome else { return outcome }
             awaitOthers(request.key)
-            if isSlow { request.slowRounds += 1 }
+            if isSlow { slowRounds += 1 }
         }
     }
 
@@ -95,26 +93,30 @@ extension Store {
 
     /// Creates the file, commits the record and publishes the entry. Call it in a block of the disk queue, without a
     /// clean-shutdown marker.
+    ///
+    /// `slowRounds`: how often changes of other processes have taken longer than it waits.
     func insert(
-        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, after slowRounds: Int,
+        in directory: StoreDirectory
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         disk.lockStripe(key.shard)
         defer { disk.unlockStripe(key.shard) }
         // First: a damaged group makes the index provisional.
         index.load(key)
-        if disk.isShared { return try insertBesideOthers(payload, entry, request, in: directory) }
+        if disk.isShared { return try insertBesideOthers(payload, entry, request, after: slowRounds, in: directory) }
         guard holds(request, in: directory) else { return .refused }
         return try insertChecked(payload, entry, request, in: directory)
     }
 
     /// The same in a shared directory. The process that publishes last disposes of the older value.
     private func insertBesideOthers(
-        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, after slowRounds: Int,
+        in directory: StoreDirectory
     ) throws(CacheError) -> InsertOutcome {
         guard let others = disk.others.unretained else { return .refused }
         return try others.use { others throws(CacheError) in
-            let outcome = try insert(payload, entry, request, in: directory, beside: others)
+            let outcome = try insert(payload, entry, request, after: slowRounds, in: directory, beside: others)
             if others.isBehind, case .stored(_, let file) = outcome, others.follow() {
                 disposeIfSuperseded(file, request.key)
             }
@@ -125,8 +127,8 @@ extension Store {
     /// The same in a shared directory. A condition is checked with the number taken, and after all changes of the key
     /// with lower numbers: one that came later would not have been seen, and would lose.
     private func insert(
-        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, in directory: StoreDirectory,
-        beside others: Follower
+        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, after slowRounds: Int,
+        in directory: StoreDirectory, beside others: Follower
     ) throws(CacheError) -> InsertOutcome {
         // First, here and below: a change that is added from here on may have a higher number.
         var additions = others.additions
@@ -138,8 +140,7 @@ extension Store {
         defer { membership.unlock(stripe: key.stripe) }
         for _ in 0..<Self.attempts {
             let number = try info.takeNumber(.key(key))
-            let isFree = membership.awaitChanges(
-                below: number, stripe: key.stripe, .round(request.slowRounds))
+            let isFree = membership.awaitChanges(below: number, stripe: key.stripe, .round(slowRounds))
             guard isFree else { return .blocked(isSlow: true) }
             try disk.followOrThrow()
             guard holds(request, in: directory) else { return .refused }
