@@ -27,8 +27,8 @@ extension HTTPCache {
         try await data(for: URLRequest(url: url), mode: mode, partition: partition)
     }
 
-    /// Answers a request with a file, which then belongs to the caller. A large body that arrives is never in memory as
-    /// a whole.
+    /// Answers a request with a file, which then belongs to the caller. A large body that
+    /// arrives is never in memory as a whole; a stored one is, for a moment.
     ///
     /// - Parameters:
     ///   - request: As for ``data(for:mode:partition:)``.

@@ -9,7 +9,7 @@ public import LarderFoundation
 ///     print(response.cacheStatus)  // Larder; hit; ttl=376
 ///
 /// Responses are kept as long as they can be used or validated, within the limits of the disk tier. They survive the
-/// process as the entries of a ``Larder/DiskCache`` do, several processes may share the directory, and a disk that
+/// process as the entries of a `DiskCache` do, several processes may share the directory, and a disk that
 /// fails costs answers from the cache, never answers. Bodies are complete when a call returns.
 public final class HTTPCache: Sendable {
     /// The entries. Removing them is safe at any time.
@@ -24,7 +24,7 @@ public final class HTTPCache: Sendable {
     ///   - name: A single path component.
     ///   - transport: Sends requests to servers. Default: `URLSession`.
     ///   - configuration: The settings.
-    /// - Throws: The errors of ``Larder/DiskCache/init(name:configuration:)``.
+    /// - Throws: The errors of `DiskCache/init(name:configuration:)`.
     public convenience init(
         name: String, transport: any HTTPTransport = URLSessionTransport(), configuration: Configuration = .init()
     ) throws(CacheError) {
@@ -35,7 +35,7 @@ public final class HTTPCache: Sendable {
 
     /// Opens the cache in a directory, which is created if it is missing.
     ///
-    /// - Throws: The errors of ``Larder/DiskCache/init(directory:configuration:)``.
+    /// - Throws: The errors of `DiskCache/init(directory:configuration:)`.
     public convenience init(
         directory: URL, transport: any HTTPTransport = URLSessionTransport(), configuration: Configuration = .init()
     ) throws(CacheError) {
@@ -48,7 +48,7 @@ public final class HTTPCache: Sendable {
     ///
     /// - Parameters:
     ///   - disk: The directory, or a namespace in it. Its opener closes it.
-    ///   - namespace: As for ``Larder/DiskCache/namespace(_:)``.
+    ///   - namespace: As for `DiskCache/namespace(_:)`.
     ///   - transport: Sends requests to servers. Default: `URLSession`.
     ///   - configuration: The settings. Of those of the disk tier, only its clock counts, which has to be the one that
     ///     the directory was opened with.
@@ -96,7 +96,7 @@ public final class HTTPCache: Sendable {
 
     /// Removes all responses of this cache. O(1).
     ///
-    /// - Throws: The errors of ``Larder/DiskCache/removeAll(progress:)``. Everything is then still there.
+    /// - Throws: The errors of `DiskCache/removeAll(progress:)`. Everything is then still there.
     public func removeAll() async throws(CacheError) {
         responder.exchanges.revoke(nil)
         try await responder.store.cache.removeAll()
@@ -110,7 +110,7 @@ public final class HTTPCache: Sendable {
     /// Waits for validations in the background, and closes the directory if this cache has opened it. Requests then go
     /// to their servers.
     ///
-    /// - Throws: The errors of ``Larder/DiskCache/close()``; the directory is closed anyway.
+    /// - Throws: The errors of `DiskCache/close()`; the directory is closed anyway.
     public func close() async throws {
         await waitForRevalidations()
         guard ownsDisk else { return }

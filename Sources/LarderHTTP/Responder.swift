@@ -68,27 +68,27 @@ struct Responder: Sendable {
         // The caller has a response of its own, and wants to know about that one (RFC 9111, section 4.3.2).
         if hop.head.hasValidators { return try await exchange(hop, key, .none, .bypass) }
         if hop.mode == .reload { return try await exchange(hop, key, .none, .request) }
-        var isCollapsed = false
+        var waited: HTTPCacheStatus.Forwarding?
         // A request that has waited in vain asks the server itself.
         while true {
             switch await look(hop, key) {
             case .answered(var answer):
-                if isCollapsed {
+                if let waited {
                     (answer.cacheStatus.isHit, answer.cacheStatus.isCollapsed) = (false, true)
-                    answer.cacheStatus.forwarding = .uriMiss
+                    answer.cacheStatus.forwarding = waited
                 }
                 return answer
             case .ask(let reason, let found):
                 if hop.isOnlyIfCached { return gatewayTimeout(reason) }
                 let isShareable = reason == .uriMiss || reason == .varyMiss || reason == .stale
-                guard isShareable, !isCollapsed, !hop.head.fields.has("Range") else {
+                guard isShareable, waited == nil, !hop.head.fields.has("Range") else {
                     return try await exchange(hop, key, found, reason)
                 }
                 switch exchanges.join(key.base) {
                 case .leader: return try await lead(hop, key, reason)
                 case .follower(let flight):
                     switch await flight.wait() {
-                    case .answered: isCollapsed = true
+                    case .answered: waited = reason
                     case .abandoned: try Task.checkCancellation()
                     case .failed(let error): return try disconnected(hop, found, error)
                     }

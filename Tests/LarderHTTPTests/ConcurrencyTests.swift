@@ -58,8 +58,63 @@ struct ConcurrencyTests {
         #expect(directive == "no-store" ? requests == 3 : requests == 2)
     }
 
-    @Test("the followers of a failed request fail with it, and those of a cancelled one go on")
+    @Test("the followers of a failed request fail with it")
     func failures() async throws {
+        let door = Door()
+        let web = try Web { _ in
+        } _: { _ in
+            await door.pass()
+            throw Unreachable()
+        }
+        let cache = web.cache
+        let requests = (1...50).map { _ in Task { try await cache.data(from: Web.url) } }
+        await door.waitForArrivals()
+        door.open()
+        for request in requests { await #expect(throws: Unreachable.self) { try await request.value } }
+    }
+
+    @Test("a process killed in any call while it stores leaves the response or nothing")
+    func kills() async throws {
+        var isKilled = true
+        var number = 0
+        while isKilled {
+            number += 1
+            let reached = Flag()
+            let call = number
+            var web = try Web { $0.memory = nil }
+            web.server.reply(200, "Cache-Control: max-age=60", "Vary: Foo", "ETag: \"a\"")
+            _ = try await web.get("Foo: 0")
+            web.files.inject { current, _ in
+                guard current == call else { return nil }
+                reached.set()
+                return .kill
+            }
+            #expect(try await web.get("Foo: 1").0 == "body")
+            isKilled = reached.isSet
+            try web.restart()
+            web.server.reply(200, "Cache-Control: max-age=60", body: "new")
+            let (text, status) = try await web.get("Foo: 1")
+            #expect(text == (status.contains("hit") ? "body" : "new"), "killed in call \(number)")
+            #expect(try await web.get("Foo: 0").0 == (text == "new" ? "new" : "body"))
+        }
+        #expect(number > 3)
+    }
+
+    @Test("two processes share what they have stored, and an invalidation reaches both")
+    func processes() async throws {
+        let web = try Web()
+        let other = try HTTPCache(
+            directory: URL(fileURLWithPath: "/web"), transport: web.server, fileSystem: web.files.another(),
+            clock: web.clock)
+        web.server.reply(200, "Cache-Control: max-age=60")
+        _ = try await web.get()
+        #expect(try await other.data(from: Web.url).1.cacheStatus.isHit)
+        _ = try await other.data(for: Web.request(method: "DELETE"))
+        #expect(try await web.get().1 == "Larder; fwd=uri-miss; stored; ttl=60")
+    }
+
+    @Test("the followers of a cancelled request go on")
+    func cancellation() async throws {
         let door = Door()
         let web = try Web { _ in
         } _: { _ in

@@ -3,7 +3,7 @@ import LarderFiles
 import LarderFoundation
 
 /// The stored responses: an entry for each URL and variant, tagged by the URL. The payload is the body, and the head is
-/// its metadata, so a body can be exported as a file. An entry lives as long as its response may be used or validated;
+/// its metadata. An entry lives as long as its response may be used or validated;
 /// the policy alone decides whether it is fresh.
 struct ResponseStore: Sendable {
     /// A stored response that a request selects.
@@ -11,8 +11,6 @@ struct ResponseStore: Sendable {
         let key: String
         var head: StoredHead
         let body: Data
-        /// Whether the body came from memory.
-        let isInMemory: Bool
     }
 
     /// What is stored for a request.
@@ -99,16 +97,10 @@ struct ResponseStore: Sendable {
     func removeAll(_ key: CacheKey) async {
         try? await cache.removeAll(tagged: key.url)
     }
-
-    /// Writes a stored body to a file. Returns false when it is gone.
-    func export(_ key: String, to url: URL) async throws -> Bool {
-        let disk = disk
-        return try await BlockingWork.run { try disk.exportFile(forKey: key, to: url) }
-    }
 }
 
 extension ResponseStore.Found {
     fileprivate init(_ key: String, _ head: StoredHead, _ lookup: Lookup<Data>) {
-        self.init(key: key, head: head, body: lookup.value, isInMemory: lookup.source == .memory)
+        self.init(key: key, head: head, body: lookup.value)
     }
 }
