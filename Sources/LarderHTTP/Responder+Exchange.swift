@@ -13,9 +13,7 @@ extension Responder {
     /// Sends a request that does not concern the store, except for what it invalidates.
     func forward(_ hop: Hop, _ key: CacheKey?, _ reason: HTTPCacheStatus.Forwarding) async throws -> HopAnswer {
         if hop.isOnlyIfCached, hop.head.isSafe || hop.mode == .onlyIfCached {
-            var status = HTTPCacheStatus.forward(reason)
-            (status.forwarding, status.detail) = (nil, "only-if-cached")
-            return HopAnswer(status: 504, fields: [], body: .data(Data()), cacheStatus: status)
+            return gatewayTimeout()
         }
         let arrival = try await send(hop, hop.head.fields)
         for url in policy.invalidated(by: hop.head, status: arrival.head.status, fields: arrival.head.fields) {
@@ -44,7 +42,8 @@ extension Responder {
                 return try disconnected(hop, found, error)
             }
             if let found {
-                if arrival.head.status == 304 {
+                // Without validators a 304 confirms nothing.
+                if arrival.head.status == 304, asked.hasValidators {
                     if let answer = await confirmed(hop, key, found, arrival.head, reason, permit) { return answer }
                     // The 304 is about another response (RFC 9111, section 4.3.4): ask again, without validators.
                     return try await renewed(hop, key, nil, send(hop, hop.head.fields), reason, permit)

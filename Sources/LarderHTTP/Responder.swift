@@ -79,7 +79,7 @@ struct Responder: Sendable {
                 }
                 return answer
             case .ask(let reason, let found):
-                if hop.isOnlyIfCached { return gatewayTimeout(reason) }
+                if hop.isOnlyIfCached { return gatewayTimeout() }
                 let isShareable = reason == .uriMiss || reason == .varyMiss || reason == .stale
                 guard isShareable, waited == nil, !hop.head.fields.has("Range") else {
                     return try await exchange(hop, key, found, reason)
@@ -166,12 +166,12 @@ struct Responder: Sendable {
             case .validate(let why): reason = why
             }
         }
-        if hop.isOnlyIfCached { return gatewayTimeout(reason) }
+        if hop.isOnlyIfCached { return gatewayTimeout() }
         return try await exchangeHead(hop, key, found, reason)
     }
 
     /// RFC 9111, section 5.2.1.7.
-    private func gatewayTimeout(_ reason: HTTPCacheStatus.Forwarding) -> HopAnswer {
+    func gatewayTimeout() -> HopAnswer {
         var status = HTTPCacheStatus()
         status.detail = "only-if-cached"
         return HopAnswer(

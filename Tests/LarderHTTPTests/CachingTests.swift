@@ -94,6 +94,18 @@ struct CachingTests {
         #expect(try await web.get().0 == "new")
     }
 
+    @Test("a 304 that nobody asked for confirms nothing")
+    func unasked() async throws {
+        let web = try Web()
+        web.server.reply(200, "Cache-Control: max-age=60")
+        _ = try await web.get()
+        web.clock.advance(by: .seconds(60))
+        web.server.reply(304, "Cache-Control: max-age=60", body: "")
+        #expect(try await web.cache.data(from: Web.url).1.status == 304)
+        web.server.reply(200, "Cache-Control: max-age=60", body: "new")
+        #expect(try await web.get().0 == "new")
+    }
+
     @Test("variants of a URL are stored side by side, and a missing field is one of them")
     func variants() async throws {
         let web = try Web()

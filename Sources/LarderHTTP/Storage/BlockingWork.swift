@@ -1,8 +1,9 @@
 import Dispatch
 
-/// Work that blocks on the disk: it runs on threads of Dispatch, never on those of Swift's executor.
+/// Work on files that blocks: never on a thread of Swift's executor. On Linux the two share a pool, so the queue is
+/// serial and takes one thread of it at most.
 enum BlockingWork {
-    private static let queue = DispatchQueue(label: "LarderHTTP files", attributes: .concurrent)
+    private static let queue = DispatchQueue(label: "LarderHTTP files")
 
     static func run<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in

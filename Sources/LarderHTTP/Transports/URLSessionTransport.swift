@@ -46,6 +46,8 @@ private final class SessionTasks: NSObject, URLSessionDataDelegate {
         let parts: AsyncThrowingStream<Data, any Error>.Continuation
     }
 
+    private static let decoded: Set = ["gzip", "x-gzip", "deflate", "br"]
+
     private let exchanges = Lock<[Int: Exchange]>([:])
 
     func start(_ task: URLSessionDataTask) async throws -> HTTPTransportResponse {
@@ -100,8 +102,9 @@ private final class SessionTasks: NSObject, URLSessionDataDelegate {
             (name as? String).map { HTTPField($0, "\(value)") }
         }
         fields.sort { $0.name < $1.name }
-        // The session has decoded the body.
-        if fields.has("Content-Encoding") {
+        // The session has decoded the body, unless it does not know the coding.
+        let codings = fields.members(of: "Content-Encoding").map { $0.lowercased() }
+        if !codings.isEmpty, codings.allSatisfy(Self.decoded.contains) {
             fields.remove("Content-Encoding")
             fields.remove("Content-Length")
         }
