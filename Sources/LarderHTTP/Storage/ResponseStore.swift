@@ -3,8 +3,8 @@ import LarderFiles
 import LarderFoundation
 
 /// The stored responses: an entry for each URL and variant, tagged by the URL. The payload is the body, and the head is
-/// its metadata. An entry lives as long as its response may be used or validated;
-/// the policy alone decides whether it is fresh.
+/// its metadata. An entry lives as long as its response may be used or validated; the policy alone decides whether it is
+/// fresh.
 struct ResponseStore: Sendable {
     /// A stored response that a request selects.
     struct Found: Sendable {
