@@ -5,6 +5,10 @@ static inline CURLcode ccurl_set_long(CURL *handle, CURLoption option, long valu
     return curl_easy_setopt(handle, option, value);
 }
 
+static inline CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
+
 static inline CURLcode ccurl_set_size(CURL *handle, CURLoption option, curl_off_t value) {
     return curl_easy_setopt(handle, option, value);
 }
@@ -21,12 +25,6 @@ typedef size_t (*ccurl_callback)(char *bytes, size_t size, size_t count, void *c
 
 static inline CURLcode ccurl_set_callback(CURL *handle, CURLoption option, ccurl_callback callback) {
     return curl_easy_setopt(handle, option, callback);
-}
-
-static inline void *ccurl_private(CURL *handle) {
-    void *context = NULL;
-    curl_easy_getinfo(handle, CURLINFO_PRIVATE, (char **)&context);
-    return context;
 }
 
 static inline int ccurl_is_done(const CURLMsg *message) {

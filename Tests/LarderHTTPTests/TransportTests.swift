@@ -164,6 +164,38 @@ struct TransportTests {
             #expect(names.withLock { $0.sorted() } == ["Host", "X-Empty", "X-One"])
         }
 
+        @Test("libcurl sends the path as it is, and neither user nor fragment")
+        func target() async throws {
+            let requests = Lock<[SocketServer.Request]>([])
+            let server = try SocketServer { request in
+                requests.withLock { $0.append(request) }
+                return Array("HTTP/1.1 204 No\r\n\r\n".utf8)
+            }
+            let text = server.url("/a/../b?c=d#e").absoluteString
+            let url = try #require(URL(string: text.replacingOccurrences(of: "//", with: "//user:secret@")))
+            _ = try await CurlTransport().send(URLRequest(url: url))
+            let arrived = try #require(requests.withLock { $0.first })
+            #expect(arrived.target == "/a/../b?c=d" && arrived.fields.map(\.name) == ["Host"])
+        }
+
+        @Test("many requests at once get their own answers from libcurl")
+        func many() async throws {
+            let server = try SocketServer { request in
+                Array("HTTP/1.1 200 OK\r\nContent-Length: \(request.target.utf8.count)\r\n\r\n\(request.target)".utf8)
+            }
+            let transport = CurlTransport()
+            let wrong = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<300 {
+                    group.addTask {
+                        let response = try await transport.send(URLRequest(url: server.url("/\(number)")))
+                        return try await body(response) != Data("/\(number)".utf8)
+                    }
+                }
+                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(wrong == 0)
+        }
+
         @Test("a reader that is slower than the server gets the whole body from libcurl, and one that stops ends it")
         func slowReader() async throws {
             let size = 8_000_000

@@ -5,8 +5,8 @@
 
     /// The transfers of a transport, all on one thread: libcurl's multi interface with its pool of connections.
     ///
-    /// `@unchecked Sendable`: only the loop's thread uses `active`, and of libcurl's calls on `multi` all but
-    /// `curl_multi_wakeup`, which any thread may call.
+    /// `@unchecked Sendable`: only the loop's thread uses `active` and `handles`, and of libcurl's calls on `multi` all
+    /// but `curl_multi_wakeup`, which any thread may call.
     final class CurlLoop: @unchecked Sendable {
         private struct State {
             var wishes: [(CurlTransfer.Wish, CurlTransfer)] = []
@@ -22,6 +22,10 @@
         private let multi: UnsafeMutableRawPointer
         private let state = Lock(State())
         private var active: [UnsafeMutableRawPointer: Active] = [:]
+        private var handles: [ObjectIdentifier: UnsafeMutableRawPointer] = [:]
+
+        /// To one host, as in browsers; further requests wait.
+        private static let mostConnections = 6
 
         /// Initializes libcurl, once for the process.
         private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
@@ -29,6 +33,7 @@
         init() {
             precondition(Self.isReady, "libcurl cannot be initialized")
             multi = curl_multi_init()
+            ccurl_multi_set_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, Self.mostConnections)
         }
 
         deinit {
@@ -69,7 +74,7 @@
         }
 
         private func fulfil(_ wish: CurlTransfer.Wish, _ transfer: CurlTransfer) {
-            let handle = active.first { $0.value.transfer === transfer }?.key
+            let handle = handles[ObjectIdentifier(transfer)]
             switch wish {
             case .start:
                 // Cancelled before it began.
@@ -93,7 +98,6 @@
             }
             let fields = CurlRequest.configure(handle, transfer.request, transfer.content)
             let context = Unmanaged.passUnretained(transfer).toOpaque()
-            ccurl_set_pointer(handle, CURLOPT_PRIVATE, context)
             ccurl_set_pointer(handle, CURLOPT_WRITEDATA, context)
             ccurl_set_pointer(handle, CURLOPT_HEADERDATA, context)
             ccurl_set_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
@@ -110,6 +114,7 @@
             }
             // Retained here while libcurl refers to it.
             active[handle] = Active(transfer: transfer, fields: fields)
+            handles[ObjectIdentifier(transfer)] = handle
             curl_multi_add_handle(multi, handle)
         }
 
@@ -133,7 +138,9 @@
         private func remove(_ handle: UnsafeMutableRawPointer) {
             curl_multi_remove_handle(multi, handle)
             curl_easy_cleanup(handle)
-            if let fields = active.removeValue(forKey: handle)?.fields { curl_slist_free_all(fields) }
+            guard let ended = active.removeValue(forKey: handle) else { return }
+            handles[ObjectIdentifier(ended.transfer)] = nil
+            curl_slist_free_all(ended.fields)
         }
     }
 #endif

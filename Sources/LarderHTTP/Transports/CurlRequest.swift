@@ -11,7 +11,8 @@
         static func configure(
             _ handle: UnsafeMutableRawPointer, _ request: URLRequest, _ content: Data?
         ) -> UnsafeMutablePointer<curl_slist>? {
-            ccurl_set_string(handle, CURLOPT_URL, request.url?.absoluteString ?? "")
+            ccurl_set_string(handle, CURLOPT_URL, url(of: request) ?? "")
+            ccurl_set_long(handle, CURLOPT_PATH_AS_IS, 1)
             ccurl_set_long(handle, CURLOPT_PROTOCOLS, ccurl_http)
             ccurl_set_long(handle, CURLOPT_FOLLOWLOCATION, 0)
             ccurl_set_long(handle, CURLOPT_NOSIGNAL, 1)
@@ -40,6 +41,15 @@
             let fields = fields(of: request)
             ccurl_set_pointer(handle, CURLOPT_HTTPHEADER, fields)
             return fields
+        }
+
+        /// Without the user and password, of which libcurl would make a field, and without the fragment.
+        private static func url(of request: URLRequest) -> String? {
+            guard let url = request.url, var parts = URLComponents(url: url, resolvingAgainstBaseURL: true) else {
+                return nil
+            }
+            (parts.user, parts.password, parts.fragment) = (nil, nil, nil)
+            return parts.string
         }
 
         private static func fields(of request: URLRequest) -> UnsafeMutablePointer<curl_slist>? {

@@ -4,8 +4,8 @@
     /// A transport over libcurl, with the trait `Curl`: the one to take on Linux.
     ///
     /// It reads trailers, keeps every field in its order, and adds none but `Host` and `Content-Length`. All transfers
-    /// share a thread and a pool of connections, with HTTP/2 where the server and libcurl have it. A request waits as
-    /// long as its `timeoutInterval` without any progress. The proxies of the environment are used, as by `curl`.
+    /// share a thread and a pool of connections, six to one host, with HTTP/2 where the server and libcurl have it. The
+    /// user and password of a URL are not sent. A request waits as long as its `timeoutInterval` without any progress. The proxies of the environment are used, as by `curl`.
     public struct CurlTransport: HTTPTransport {
         /// A transfer that has failed.
         public struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
