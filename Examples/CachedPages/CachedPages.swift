@@ -8,7 +8,12 @@ struct CachedPages {
         let arguments = CommandLine.arguments.dropFirst()
         let urls = arguments.filter { !$0.hasPrefix("--") }.compactMap { URL(string: $0) }
         if urls.isEmpty { return print("usage: CachedPages URL ... [--reload] [--offline] [--forget]") }
-        let web = try HTTPCache(name: "larder-cached-pages")
+        #if Curl
+            let transport = CurlTransport()
+        #else
+            let transport = URLSessionTransport()
+        #endif
+        let web = try HTTPCache(name: "larder-cached-pages", transport: transport)
         if arguments.contains("--forget") { try await web.removeAll() }
         let isOffline = arguments.contains("--offline")
         let mode: HTTPCacheMode = isOffline ? .onlyIfCached : arguments.contains("--reload") ? .noCache : .default
