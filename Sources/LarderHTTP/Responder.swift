@@ -85,7 +85,7 @@ struct Responder: Sendable {
                     return try await exchange(hop, key, found, reason)
                 }
                 switch exchanges.join(key.base) {
-                case .leader: return try await lead(hop, key, reason)
+                case .leader: return try await lead(hop, key)
                 case .follower(let flight):
                     switch await flight.wait() {
                     case .answered: waited = reason
@@ -98,19 +98,14 @@ struct Responder: Sendable {
     }
 
     /// Asks the server while others wait.
-    private func lead(
-        _ hop: Hop, _ key: CacheKey, _ reason: HTTPCacheStatus.Forwarding
-    ) async throws -> HopAnswer {
+    private func lead(_ hop: Hop, _ key: CacheKey) async throws -> HopAnswer {
         do {
             // Between the look and the lead, another leader may have stored what is wanted.
-            var (reason, found) = (reason, ResponseStore.Found?.none)
+            let answer: HopAnswer
             switch await look(hop, key) {
-            case .answered(let answer):
-                exchanges.finish(key.base, .answered)
-                return answer
-            case .ask(let newReason, let newFound): (reason, found) = (newReason, newFound)
+            case .answered(let stored): answer = stored
+            case .ask(let reason, let found): answer = try await exchange(hop, key, found, reason)
             }
-            let answer = try await exchange(hop, key, found, reason)
             exchanges.finish(key.base, .answered)
             return answer
         } catch {

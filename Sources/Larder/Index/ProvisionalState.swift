@@ -69,8 +69,8 @@ final class ProvisionalState: Sendable {
     /// Notes that a removal has no record.
     func noteUnrecorded() { lacking.set() }
 
-    /// True while the file of an entry may not exist, because a killed session had just deleted it, or its removal has no
-    /// record.
+    /// True while the file of an entry may not exist, because a killed session had just deleted it, or its removal has
+    /// no record.
     var mayLackFiles: Bool { isSet || hasLeftovers || lacksRecords }
 
     /// True when an entry whose file has not been looked at may not have one.

@@ -58,7 +58,7 @@ final class Exchanges: Sendable {
         case abandoned
     }
 
-    /// What an exchange may do with its response.
+    /// The right of an exchange to store its response.
     final class Permit: Sendable {
         fileprivate let isRevoked = Flag()
 

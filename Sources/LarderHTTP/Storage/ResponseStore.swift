@@ -13,7 +13,7 @@ struct ResponseStore: Sendable {
         let body: Data
     }
 
-    /// What is stored for a request.
+    /// The outcome of a search for a request.
     enum Answer: Sendable {
         case nothing
         /// Only variants that other requests select.

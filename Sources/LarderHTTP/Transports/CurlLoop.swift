@@ -94,7 +94,7 @@
 
         private func start(_ transfer: CurlTransfer) throws {
             guard let handle = curl_easy_init() else {
-                throw CurlTransport.Failure(code: Int(CURLE_OUT_OF_MEMORY.rawValue), message: "No handle.")
+                throw CurlError(code: Int(CURLE_OUT_OF_MEMORY.rawValue), message: "No handle.")
             }
             let fields = CurlRequest.configure(handle, transfer.request, transfer.content)
             let context = Unmanaged.passUnretained(transfer).toOpaque()
@@ -131,7 +131,7 @@
                     continue
                 }
                 let text = String(cString: curl_easy_strerror(result))
-                transfer?.finish(.failure(CurlTransport.Failure(code: Int(result.rawValue), message: text)))
+                transfer?.finish(.failure(CurlError(code: Int(result.rawValue), message: text)))
             }
         }
 

@@ -23,7 +23,7 @@
             var end: Result<Void, any Error>?
         }
 
-        /// What the loop is told.
+        /// A message to the loop.
         enum Wish: Sendable {
             case start, proceed, cancel
         }
@@ -146,7 +146,7 @@
             }
             switch end {
             case .success:
-                response?.resume(throwing: CurlTransport.Failure(code: 0, message: "The response has no head."))
+                response?.resume(throwing: CurlError(code: 0, message: "The response has no head."))
             case .failure(let error): response?.resume(throwing: error)
             }
             reader?.resume(with: end.map { nil })

@@ -7,17 +7,6 @@
     /// share a thread and a pool of connections, six to one host, with HTTP/2 where the server and libcurl have it. The
     /// user and password of a URL are not sent. A request waits as long as its `timeoutInterval` without any progress. The proxies of the environment are used, as by `curl`.
     public struct CurlTransport: HTTPTransport {
-        /// A transfer that has failed.
-        public struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
-            /// libcurl's code, such as 7 for a server that refuses connections.
-            public let code: Int
-            /// libcurl's text.
-            public let message: String
-
-            /// The text, followed by the code.
-            public var description: String { "\(message) [curl \(code)]" }
-        }
-
         /// Stops the loop with the last copy of the transport.
         private final class Owner: Sendable {
             let loop = CurlLoop()
@@ -39,7 +28,7 @@
         /// Sends a request; see ``HTTPTransport/send(_:)``. The body that it decodes is one of the codings that the
         /// request accepts; another one is a failure. A body stream of the request is read into memory first.
         ///
-        /// - Throws: ``Failure``, `CancellationError`.
+        /// - Throws: ``CurlError``, `CancellationError`.
         public func send(_ request: URLRequest) async throws -> HTTPTransportResponse {
             var content = request.httpBody
             if content == nil, let stream = request.httpBodyStream {

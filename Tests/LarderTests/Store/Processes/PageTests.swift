@@ -185,12 +185,8 @@ struct PageTests {
     func wrongJournals(isLonger: Bool) throws {
         let world = World.shared()
         let (one, two) = (try world.open(), try world.anotherProcess().open())
-        try one.store("a", "one")
-        #expect(two.content == ["a": "one 1 h"])
-        let follower = try #require(one.store.disk.others.object)
-        let (page, lane) = (follower.page, follower.lane)
+        let (page, lane, part) = try lastJournal(of: one, seenBy: two)
         let count = page.journalCount(of: lane)
-        let part = try #require(page.journal(count, of: lane))
         let words = 128 + 144 * lane..<128 + 144 * (lane + 1)
         if isLonger {
             let place = words.dropLast().first { place in
@@ -212,11 +208,7 @@ struct PageTests {
     func impossibleJournal() throws {
         let world = World.shared()
         let (one, two) = (try world.open(), try world.anotherProcess().open())
-        try one.store("a", "one")
-        #expect(two.content == ["a": "one 1 h"])
-        let follower = try #require(one.store.disk.others.object)
-        let (page, lane) = (follower.page, follower.lane)
-        let part = try #require(page.journal(page.journalCount(of: lane), of: lane))
+        let (page, lane, part) = try lastJournal(of: one, seenBy: two)
         page.announce(JournalPart(generation: .max, length: 0), of: lane)
         page.nextEpoch()
         // The value may have been replaced meanwhile. No save may take the journal for covered.
@@ -228,6 +220,17 @@ struct PageTests {
         #expect(two.content == ["a": "one 1 h"])
         try two.store("b", "two")
         #expect(one.content == ["a": "one 1 h", "b": "two 1 h"])
+    }
+
+    /// Stores a value that the other process sees, and returns the announced part of the journal that has it.
+    private func lastJournal(
+        of cache: DiskCache, seenBy other: DiskCache
+    ) throws -> (page: SharedPage, lane: Int, part: JournalPart) {
+        try cache.store("a", "one")
+        #expect(other.content == ["a": "one 1 h"])
+        let follower = try #require(cache.store.disk.others.object)
+        let (page, lane) = (follower.page, follower.lane)
+        return (page, lane, try #require(page.journal(page.journalCount(of: lane), of: lane)))
     }
 
     private func lose(_ loss: Loss) throws {
