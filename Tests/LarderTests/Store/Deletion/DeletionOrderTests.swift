@@ -138,4 +138,25 @@ struct DeletionOrderTests {
             #expect(try world.open().string(forKey: "k") == nil, "seed \(seed)")
         }
     }
+
+    @Test("a clear on a full disk holds, without a tombstone", arguments: [DiskCache.Sharing.exclusive, .processes])
+    func clearedWithoutRoom(sharing: DiskCache.Sharing) throws {
+        for seed in 1...30 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed)
+            var world = World {
+                $0.sweepInterval = nil
+                $0.durability = .powerSafe
+                $0.sharing = sharing
+            }
+            let cache = try world.open()
+            try cache.namespace("anchor").setString("anchor", forKey: "anchor", ttl: .forever)
+            for number in 0..<4 { try cache.setString("v", forKey: "\(number)") }
+            world.files.inject { _, operation in operation == .write ? .fail(.noSpace) : nil }
+            try cache.removeAll()
+            world.restart(with: world.files.imageAfterPowerCut(using: &generator))
+            for name in world.names where name.hasPrefix("journal") || name.hasPrefix("manifest") { world.remove(name) }
+            let again = try world.open()
+            for number in 0..<4 { #expect(again.string(forKey: "\(number)") == nil, "seed \(seed)") }
+        }
+    }
 }
