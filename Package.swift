@@ -26,6 +26,7 @@ let package = Package(
         .library(name: "Larder", targets: ["Larder"]),
         .library(name: "LarderTesting", targets: ["LarderTesting"]),
         .library(name: "LarderHTTP", targets: ["LarderHTTP"]),
+        .library(name: "LarderRedis", targets: ["LarderRedis"]),
     ],
     traits: [
         .default(enabledTraits: ["FoundationExtras"]),
@@ -36,6 +37,7 @@ let package = Package(
             name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev)."),
         .trait(
             name: "Curl", description: "CurlTransport of LarderHTTP; needs libcurl (Debian: libcurl4-openssl-dev)."),
+        .trait(name: "Redis", description: "LarderRedis; needs hiredis (Debian: libhiredis-dev)."),
         .trait(name: "LMDB", description: "Rows for LMDB in larder-bench; needs its headers (Debian: liblmdb-dev)."),
     ],
     targets: [
@@ -51,11 +53,19 @@ let package = Package(
                 "Larder", "LarderFiles", "LarderFoundation", .target(name: "CCurl", condition: .when(traits: ["Curl"])),
             ], swiftSettings: settings),
         .systemLibrary(name: "CCurl"),
+        .target(
+            name: "LarderRedis",
+            dependencies: ["Larder", "LarderFiles", .target(name: "CHiredis", condition: .when(traits: ["Redis"]))],
+            swiftSettings: settings),
+        .systemLibrary(name: "CHiredis"),
         .executableTarget(
             name: "larder-bench",
             dependencies: [
-                "Larder", "LarderFiles", .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
+                "Larder", "LarderFiles", "LarderHTTP", "LarderHTTPTestSupport",
+                .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
                 .target(name: "CLMDB", condition: .when(traits: ["LMDB"])),
+                .target(name: "LarderRedis", condition: .when(traits: ["Redis"])),
+                .target(name: "CHiredis", condition: .when(traits: ["Redis"])),
             ],
             path: "Sources/LarderBench", swiftSettings: settings),
         .systemLibrary(name: "CSQLite"),
@@ -97,11 +107,25 @@ let package = Package(
         .executableTarget(
             name: "HTTPBridge", dependencies: ["LarderHTTP", "LarderHTTPTestSupport"], path: "Tests/HTTPBridge",
             swiftSettings: settings),
+        .executableTarget(
+            name: "HTTPChild", dependencies: ["Larder", "LarderHTTP", "LarderHTTPTestSupport", "LarderTesting"],
+            path: "Tests/HTTPChild", swiftSettings: settings),
         .testTarget(
             name: "LarderHTTPTests",
             dependencies: [
                 "Larder", "LarderFiles", "LarderHTTP", "LarderHTTPTestSupport", "LarderTesting", "LarderTestSupport",
+                "HTTPChild",
             ],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "RedisChild", dependencies: ["Larder", "LarderFiles", "LarderRedis"], path: "Tests/RedisChild",
+            swiftSettings: settings),
+        .testTarget(
+            name: "LarderRedisTests",
+            dependencies: ["Larder", "LarderFiles", "LarderRedis", "LarderTesting", "RedisChild"],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "SharedCache", dependencies: ["Larder", "LarderRedis"], path: "Examples/SharedCache",
             swiftSettings: settings),
         .testTarget(
             name: "LarderTests",

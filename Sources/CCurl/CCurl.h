@@ -38,3 +38,7 @@ static inline CURLcode ccurl_result(const CURLMsg *message) {
 // Macros that Swift does not import.
 static const size_t ccurl_pause = CURL_WRITEFUNC_PAUSE;
 static const long ccurl_http = CURLPROTO_HTTP | CURLPROTO_HTTPS;
+
+static inline long ccurl_features(void) {
+    return curl_version_info(CURLVERSION_NOW)->features;
+}

@@ -4,6 +4,9 @@ import Larder
 /// Repeats one operation for a profiler that counts instructions inside `counted` only.
 enum Counted: String, CaseIterable {
     case set, get, miss, remove
+    /// The same for values in segments.
+    case segmentSet = "segment-set"
+    case segmentGet = "segment-get"
     case memoryHit = "memory-hit"
     /// A hit in the memory of a `Cache`: asynchronous, so all instructions of the process are counted, and the
     /// difference between two runs belongs to their operations.
@@ -19,6 +22,7 @@ enum Counted: String, CaseIterable {
     func run(_ operations: Int, in folder: Folder, isShared: Bool) throws {
         var configuration = DiskCache.Configuration()
         configuration.sharing = isShared ? .processes : .exclusive
+        if self == .segmentSet || self == .segmentGet { configuration.inlineThreshold = Self.size }
         if self == .cacheHit {
             // Saves in the background would be counted.
             configuration.saveDelay = .seconds(3_600)
@@ -40,8 +44,8 @@ enum Counted: String, CaseIterable {
             for key in removable { try cache.setData(value, forKey: key) }
         }
         switch self {
-        case .set: try warmed(operations) { try cache.setData(value, forKey: keys[$0 % keys.count]) }
-        case .get: warmed(operations) { precondition(cache.data(forKey: keys[$0 % keys.count]) != nil) }
+        case .set, .segmentSet: try warmed(operations) { try cache.setData(value, forKey: keys[$0 % keys.count]) }
+        case .get, .segmentGet: warmed(operations) { precondition(cache.data(forKey: keys[$0 % keys.count]) != nil) }
         case .miss: warmed(operations) { precondition(cache.data(forKey: missing[$0 % keys.count]) == nil) }
         case .remove: try warmed(operations) { _ in try cache.removeValue(forKey: removable.removeLast()) }
         case .memoryHit: warmed(operations) { precondition(memory.value(forKey: keys[$0 % keys.count]) != nil) }

@@ -3,7 +3,7 @@ import Larder
 
 /// The disk tier compared with the system calls that it cannot avoid.
 extension Scenario {
-    static let sizes = [100, 1 << 10, 20 << 10, 1 << 20]
+    static let sizes = [64, 100, 1 << 10, 4 << 10, 20 << 10, 1 << 20]
 
     static var disk: [Scenario] {
         sizes.map { set($0) } + sizes.map { get($0) } + [miss(on: 1)]
@@ -17,7 +17,7 @@ extension Scenario {
     private static func set(_ size: Int, overwriting: Bool = false) -> Scenario {
         let target: Target =
             switch size {
-            case 1 << 10: .ratio(1.25)
+            case 1 << 10, 4 << 10: .ratio(1.25)
             case 20 << 10: .ratio(1.5)
             case 1 << 20: .ratio(1.2)
             default: .ratio(1.3)
@@ -42,7 +42,7 @@ extension Scenario {
     private static func get(_ size: Int) -> Scenario {
         let target: Target =
             switch size {
-            case 1 << 10: .ratio(1.25)
+            case 1 << 10, 4 << 10: .ratio(1.25)
             case 20 << 10: .ratio(1.4)
             case 1 << 20: .ratio(1.2)
             default: .ratio(1.25)

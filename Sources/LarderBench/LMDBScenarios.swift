@@ -4,6 +4,61 @@
 
     /// A database in a mapped file. It is not synced.
     extension Scenario {
+        static var lmdb: [Scenario] { sizes.map { put($0) } + sizes.map { read($0) } + [putOnTwo, readOnTwo] }
+
+        private static func put(_ size: Int) -> Scenario {
+            Scenario(
+                name: "LMDB set", size: size, unit: .us, floor: Floor.setting(size, hashing: false)
+            ) { folder in
+                let (database, floor) = (try MappedDatabase(folder), try Floor(folder, size: size, hashing: false))
+                let (bytes, count) = (Content.bytes(size), Content.operations(size))
+                return Run { round in
+                    try turns(count) { number in
+                        try database.set(bytes, Content.key(round * count + number))
+                    } floor: { number in
+                        floor.set("\(round * count + number)", bytes)
+                    }
+                }
+            }
+        }
+
+        private static func read(_ size: Int) -> Scenario {
+            Scenario(name: "LMDB get", size: size, unit: .us, floor: Floor.getting(size, hashing: false)) { folder in
+                let (database, floor) = (try MappedDatabase(folder), try Floor(folder, size: size, hashing: false))
+                let (bytes, count) = (Content.bytes(size), Content.operations(size))
+                for number in 0..<count {
+                    try database.set(bytes, Content.key(number))
+                    floor.set("\(number)", bytes)
+                }
+                return Run { _ in
+                    try turns(count) { number in
+                        let value = try database.get(Content.key(number * 7919 % count))
+                        precondition(value?.count == size)
+                    } floor: { number in
+                        floor.get("\(number * 7919 % count)")
+                    }
+                }
+            }
+        }
+
+        private static var putOnTwo: Scenario {
+            onTwo("LMDB set, two threads") { folder in
+                let (database, bytes) = (try MappedDatabase(folder), Content.bytes(1 << 10))
+                return { _, number in precondition((try? database.set(bytes, Content.key(number))) != nil) }
+            }
+        }
+
+        private static var readOnTwo: Scenario {
+            onTwo("LMDB get, two threads") { folder in
+                let (database, count) = (try MappedDatabase(folder), Content.operations(1 << 10))
+                try database.fill(count, Content.bytes(1 << 10))
+                return { _, number in
+                    let value = try? database.get(Content.key(1 + number * 7919 % count))
+                    precondition(value?.count == 1 << 10)
+                }
+            }
+        }
+
         static func openLMDB(_ entries: Int) -> Scenario? {
             Scenario(
                 name: openLMDBName(entries), entries: entries, unit: .ms, floor: "", isLong: entries >= 1_000_000
@@ -26,8 +81,10 @@
         }
     }
 
-    /// The unnamed database of an environment. For one thread.
-    private final class MappedDatabase {
+    /// The unnamed database of an environment.
+    ///
+    /// `@unchecked Sendable`: LMDB locks.
+    private final class MappedDatabase: @unchecked Sendable {
         /// The largest size of the file. Bytes.
         private static let mapSize = 1 << 30
 
@@ -52,6 +109,17 @@
                         try Self.withValue(bytes) { value in
                             try Self.check(mdb_put(transaction, database, &key, &value, 0))
                         }
+                    }
+                }
+            }
+        }
+
+        /// Stores a value in a transaction of its own.
+        func set(_ bytes: [UInt8], _ key: String) throws {
+            try transaction(0) { transaction, database in
+                try Self.withValue(Array(key.utf8)) { key in
+                    try Self.withValue(bytes) { value in
+                        try Self.check(mdb_put(transaction, database, &key, &value, 0))
                     }
                 }
             }
@@ -104,6 +172,7 @@
 #else
     extension Scenario {
         /// Only with the package's trait `LMDB`, which needs its headers.
+        static var lmdb: [Scenario] { [] }
         static func openLMDB(_ entries: Int) -> Scenario? { nil }
     }
 #endif

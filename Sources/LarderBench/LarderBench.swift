@@ -8,13 +8,26 @@ struct LarderBench {
             let options = try Options(Array(CommandLine.arguments.dropFirst()))
             if options.isHelp { return print(Options.help) }
             let place = try options.places()[0]
-            if let worker = options.worker { return try worker.run(in: place.url) }
+            if let worker = options.worker {
+                if worker == .redis { return try await RedisWorker.run(in: place.url) }
+                return try worker.run(in: place.url)
+            }
             Folder.cleanUpWhenInterrupted()
             if let resident = options.resident { return try resident.print(place.url) }
             if let (operation, times) = options.counted {
                 let folder = try Folder(in: place.url)
                 defer { folder.remove() }
                 return try operation.run(times, in: folder, isShared: options.isShared)
+            }
+            if let operations = options.soak {
+                for workload in Soak.Workload.allCases {
+                    let folder = try Folder(in: place.url)
+                    defer { folder.remove() }
+                    try Soak.run(workload, operations, in: folder)
+                }
+                let folder = try Folder(in: place.url)
+                defer { folder.remove() }
+                return try Soak.rebuild(max(operations / 5, 1), in: folder)
             }
             try await measure(options)
         } catch let error as CocoaError {

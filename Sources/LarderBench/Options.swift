@@ -14,13 +14,16 @@ struct Options {
                              temporary directory
           --rounds N         rounds of each scenario; 5 by default
           --json             one JSON object per line for each scenario
-          --plot PATH        also draws the figures of the first place, as performance.svg, opening.svg and
-                             processes.svg in this directory
+          --plot PATH        also draws the figures of the first place, as performance.svg, opening.svg, processes.svg
+                             and segments.svg in this directory
           --guard            fails when even the best round of a scenario is more than twice above its target; leaves
                              out the scenarios that take long to prepare, unless --scenario names them
 
         For tools:
 
+          --soak N           runs N random operations of three kinds on values in segments with a size limit; fails
+                             when they take more of the disk than promised; then stores N / 5 short values, and finds
+                             them again without an index
           --count NAME N     runs one operation (\(Counted.names)) N times
           --shared           with --count: in a directory that other processes may use
           --resident NAME    prints the bytes that each entry takes, or the whole process
@@ -33,6 +36,7 @@ struct Options {
     private(set) var rounds = 5
     private(set) var plot: URL?
     private(set) var counted: (operation: Counted, times: Int)?
+    private(set) var soak: Int?
     private(set) var resident: Resident?
     /// This process was started by a benchmark, which writes to its input.
     private(set) var worker: Worker?
@@ -70,6 +74,7 @@ struct Options {
                     throw BenchFailure("--count takes one of \(Counted.names), and a number")
                 }
                 counted = (operation, try number())
+            case "--soak": soak = try number()
             case "--resident":
                 guard let resident = Resident(rawValue: try value()) else { throw BenchFailure("see --help") }
                 self.resident = resident

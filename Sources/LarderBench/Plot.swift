@@ -2,7 +2,7 @@ import Foundation
 
 /// Charts as SVG: in one file the cost of a set against the number of entries, and microseconds for each size against
 /// the floor; in another the cost of an opening against the number of entries; in a third the cost of an operation
-/// against the number of processes.
+/// against the number of processes; in a fourth files and segments beside the peers.
 struct Plot {
     private let outcomes: [Outcome]
 
@@ -14,6 +14,7 @@ struct Plot {
     var files: [(name: String, svg: String)] {
         let all = [
             ("performance.svg", [growth, sizes]), ("opening.svg", [opening]), ("processes.svg", [processes]),
+            ("segments.svg", [peers("set"), peers("get")]),
         ]
         return all.compactMap { name, charts in
             Self.svg(charts.filter { !$0.series.isEmpty }).map { (name, $0) }
@@ -36,7 +37,9 @@ struct Plot {
     }
 
     private var growth: Chart {
-        let points = outcomes.filter { $0.scenario.floor == Scenario.growthFloor }
+        let points = outcomes.filter {
+            $0.scenario.floor == Scenario.growthFloor && $0.scenario.name.hasPrefix("set")
+        }
         return Chart(
             title: "set of 1 KiB against the number of entries, us", axis: .linear,
             labels: points.compactMap { $0.scenario.entries.map(Figure.short) },
@@ -57,6 +60,23 @@ struct Plot {
                 .init("set", sets.map(\.value)), .init("its system calls", sets.map(\.floor), .dashed),
                 .init("get", gets.map(\.value), color: 1),
                 .init("its system calls", gets.map(\.floor), .dashed, color: 1),
+            ])
+    }
+
+    /// Larder in segments and in files beside its peers, for each size.
+    private func peers(_ operation: String) -> Chart {
+        func values(_ name: String) -> [Double?] {
+            Scenario.sizes.map { size in
+                outcomes.first { $0.scenario.name == name && $0.scenario.size == size }?.value
+            }
+        }
+        return Chart(
+            title: "us for each \(operation)", axis: .logarithmic, labels: Scenario.sizes.map(Figure.bytes),
+            series: [
+                .init("in segments", values("segment \(operation)")),
+                .init("in files", values(operation), .dashed),
+                .init("SQLite", values("SQLite \(operation)"), color: 2),
+                .init("LMDB", values("LMDB \(operation)"), color: 3),
             ])
     }
 

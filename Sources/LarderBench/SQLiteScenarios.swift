@@ -5,14 +5,20 @@
     /// The database that many programs use as a cache, with a write-ahead log that is synced at its checkpoints, and a
     /// transaction for each set.
     extension Scenario {
-        static var sqlite: [Scenario] { sizes.map { insert($0) } + sizes.map { select($0) } }
+        static var sqlite: [Scenario] {
+            sizes.map { insert($0) } + sizes.map { select($0) } + [insert(1 << 10, isPowerSafe: true)]
+                + [insertOnTwo, selectOnTwo]
+        }
 
-        private static func insert(_ size: Int) -> Scenario {
+        /// `isPowerSafe`: each transaction is synced.
+        private static func insert(_ size: Int, isPowerSafe: Bool = false) -> Scenario {
             Scenario(
-                name: "SQLite set", size: size, unit: .us, floor: Floor.setting(size, hashing: false)
+                name: isPowerSafe ? "SQLite FULL set" : "SQLite set", size: size, unit: .us,
+                floor: Floor.setting(size, hashing: false)
             ) { folder in
-                let (database, floor) = (try Database(folder.own), try Floor(folder, size: size, hashing: false))
-                let (bytes, count) = (Content.bytes(size), Content.operations(size))
+                let database = try Database(folder.own, synchronous: isPowerSafe ? "FULL" : "NORMAL")
+                let floor = try Floor(folder, size: size, hashing: false)
+                let (bytes, count) = (Content.bytes(size), isPowerSafe ? 100 : Content.operations(size))
                 return Run { round in
                     turns(count) { number in
                         database.set(bytes, Content.key(round * count + number))
@@ -39,6 +45,29 @@
                     }
                 }
             }
+        }
+
+        private static var insertOnTwo: Scenario {
+            onTwo("SQLite set, two threads") { folder in
+                let (databases, bytes) = (try connections(folder), Content.bytes(1 << 10))
+                return { thread, number in databases[thread].value.set(bytes, Content.key(number)) }
+            }
+        }
+
+        private static var selectOnTwo: Scenario {
+            onTwo("SQLite get, two threads") { folder in
+                let (databases, count) = (try connections(folder), Content.operations(1 << 10))
+                databases[0].value.fill(count, Content.bytes(1 << 10))
+                return { thread, number in
+                    let value = databases[thread].value.get(Content.key(1 + number * 7919 % count))
+                    precondition(value?.count == 1 << 10)
+                }
+            }
+        }
+
+        /// One for each thread.
+        private static func connections(_ folder: Folder) throws -> [Unshared<Database>] {
+            try (0..<2).map { _ in Unshared(value: try Database(folder.own)) }
         }
 
         /// The first statement makes SQLite read the schema.
@@ -82,11 +111,11 @@
         /// Tells SQLite that the memory stays valid until the statement is reset.
         private let isStatic: sqlite3_destructor_type? = nil
 
-        init(_ directory: URL) throws {
+        init(_ directory: URL, synchronous: String = "NORMAL") throws {
             try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
             let path = directory.appendingPathComponent("cache.sqlite").path
             let schema = """
-                PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+                PRAGMA journal_mode = WAL; PRAGMA synchronous = \(synchronous);
                 CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB, expires INTEGER);
                 """
             guard sqlite3_open(path, &handle) == SQLITE_OK, sqlite3_busy_timeout(handle, 60_000) == SQLITE_OK,

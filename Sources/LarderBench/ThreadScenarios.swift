@@ -5,7 +5,7 @@ import LarderFiles
 
 /// Two threads on one cache; the times are wall-clock times per operation of both.
 extension Scenario {
-    static var threads: [Scenario] { [setOnTwo, getOnTwo, miss(on: 2)] }
+    static var threads: [Scenario] { [setOnTwo, getOnTwo, segmentSetOnTwo, segmentGetOnTwo, miss(on: 2)] }
 
     private static let size = 1 << 10
     /// The number of operations between two readings of the clock.
@@ -37,13 +37,48 @@ extension Scenario {
         }
     }
 
-    private static var getOnTwo: Scenario {
-        Scenario(
-            name: "get, two threads", size: size, unit: .us, floor: "one thread", target: .ratio(1 / 1.7)
-        ) { folder in
-            let cache = try folder.cache()
+    private static var segmentSetOnTwo: Scenario {
+        onTwo("segment set, two threads") { folder in
+            let cache = try folder.cache { $0.inlineThreshold = size }
+            let data = Data(Content.bytes(size))
+            return { _, number in precondition((try? cache.setData(data, forKey: Content.key(number))) != nil) }
+        }
+    }
+
+    /// An operation on values of 1 KiB on two threads, beside the same on one. It gets the number of the thread, and
+    /// one of its own.
+    static func onTwo(
+        _ name: String, _ prepare: @escaping @Sendable (Folder) throws -> @Sendable (_ thread: Int, Int) -> Void
+    ) -> Scenario {
+        Scenario(name: name, size: size, unit: .us, floor: "one thread") { folder in
+            let operation = try prepare(folder)
+            return Run { round in
+                var samples = (own: Samples(), floor: Samples())
+                for part in 0..<8 {
+                    let first = 2 * (8 * round + part) * turn
+                    timing(on: 2, &samples.own, turn) { operation($0, first + $1) }
+                    timing(on: 1, &samples.floor, turn) { operation($0, first + turn + $1) }
+                }
+                return samples
+            }
+        }
+    }
+
+    private static var getOnTwo: Scenario { getOnTwo("get, two threads", target: .ratio(1 / 1.7)) }
+
+    private static var segmentGetOnTwo: Scenario {
+        getOnTwo("segment get, two threads") { $0.inlineThreshold = size }
+    }
+
+    private static func getOnTwo(
+        _ name: String, target: Target = .none,
+        _ configure: @escaping @Sendable (inout DiskCache.Configuration) -> Void = { _ in }
+    ) -> Scenario {
+        Scenario(name: name, size: size, unit: .us, floor: "one thread", target: target) { folder in
+            let cache = try folder.cache(configure)
             let count = Content.operations(size)
-            try fill(cache, try Floor(folder, size: size), size, count)
+            let data = Data(Content.bytes(size))
+            for number in 0..<count { try cache.setData(data, forKey: Content.key(number)) }
             return Run(
                 round: { _ in
                     var samples = (own: Samples(), floor: Samples())

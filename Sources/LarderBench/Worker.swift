@@ -12,6 +12,8 @@ enum Worker: String {
     case unsaved
     /// Stores and reads values of 1 KiB in SQLite.
     case sqlite
+    /// Stores and fetches values of 1 KiB through a shared tier, see `RedisWorker`.
+    case redis
 
     /// The place where values are stored, each under its key.
     struct Store {
@@ -119,7 +121,7 @@ enum Order {
 }
 
 /// The orders from standard input. A thread reads them, so that this process ends with the benchmark at any time.
-private final class Orders: Sendable {
+final class Orders: Sendable {
     private let waiting = Lock<[Order]>([])
     private let count = DispatchSemaphore(value: 0)
 

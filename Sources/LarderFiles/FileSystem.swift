@@ -44,9 +44,9 @@ package protocol FileSystem: Sendable {
 
     func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno)
 
-    /// Allocates the blocks of the first `size` bytes of a file without changing its size: writing them then needs no
-    /// space. `truncate` frees those beyond its end. Does nothing where the file system cannot.
-    func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno)
+    /// Allocates the blocks of a range of a file without changing its size: writing them then needs no space. `truncate`
+    /// frees those beyond its end. Does nothing where the file system cannot. O(length of the range).
+    func allocate(_ range: Range<Int>, for file: borrowing FileDescriptor) throws(Errno)
 
     /// Returns once the file's content (for a directory: its names) is on stable storage.
     func sync(_ file: borrowing FileDescriptor) throws(Errno)

@@ -221,17 +221,17 @@ package enum Platform {
         _ = try retrying { Int(ftruncate(raw, off_t(size))) }
     }
 
-    static func allocate(_ raw: Int32, _ size: Int) throws(Errno) {
+    static func allocate(_ raw: Int32, _ bytes: Range<Int>) throws(Errno) {
         do throws(Errno) {
             #if canImport(Darwin)
                 var status = stat()
                 _ = try retrying { Int(fstat(raw, &status)) }
                 var range = fstore_t(
                     fst_flags: UInt32(F_ALLOCATEALL), fst_posmode: F_PEOFPOSMODE, fst_offset: 0,
-                    fst_length: max(0, off_t(size) - status.st_size), fst_bytesalloc: 0)
+                    fst_length: max(0, off_t(bytes.upperBound) - status.st_size), fst_bytesalloc: 0)
                 if range.fst_length > 0 { _ = try retrying { Int(fcntl(raw, F_PREALLOCATE, &range)) } }
             #else
-                _ = try retrying { Int(allocateBlocks(raw, 1, 0, off_t(size))) }
+                _ = try retrying { Int(allocateBlocks(raw, 1, off_t(bytes.lowerBound), off_t(bytes.count))) }
             #endif
         } catch {
             guard error.rawValue == EOPNOTSUPP || error.rawValue == ENOTSUP || error.rawValue == ENOSYS else {

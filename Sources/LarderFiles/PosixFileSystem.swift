@@ -155,8 +155,8 @@ package struct PosixFileSystem: FileSystem {
         try Platform.truncate(file.raw, to: size)
     }
 
-    package func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno) {
-        try Platform.allocate(file.raw, size)
+    package func allocate(_ range: Range<Int>, for file: borrowing FileDescriptor) throws(Errno) {
+        try Platform.allocate(file.raw, range)
     }
 
     package func sync(_ file: borrowing FileDescriptor) throws(Errno) {

@@ -29,7 +29,7 @@ extension HTTPCache {
         /// entry's record has room for. Default: 64 KiB.
         public var maximumFieldSize = 64 << 10
         /// Bytes of a body that are kept in memory while it arrives. A larger one is written to a temporary file, and
-        /// copied into the cache from there. Default: 1 MiB.
+        /// copied into the cache from there. A process that is killed leaves that file to the system. Default: 1 MiB.
         public var spoolLimit = 1 << 20
         /// Called after each request, once for each hop of a redirect, on the thread that answered it. Default: nil.
         public var onEvent: (@Sendable (HTTPCacheEvent) -> Void)?
@@ -41,14 +41,9 @@ extension HTTPCache {
             var policy = HTTPCachePolicy()
             policy.maximumFieldCount = maximumFieldCount
             policy.maximumFieldSize = min(maximumFieldSize, 512 << 10)
-            policy.staleIfUnreachable = Self.milliseconds(staleIfUnreachable)
-            policy.keepStale = Self.milliseconds(keepStale)
+            policy.staleIfUnreachable = staleIfUnreachable
+            policy.keepStale = keepStale
             return policy
-        }
-
-        /// At most a thousand years, so that sums do not overflow.
-        private static func milliseconds(_ duration: Duration) -> Int64 {
-            Int64(max(0, min(duration / .milliseconds(1), 3.2e13)))
         }
     }
 }

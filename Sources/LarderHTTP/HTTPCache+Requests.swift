@@ -27,8 +27,10 @@ extension HTTPCache {
         try await data(for: URLRequest(url: url), mode: mode, partition: partition)
     }
 
-    /// Answers a request with a file, which then belongs to the caller. A large body that
-    /// arrives is never in memory as a whole; a stored one is, for a moment.
+    /// Answers a request with a file, which then belongs to the caller. A body of more than
+    /// ``Configuration/spoolLimit`` bytes is never in memory as a whole: it is copied from the network to the file, and
+    /// between the file and the cache. Where the file system can share blocks (APFS, btrfs, xfs), and the temporary
+    /// directory is on that of the cache, such a copy costs no bytes.
     ///
     /// - Parameters:
     ///   - request: As for ``data(for:mode:partition:)``.
@@ -39,26 +41,21 @@ extension HTTPCache {
     public func download(
         for request: URLRequest, mode: HTTPCacheMode? = nil, partition: String = ""
     ) async throws -> (URL, HTTPCacheResponse) {
-        let (content, response) = try await content(for: request, mode: mode, partition: partition)
-        switch content {
-        case .file(let file): return (file.keep(), response)
-        case .data(let data):
-            let file = try TemporaryFile()
-            try await file.append(data)
-            return (file.keep(), response)
-        }
+        let (content, response) = try await content(
+            for: request, mode: mode, partition: partition, largeBodies: .files)
+        return (try await content.file().keep(), response)
     }
 
     /// RFC 9110, section 15.4, recommends a limit; this one is Fetch's.
     private static let maximumRedirects = 20
 
     private func content(
-        for request: URLRequest, mode: HTTPCacheMode?, partition: String
+        for request: URLRequest, mode: HTTPCacheMode?, partition: String, largeBodies: Hop.LargeBodies = .data
     ) async throws -> (Content, HTTPCacheResponse) {
         var request = request
         let mode = mode ?? HTTPCacheMode(request.cachePolicy)
         for _ in 0...Self.maximumRedirects {
-            let (answer, url) = try await hop(request, mode, partition)
+            let (answer, url) = try await hop(request, mode, partition, largeBodies)
             guard configuration.followsRedirects,
                 let next = Redirect.next(after: request, status: answer.status, fields: answer.fields)
             else {
@@ -74,19 +71,33 @@ extension HTTPCache {
     }
 
     private func hop(
-        _ request: URLRequest, _ mode: HTTPCacheMode, _ partition: String
+        _ request: URLRequest, _ mode: HTTPCacheMode, _ partition: String, _ largeBodies: Hop.LargeBodies
     ) async throws -> (HopAnswer, URL) {
-        guard var head = RequestHead(request) else {
+        guard var head = HTTPRequestHead(request) else {
             throw HTTPCacheError(.unsupportedURL, "A request without a URL cannot be sent.")
         }
-        for field in configuration.requestFields + Self.directives(of: mode) where !head.fields.has(field.name) {
+        // Bytes of a coded body mean nothing alone: a range is one of the body as it is, as browsers ask for it.
+        let codings = head.fields.has("Range") ? [HTTPField("Accept-Encoding", "identity")] : []
+        for field in codings + configuration.requestFields + Self.directives(of: mode)
+        where !head.fields.has(field.name) {
             head.fields.append(field)
         }
-        var hop = Hop(request: request, head: head, mode: mode, partition: partition)
-        hop.request = hop.request(with: head.fields)
+        try Self.check(head)
+        let hop = Hop(request: request, head: head, mode: mode, partition: partition, largeBodies: largeBodies)
         let answer = try await responder.answer(hop)
         report(hop, answer)
         return (answer, head.url)
+    }
+
+    /// Refuses what would be more than one request on the connection.
+    private static func check(_ head: HTTPRequestHead) throws {
+        guard HTTPField.isToken(head.method) else {
+            throw HTTPCacheError(.invalidRequest, "The method \(head.method.debugDescription) is no token.")
+        }
+        if let field = head.fields.first(where: { !$0.isWritable }) {
+            throw HTTPCacheError(
+                .invalidRequest, "The field \(field.name.debugDescription) of the request cannot be written.")
+        }
     }
 
     /// The fields by which a mode asks the caches on the way for the server's answer, as Fetch does.
@@ -118,7 +129,7 @@ extension HTTPCache {
         }
         configuration.onEvent?(
             HTTPCacheEvent(
-                method: hop.head.method, url: hop.head.url, status: answer.status, cacheStatus: status,
+                method: hop.head.method, url: hop.head.url.withoutUserinfo, status: answer.status, cacheStatus: status,
                 bytesSaved: answer.bytesSaved))
     }
 }

@@ -20,13 +20,25 @@ public struct HTTPCacheStatistics: Hashable, Sendable {
     public var bytesSaved = 0
     /// Bytes of bodies that servers sent.
     public var bytesReceived = 0
+
+    /// Creates statistics of nothing.
+    public init() {}
+}
+
+extension HTTPCacheStatistics: CustomStringConvertible {
+    /// The counts by name.
+    public var description: String {
+        "hits: \(hits), misses: \(misses), revalidations: \(revalidations), collapsed: \(collapsed), "
+            + "stale answers: \(staleAnswers), stores: \(stores), invalidations: \(invalidations), "
+            + "bytes saved: \(bytesSaved), bytes received: \(bytesReceived)"
+    }
 }
 
 /// The news that the cache has handled a request.
 public struct HTTPCacheEvent: Sendable {
     /// The method of the request.
     public let method: String
-    /// The URL of the request.
+    /// The URL of the request, without user and password, as events are often logged.
     public let url: URL
     /// The status of the response.
     public let status: Int

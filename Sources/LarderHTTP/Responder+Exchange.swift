@@ -6,7 +6,7 @@ import LarderFoundation
 extension Responder {
     /// A response as it arrived, with its body.
     private struct Arrival {
-        var head: StoredHead
+        var head: HTTPResponseHead
         var body: Content
     }
 
@@ -80,7 +80,7 @@ extension Responder {
 
     /// Answers with a stored response that a 304 has confirmed; nil when it is about another one.
     private func confirmed(
-        _ hop: Hop, _ key: CacheKey, _ found: ResponseStore.Found, _ news: StoredHead,
+        _ hop: Hop, _ key: CacheKey, _ found: ResponseStore.Found, _ news: HTTPResponseHead,
         _ reason: HTTPCacheStatus.Forwarding, _ permit: Exchanges.Permit
     ) async -> HopAnswer? {
         guard let head = policy.updated(found.head, by: news) else {
@@ -92,7 +92,7 @@ extension Responder {
         guard var answer = stored(updated, hop, isValidated: true) else { return nil }
         answer.cacheStatus = .forward(reason)
         answer.cacheStatus.forwardedStatus = 304
-        answer.cacheStatus.isStored = await keep(head, .data(found.body), key, hop, permit, replacing: found.key)
+        answer.cacheStatus.isStored = await keep(head, found.body, key, hop, permit, replacing: found)
         answer.cacheStatus.ttl = ttl(head)
         answer.bytesSaved = answer.body.size
         return answer
@@ -114,7 +114,12 @@ extension Responder {
                 if let head = policy.updated(found.head, byHead: arrival.head) {
                     var get = hop
                     get.head.method = "GET"
-                    status.isStored = await keep(head, .data(found.body), key, get, permit, replacing: found.key)
+                    get.head.fields.remove("Range")
+                    // The body was of no interest until now.
+                    let whole = await store.find(key, for: get.head, bodies: .filesAbove(spoolLimit))
+                    if case .response(let whole) = whole, whole.metadata == found.metadata {
+                        status.isStored = await keep(head, whole.body, key, get, permit, replacing: whole)
+                    }
                 } else {
                     await store.remove(found.key)
                 }
@@ -125,31 +130,47 @@ extension Responder {
         }
     }
 
-    /// Stores a response if it may be stored, and removes the one that it replaces otherwise.
+    /// Stores a response if it may be stored, and removes the one that it updates otherwise.
     private func keep(
-        _ head: StoredHead, _ body: Content, _ key: CacheKey, _ hop: Hop, _ permit: Exchanges.Permit,
-        replacing old: String? = nil
+        _ head: HTTPResponseHead, _ body: Content, _ key: CacheKey, _ hop: Hop, _ permit: Exchanges.Permit,
+        replacing old: ResponseStore.Found? = nil
     ) async -> Bool {
         var stored: String?
         if permit.isValid, policy.mayStore(head, to: hop.head) {
             let now = clock.now
             let retention = policy.retention(of: head, at: now)
-            stored = await store.store(head, body, key, for: hop.head, retention: retention, at: now)
+            if let old, policy.mayLose(head, over: old.head, at: now) {
+                // Without a new payload, since a lost index may bring the old head back. Where something else is stored
+                // by now, perhaps by another process, or nothing, that is newer.
+                guard await store.renew(old, as: head, key, for: hop.head, retention: retention, at: now) else {
+                    return false
+                }
+                stored = old.key
+            } else {
+                stored = await store.store(head, body, key, for: hop.head, retention: retention, at: now)
+            }
             // An invalidation that came while it was being stored.
             if let key = stored, !permit.isValid {
                 await store.remove(key)
                 stored = nil
             }
         }
-        if let old, old != stored { await store.remove(old) }
+        if let old, old.key != stored, !leavesAlone(old.head, head, hop) { await store.remove(old.key) }
         if stored != nil { counts.withLock { $0.stores += 1 } }
         return stored != nil
+    }
+
+    /// Whether only the request is why an update is not stored: `no-store` concerns its own response, not what is there
+    /// already (section 5.2.1.5). An update for the worse removes that nonetheless.
+    private func leavesAlone(_ stored: HTTPResponseHead, _ updated: HTTPResponseHead, _ hop: Hop) -> Bool {
+        hop.head.cacheControl.has("no-store") && policy.mayStore(updated, to: HTTPRequestHead(hop.head.url))
+            && policy.mayLose(updated, over: stored, at: clock.now)
     }
 
     private func send(_ hop: Hop, _ fields: [HTTPField]) async throws -> Arrival {
         let requested = clock.now
         let response = try await transport.send(hop.request(with: fields))
-        let head = StoredHead(
+        let head = HTTPResponseHead(
             status: response.status, fields: response.fields, requested: requested, received: clock.now)
         let body = try await Content.collect(response.body, limit: spoolLimit)
         counts.withLock { $0.bytesReceived += body.size }
@@ -190,7 +211,7 @@ extension Responder {
     func stored(_ found: ResponseStore.Found, _ hop: Hop, isValidated: Bool) -> HopAnswer? {
         var answer = HopAnswer(
             status: found.head.status, fields: policy.answer(found.head, isValidated: isValidated, at: clock.now),
-            body: .data(found.body), cacheStatus: HTTPCacheStatus())
+            body: found.body, cacheStatus: HTTPCacheStatus())
         if hop.head.method == "HEAD" {
             answer.body = .data(Data())
             return answer
@@ -199,11 +220,11 @@ extension Responder {
         guard found.head.status == 200, let range = hop.head.fields.value(of: "Range"),
             ByteRange.matches(hop.head.fields, found.head)
         else { return answer }
-        guard let bytes = ByteRange.bytes(range, of: found.body.count) else { return nil }
-        let start = found.body.startIndex
+        let size = found.body.size
+        guard let bytes = ByteRange.bytes(range, of: size) else { return nil }
         answer.status = 206
-        answer.body = .data(Data(found.body[start + bytes.lowerBound..<start + bytes.upperBound]))
-        answer.fields.set("Content-Range", "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(found.body.count)")
+        answer.body = found.body.part(bytes)
+        answer.fields.set("Content-Range", "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(size)")
         answer.fields.set("Content-Length", String(bytes.count))
         return answer
     }

@@ -7,9 +7,15 @@ struct Hop: Sendable {
     /// The request for the transport.
     var request: URLRequest
     /// The same as the policy sees it.
-    var head: RequestHead
+    var head: HTTPRequestHead
     var mode: HTTPCacheMode
     var partition: String
+    var largeBodies = LargeBodies.data
+
+    /// How the caller takes bodies above the limit of spooling, from the store.
+    enum LargeBodies: Sendable {
+        case data, files
+    }
 
     var isOnlyIfCached: Bool { mode == .onlyIfCached || head.cacheControl.has("only-if-cached") }
 
@@ -59,9 +65,11 @@ struct Responder: Sendable {
     }
 
     /// Whether a request passes the cache: without its being looked up, nor its response stored. A `Host` of the
-    /// caller's own may lead to other contents than the URL says.
+    /// caller's own may lead to other contents than the URL says, and so may the body of a GET, although it should not
+    /// (RFC 9110, section 9.3.1).
     private func bypasses(_ hop: Hop) -> Bool {
-        hop.mode == .noStore || hop.head.fields.has("Host")
+        hop.mode == .noStore || hop.head.fields.has("Host") || hop.request.httpBody?.isEmpty == false
+            || hop.request.httpBodyStream != nil
     }
 
     private func get(_ hop: Hop, _ key: CacheKey) async throws -> HopAnswer {
@@ -78,14 +86,14 @@ struct Responder: Sendable {
                     answer.cacheStatus.forwarding = waited
                 }
                 return answer
-            case .ask(let reason, let found):
+            case .ask(let reason, let found, let flight):
                 if hop.isOnlyIfCached { return gatewayTimeout() }
                 let isShareable = reason == .uriMiss || reason == .varyMiss || reason == .stale
                 guard isShareable, waited == nil, !hop.head.fields.has("Range") else {
                     return try await exchange(hop, key, found, reason)
                 }
-                switch exchanges.join(key.base) {
-                case .leader: return try await lead(hop, key)
+                switch exchanges.join(flight) {
+                case .leader: return try await lead(hop, key, flight)
                 case .follower(let flight):
                     switch await flight.wait() {
                     case .answered: waited = reason
@@ -98,47 +106,64 @@ struct Responder: Sendable {
     }
 
     /// Asks the server while others wait.
-    private func lead(_ hop: Hop, _ key: CacheKey) async throws -> HopAnswer {
+    private func lead(_ hop: Hop, _ key: CacheKey, _ flight: String) async throws -> HopAnswer {
         do {
             // Between the look and the lead, another leader may have stored what is wanted.
             let answer: HopAnswer
             switch await look(hop, key) {
             case .answered(let stored): answer = stored
-            case .ask(let reason, let found): answer = try await exchange(hop, key, found, reason)
+            case .ask(let reason, let found, _): answer = try await exchange(hop, key, found, reason)
             }
-            exchanges.finish(key.base, .answered)
+            exchanges.finish(flight, .answered)
             return answer
         } catch {
-            exchanges.finish(key.base, isCancellation(error) ? .abandoned : .failed(error))
+            exchanges.finish(flight, isCancellation(error) ? .abandoned : .failed(error))
             throw error
         }
     }
 
     private enum Look {
         case answered(HopAnswer)
-        case ask(HTTPCacheStatus.Forwarding, ResponseStore.Found?)
+        /// Requests with the same flight wait for each other: those for the same entry, or for the same URL while
+        /// nobody knows what its responses vary by.
+        case ask(HTTPCacheStatus.Forwarding, ResponseStore.Found?, flight: String)
     }
 
     /// Looks for an answer in the store.
     private func look(_ hop: Hop, _ key: CacheKey) async -> Look {
         let found: ResponseStore.Found
-        switch await store.find(key, for: hop.head) {
-        case .nothing: return .ask(.uriMiss, nil)
-        case .otherVariants: return .ask(.varyMiss, nil)
+        switch await store.find(
+            key, for: hop.head, bodies: hop.largeBodies == .files ? .filesAbove(spoolLimit) : .data)
+        {
+        case .nothing: return .ask(.uriMiss, nil, flight: key.base)
+        case .otherVariants(let wanted): return .ask(.varyMiss, nil, flight: wanted ?? key.base)
         case .response(let response): found = response
         }
         let now = clock.now
         // A range that the stored whole does not answer is the server's.
-        guard let answer = stored(found, hop, isValidated: false) else { return .ask(.partial, nil) }
+        guard let answer = stored(found, hop, isValidated: false) else {
+            return .ask(.partial, nil, flight: found.key)
+        }
         switch policy.reuse(of: found.head, for: hop.head, mode: hop.mode, at: now) {
         case .answer: return .answered(hit(answer, found, nil))
         case .answerWhileRevalidating:
-            if hop.isOnlyIfCached { return .answered(hit(answer, found, "stale-while-revalidate")) }
-            revalidations.begin(found.key) {
-                _ = try? await exchange(hop, key, found, .stale)
-            }
+            if !hop.isOnlyIfCached { revalidate(found, hop, key) }
             return .answered(hit(answer, found, "stale-while-revalidate"))
-        case .validate(let reason): return .ask(reason, found)
+        case .validate(let reason): return .ask(reason, found, flight: found.key)
+        }
+    }
+
+    /// Validates a stored response in the background, as a whole.
+    private func revalidate(_ found: ResponseStore.Found, _ hop: Hop, _ key: CacheKey) {
+        var whole = hop
+        whole.head.method = "GET"
+        whole.request.httpMethod = "GET"
+        for name in ["Range", "If-Range"] { whole.head.fields.remove(name) }
+        revalidations.begin(found.key) { [whole] in
+            // Again, since a HEAD has found no body.
+            let bodies = ResponseStore.Bodies.filesAbove(spoolLimit)
+            guard case .response(let found) = await store.find(key, for: whole.head, bodies: bodies) else { return }
+            _ = try? await exchange(whole, key, found, .stale)
         }
     }
 
@@ -148,16 +173,20 @@ struct Responder: Sendable {
         if !hop.head.hasValidators {
             var get = hop.head
             get.fields.remove("Range")
-            switch await store.find(key, for: get) {
+            switch await store.find(key, for: get, bodies: .none) {
             case .response(let response): found = response
             case .otherVariants: reason = .varyMiss
             case .nothing: break
             }
         }
         if let found, hop.mode != .reload {
-            switch policy.reuse(of: found.head, for: hop.head, mode: hop.mode, at: clock.now) {
+            let reuse = policy.reuse(of: found.head, for: hop.head, mode: hop.mode, at: clock.now)
+            switch reuse {
             case .answer, .answerWhileRevalidating:
-                if let answer = stored(found, hop, isValidated: false) { return hit(answer, found, nil) }
+                guard let answer = stored(found, hop, isValidated: false) else { break }
+                if reuse == .answer { return hit(answer, found, nil) }
+                if !hop.isOnlyIfCached { revalidate(found, hop, key) }
+                return hit(answer, found, "stale-while-revalidate")
             case .validate(let why): reason = why
             }
         }
@@ -182,7 +211,7 @@ struct Responder: Sendable {
     }
 
     /// Seconds, rounded down.
-    func ttl(_ head: StoredHead) -> Int {
+    func ttl(_ head: HTTPResponseHead) -> Int {
         Int((Double(policy.remaining(of: head, at: clock.now)) / 1000).rounded(.down))
     }
 

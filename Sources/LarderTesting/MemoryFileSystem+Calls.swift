@@ -146,11 +146,11 @@ extension MemoryFileSystem: FileSystem {
         }
     }
 
-    package func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno) {
+    package func allocate(_ range: Range<Int>, for file: borrowing FileDescriptor) throws(Errno) {
         try call(.allocate) { state throws(Errno) in
             let node = try state.node(file)
-            guard state.hasRoom(for: size, at: 0, in: node) else { throw .noSpace }
-            state.image.nodes[node]?.allocated = size
+            guard state.hasRoom(for: range.count, at: range.lowerBound, in: node) else { throw .noSpace }
+            state.image.nodes[node]?.allocated = range.upperBound
         }
     }
 

@@ -6,18 +6,19 @@ import LarderTesting
 /// Stores, copies, removes and renews in an endless loop. Prints each change to standard output before it begins and
 /// after it returns. Its parent, a test, kills it.
 ///
-/// usage: KillChild DIRECTORY SEED
+/// usage: KillChild DIRECTORY SEED THRESHOLD shared|alone
+///
+/// THRESHOLD is the size, in bytes, up to which values are in segments.
 @main
 struct KillChild {
     static func main() throws {
         let arguments = CommandLine.arguments
-        guard arguments.count == 3, let seed = UInt64(arguments[2]) else {
-            FileHandle.standardError.write(Data("usage: KillChild DIRECTORY SEED\n".utf8))
+        guard arguments.count == 5, let seed = UInt64(arguments[2]), let threshold = Int(arguments[3]) else {
+            FileHandle.standardError.write(Data("usage: KillChild DIRECTORY SEED THRESHOLD shared|alone\n".utf8))
             exit(64)
         }
-        var configuration = DiskCache.Configuration()
+        var configuration = KillChange.configuration(inlineThreshold: threshold, isShared: arguments[4] == "shared")
         configuration.saveDelay = .milliseconds(5)
-        configuration.entriesPerGroup = 4
         let cache = try DiskCache(directory: URL(fileURLWithPath: arguments[1]), configuration: configuration)
         var generator = SeededGenerator(seed: seed)
         for number in 1... {

@@ -23,16 +23,4 @@ struct ArticleTests {
         try FileManager.default.removeItem(at: file)
         try await web.close()
     }
-
-    @Test("values print themselves as the documentation says")
-    func descriptions() throws {
-        let reply = HTTPTransportResponse(status: 200, fields: [HTTPField("A", " b\t")], body: HTTPBody())
-        #expect(reply.description == "200\nA: b")
-        #expect(HTTPCacheMode.onlyIfCached.description == "only-if-cached")
-        let configuration = HTTPCache.Configuration().description
-        #expect(configuration.hasPrefix("requestFields: Accept Accept-Encoding Accept-Language User-Agent, followsRe"))
-        var status = HTTPCacheStatus()
-        (status.forwarding, status.isCollapsed, status.ttl, status.detail) = (.stale, true, -5, "disconnected")
-        #expect(status.description == "Larder; fwd=stale; collapsed; ttl=-5; detail=disconnected")
-    }
 }

@@ -7,7 +7,7 @@ struct FreshnessTests {
     private let policy = HTTPCachePolicy()
 
     /// Seconds.
-    private func lifetime(_ response: StoredHead) -> Double { Double(policy.lifetime(of: response)) / 1000 }
+    private func lifetime(_ response: HTTPResponseHead) -> Double { Double(policy.lifetime(of: response)) / 1000 }
 
     @Test("max-age wins over Expires, and s-maxage does not concern a private cache")
     func maxAge() {

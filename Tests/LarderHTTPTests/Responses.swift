@@ -10,8 +10,8 @@ func after(_ seconds: Double) -> Timestamp { made.advanced(byMilliseconds: Int64
 func date(_ seconds: Int64 = 0) -> String { HTTPDate.text(made.milliseconds / 1000 + seconds) }
 
 /// A response that was made, asked for and received at the same time, with fields in lines of text.
-func response(_ status: Int = 200, _ lines: String...) -> StoredHead {
-    StoredHead(status: status, fields: fields(lines), requested: made, received: made)
+func response(_ status: Int = 200, _ lines: String...) -> HTTPResponseHead {
+    HTTPResponseHead(status: status, fields: fields(lines), requested: made, received: made)
 }
 
 /// Fields from lines of text.

@@ -9,9 +9,9 @@ struct ReuseTests {
 
     /// The decision about a request, `seconds` after the response was made.
     private func reuse(
-        _ response: StoredHead, at seconds: Double, _ request: String..., mode: HTTPCacheMode = .default
+        _ response: HTTPResponseHead, at seconds: Double, _ request: String..., mode: HTTPCacheMode = .default
     ) -> HTTPCachePolicy.Reuse {
-        policy.reuse(of: response, for: RequestHead(url, fields: fields(request)), mode: mode, at: after(seconds))
+        policy.reuse(of: response, for: HTTPRequestHead(url, fields: fields(request)), mode: mode, at: after(seconds))
     }
 
     private let minute = response(200, "Cache-Control: max-age=60", "ETag: \"a\"")
@@ -92,15 +92,15 @@ struct ReuseTests {
     @Test("stale-if-error answers instead of an outage of the server, within its window")
     func staleIfError() {
         let head = response(200, "Cache-Control: max-age=60, stale-if-error=30")
-        let plain = RequestHead(url)
-        func answers(_ head: StoredHead, _ status: Int, _ request: RequestHead, at seconds: Double) -> Bool {
+        let plain = HTTPRequestHead(url)
+        func answers(_ head: HTTPResponseHead, _ status: Int, _ request: HTTPRequestHead, at seconds: Double) -> Bool {
             policy.mayAnswer(head, to: request, insteadOf: status, mode: .default, at: after(seconds))
         }
         #expect([500, 502, 503, 504].allSatisfy { answers(head, $0, plain, at: 90) })
         #expect(![200, 404, 501].contains { answers(head, $0, plain, at: 70) })
         #expect(!answers(head, 503, plain, at: 91))
         #expect(!answers(minute, 503, plain, at: 70))
-        let lenient = RequestHead(url, fields: fields(["Cache-Control: stale-if-error=30"]))
+        let lenient = HTTPRequestHead(url, fields: fields(["Cache-Control: stale-if-error=30"]))
         #expect(answers(minute, 503, lenient, at: 90))
         let strict = response(200, "Cache-Control: max-age=60, stale-if-error=30, must-revalidate")
         #expect(!answers(strict, 503, plain, at: 70))
@@ -108,8 +108,8 @@ struct ReuseTests {
 
     @Test("a stale response is the answer when the server cannot be reached, for a week, unless someone objects")
     func disconnected() {
-        func answers(_ head: StoredHead, _ request: String..., at seconds: Double) -> Bool {
-            let request = RequestHead(url, fields: fields(request))
+        func answers(_ head: HTTPResponseHead, _ request: String..., at seconds: Double) -> Bool {
+            let request = HTTPRequestHead(url, fields: fields(request))
             return policy.mayAnswerDisconnected(head, to: request, mode: .default, at: after(seconds))
         }
         #expect(answers(minute, at: 60 + 7 * 86_400))
@@ -118,5 +118,14 @@ struct ReuseTests {
         #expect(!answers(response(200, "Cache-Control: no-cache", "ETag: \"a\""), at: 1))
         #expect(!answers(minute, "Cache-Control: no-cache", at: 61))
         #expect(!answers(minute, "Cache-Control: max-age=5", at: 61))
+    }
+
+    @Test("max-stale counts from the age that the request accepts")
+    func maxAgeAndMaxStale() {
+        #expect(reuse(minute, at: 15, "Cache-Control: max-age=5, max-stale=10") == .answer)
+        #expect(reuse(minute, at: 16, "Cache-Control: max-age=5, max-stale=10") == .validate(.request))
+        #expect(reuse(minute, at: 50, "Cache-Control: max-age=5, max-stale") == .answer)
+        #expect(reuse(minute, at: 65, "Cache-Control: max-age=5, max-stale=10") == .validate(.stale))
+        #expect(reuse(minute, at: 65, "Cache-Control: max-age=5, max-stale=60") == .answer)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import LarderFiles
 import LarderHTTP
 import LarderHTTPTestSupport
 import LarderTesting
@@ -140,5 +141,64 @@ struct SecurityTests {
         let web = try Web()
         let error = await #expect(throws: HTTPCacheError.self) { try await web.cache.data(from: Self.url(url)) }
         #expect(error?.code == .unsupportedURL && web.server.takeRequests().isEmpty)
+    }
+
+    @Test(
+        "a request that would be two is refused, and not sent",
+        arguments: [
+            ("GET", "X-Name", "a\r\nEvil: b"), ("GET", "X-Name", "a\nb"), ("GET", "X\r\nEvil", "a"),
+            ("GET", "X Name", "a"), ("GET / HTTP/1.1\r\nHost: evil\r\n\r\n", "X", "a"),
+        ])
+    func injection(method: String, name: String, value: String) async throws {
+        let web = try Web()
+        var request = URLRequest(url: Web.url)
+        request.httpMethod = method
+        request.setValue(value, forHTTPHeaderField: name)
+        // Foundation may have refused already.
+        guard request.httpMethod == method, request.value(forHTTPHeaderField: name) == value else { return }
+        let error = await #expect(throws: HTTPCacheError.self) { try await web.cache.data(for: request) }
+        #expect(error?.code == .invalidRequest && web.server.takeRequests().isEmpty)
+    }
+
+    @Test("a GET with a body passes the cache, because its answer may depend on the body")
+    func bodyOfGet() async throws {
+        let web = try Web()
+        web.server.reply(200, "Cache-Control: max-age=60", body: "for a")
+        var request = URLRequest(url: Web.url)
+        request.httpBody = Data("a".utf8)
+        #expect(try await web.cache.data(for: request).1.cacheStatus.description == "Larder; fwd=bypass")
+        web.server.reply(200, "Cache-Control: max-age=60", body: "plain")
+        #expect(try await web.get() == ("plain", "Larder; fwd=uri-miss; stored; ttl=60"))
+        request.httpBody = Data("b".utf8)
+        #expect(try await web.cache.data(for: request).1.cacheStatus.forwarding == .bypass)
+    }
+
+    @Test("an answer to one request's range or precondition is no answer to the next request")
+    func individualAnswers() async throws {
+        let web = try Web()
+        web.server.reply(416, "Cache-Control: max-age=60")
+        _ = try await web.get("Range: bytes=100-")
+        web.server.reply(412, "Cache-Control: max-age=60")
+        _ = try await web.get("If-Match: \"x\"")
+        web.server.reply(200, "Cache-Control: max-age=60")
+        #expect(try await web.get() == ("body", "Larder; fwd=uri-miss; stored; ttl=60"))
+    }
+
+    @Test("a range is one of the body as it is, not of its coding")
+    func codings() async throws {
+        let web = try Web()
+        _ = try await web.get("Range: bytes=0-1")
+        _ = try await web.get("Range: bytes=0-1", "Accept-Encoding: br")
+        _ = try await web.get()
+        let codings = web.server.takeRequests().map { $0.value(forHTTPHeaderField: "Accept-Encoding") }
+        #expect(codings == ["identity", "br", "gzip"])
+    }
+
+    @Test("events have no user and password")
+    func events() async throws {
+        let events = Lock<[String]>([])
+        let web = try Web { $0.onEvent = { event in events.withLock { $0.append(event.description) } } }
+        _ = try await web.get(url: Self.url("http://ann:hunter2@example.com/page"))
+        #expect(events.withLock { $0 } == ["GET http://example.com/page 200: Larder; fwd=uri-miss"])
     }
 }

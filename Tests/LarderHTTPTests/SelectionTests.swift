@@ -4,8 +4,8 @@ import Testing
 
 @Suite("Keys, variants and ranges select what is stored")
 struct SelectionTests {
-    private func variant(_ vary: String, _ lines: String...) -> Variant {
-        Variant(fields(["Vary: \(vary)"]), for: fields(lines))
+    private func variant(_ vary: String, _ lines: String...) -> HTTPVariant {
+        HTTPVariant(fields(["Vary: \(vary)"]), for: fields(lines))
     }
 
     @Test("a variant is selected by the fields that Vary names, in any case and order")
@@ -105,5 +105,24 @@ struct SelectionTests {
         #expect(ByteRange.matches(fields(["If-Range: \(date(-10))"]), stored))
         #expect(!ByteRange.matches(fields(["If-Range: \(date(-9))"]), stored))
         #expect(!ByteRange.matches(fields(["If-Range: \(date())"]), response(200, "Last-Modified: \(date())")))
+    }
+
+    @Test("numbers in a range may be larger than any body")
+    func hugeRanges() {
+        let size = 5_000_000_000
+        #expect(ByteRange.bytes("bytes=-4000000000", of: size) == 1_000_000_000..<size)
+        #expect(ByteRange.bytes("bytes=1-99999999999999999999", of: 10) == 1..<10)
+        #expect(ByteRange.bytes("bytes=-99999999999999999999", of: 10) == 0..<10)
+        #expect(ByteRange.bytes("bytes=99999999999999999999-", of: 10) == nil)
+    }
+
+    @Test("no partition can be made to look like a part of another's key")
+    func craftedPartitions() throws {
+        let page = "http://example.com/page"
+        let plain = try #require(key(page))
+        let crafted = try #require(key(page, "\(page)\nbar: y"))
+        let both = variant("Foo, Bar", "Foo: x", "Bar: y\u{1F}\(page)")
+        #expect(plain.variant(both) != crafted.variant(variant("Foo", "Foo: x")))
+        #expect(key(page, "1:a")?.base != key(page, "a")?.base)
     }
 }

@@ -141,4 +141,29 @@ struct StaleTests {
         #expect(web.server.takeRequests().last?.value(forHTTPHeaderField: "If-None-Match") == "\"mine\"")
         #expect(try await web.get().1 == "Larder; hit; ttl=60")
     }
+
+    @Test("a validation in the background is of the whole response, whatever part was asked for")
+    func wholeRevalidation() async throws {
+        let web = try Web()
+        web.server.reply(200, "Cache-Control: max-age=60, stale-while-revalidate=60", "ETag: \"a\"", body: "old body")
+        _ = try await web.get()
+        web.clock.advance(by: .seconds(61))
+        web.server.reply(200, "Cache-Control: max-age=60, stale-while-revalidate=60", "ETag: \"b\"", body: "new body")
+        #expect(try await web.get("Range: bytes=0-2", "If-Range: \"a\"").0 == "old")
+        await web.cache.waitForRevalidations()
+        let requests = web.server.takeRequests()
+        #expect(requests.count == 2 && requests.last?.value(forHTTPHeaderField: "Range") == nil)
+        #expect(try await web.get() == ("new body", "Larder; hit; ttl=60"))
+        web.clock.advance(by: .seconds(61))
+        let (_, head) = try await web.cache.data(for: Web.request(method: "HEAD"))
+        #expect(head.cacheStatus.description == "Larder; hit; ttl=-1; detail=stale-while-revalidate")
+        await web.cache.waitForRevalidations()
+        #expect(web.server.takeRequests().map(\.httpMethod) == ["GET"])
+        // The validation that a HEAD begins keeps the body.
+        web.clock.advance(by: .seconds(61))
+        web.server.reply(304, "Cache-Control: max-age=90, stale-while-revalidate=60", "ETag: \"b\"", body: "")
+        _ = try await web.cache.data(for: Web.request(method: "HEAD"))
+        await web.cache.waitForRevalidations()
+        #expect(try await web.get() == ("new body", "Larder; hit; ttl=90"))
+    }
 }

@@ -7,8 +7,8 @@ struct StoringTests {
     private let policy = HTTPCachePolicy()
     private let url = URL(string: "http://example.com/")!
 
-    private func stores(_ response: StoredHead, _ method: String = "GET", _ lines: String...) -> Bool {
-        policy.mayStore(response, to: RequestHead(url, method: method, fields: fields(lines)))
+    private func stores(_ response: HTTPResponseHead, _ method: String = "GET", _ lines: String...) -> Bool {
+        policy.mayStore(response, to: HTTPRequestHead(url, method: method, fields: fields(lines)))
     }
 
     @Test("only a GET is stored", arguments: ["HEAD", "POST", "PUT", "OPTIONS", "get", "FOO"])
@@ -52,7 +52,7 @@ struct StoringTests {
 
     @Test(
         "a response that varies by everything or by a secret is not stored",
-        arguments: ["*", "Accept, *", ", *", "authorization", "Accept, COOKIE"])
+        arguments: ["*", "Accept, *", ", *", "authorization", "Accept, COOKIE", "Proxy-Authorization"])
     func vary(value: String) {
         #expect(stores(response(200, "Cache-Control: max-age=60", "Vary: Accept, Foo")))
         #expect(!stores(response(200, "Cache-Control: max-age=60", "Vary: \(value)")))
@@ -110,5 +110,17 @@ struct StoringTests {
                 "Set-Cookie: a",
                 "Transfer-Encoding: chunked", "Proxy-Authenticate: c", "Set-Cookie: b"))
         #expect(stored.fields == fields(["Set-Cookie: a", "Set-Cookie: b", "Date: \(date())"]))
+    }
+
+    @Test(
+        "an answer to what only one request has said is not stored, whatever its lifetime",
+        arguments: [407, 412, 416, 417, 431])
+    func individual(status: Int) {
+        #expect(!stores(response(status, "Cache-Control: max-age=60, public", "ETag: \"a\"")))
+    }
+
+    @Test("a Vary in which a * may hide is not stored", arguments: ["\"foo, *\"", "\"foo, *", "foo *", "foo: x"])
+    func obscureVary(value: String) {
+        #expect(!stores(response(200, "Cache-Control: max-age=60", "Vary: \(value)")))
     }
 }

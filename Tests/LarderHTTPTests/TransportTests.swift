@@ -22,7 +22,7 @@ enum Transport: CaseIterable {
     }
 }
 
-@Suite("Transports, against servers that lie", .timeLimit(.minutes(2)))
+@Suite("Transports, against servers that lie", .timeLimit(.minutes(60)))
 struct TransportTests {
     /// Answers every request with a text, whatever it is.
     private func server(_ text: String) throws -> SocketServer { try SocketServer { _ in Array(text.utf8) } }
@@ -139,7 +139,62 @@ struct TransportTests {
         await #expect(throws: (any Error).self) { _ = try await transport.make().send(URLRequest(url: url)) }
     }
 
+    @Test("a request of a cancelled task ends, whenever it is cancelled", arguments: Transport.allCases)
+    func cancelledAtOnce(transport: Transport) async throws {
+        let server = try server("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
+        let sender = transport.make()
+        // Side by side: on a busy machine, each of them may wait for its turn several times.
+        await withTaskGroup(of: Void.self) { group in
+            for pauses in 0..<40 {
+                group.addTask {
+                    let task = Task { try await body(sender.send(URLRequest(url: server.url("/")))) }
+                    for _ in 0..<pauses % 20 { await Task.yield() }
+                    task.cancel()
+                    // Its answer may have been faster.
+                    if let data = try? await task.value { #expect(data == Data("body".utf8) || data.isEmpty) }
+                }
+            }
+        }
+        #expect(try await body(sender.send(URLRequest(url: server.url("/")))) == Data("body".utf8))
+    }
+
     #if Curl
+        @Test("libcurl refuses a request that would be two")
+        func injection() async throws {
+            let server = try server("HTTP/1.1 204 No\r\n\r\n")
+            var request = URLRequest(url: server.url("/"))
+            request.setValue("a\r\nEvil: b", forHTTPHeaderField: "X")
+            // Foundation may have refused already.
+            guard request.value(forHTTPHeaderField: "X") == "a\r\nEvil: b" else { return }
+            let sent = request
+            await #expect(throws: CurlError.self) { _ = try await CurlTransport().send(sent) }
+        }
+
+        @Test(
+            "a coding that nobody asked for is decoded by libcurl, or handed out as it is",
+            arguments: ["foo", "gzip, foo", "identity"])
+        func codings(coding: String) async throws {
+            let server = try server(
+                "HTTP/1.1 200 OK\r\nContent-Encoding: \(coding)\r\nContent-Length: 4\r\n\r\nbody")
+            for accepted in ["gzip", nil] {
+                var request = URLRequest(url: server.url("/"))
+                request.setValue(accepted, forHTTPHeaderField: "Accept-Encoding")
+                let response = try await CurlTransport().send(request)
+                let isDecoded = coding == "identity" && accepted != nil
+                #expect(response.fields.value(of: "Content-Encoding") == (isDecoded ? nil : coding))
+                #expect(try await body(response) == Data("body".utf8))
+            }
+        }
+
+        @Test("fields without end are an error of libcurl's transport")
+        func endlessFields() async throws {
+            let lines = (0..<60_000).map { "X-\($0): " + String(repeating: "y", count: 90) + "\r\n" }.joined()
+            let server = try server("HTTP/1.1 200 OK\r\n\(lines)Content-Length: 4\r\n\r\nbody")
+            await #expect(throws: CurlError.self) {
+                _ = try await CurlTransport().send(URLRequest(url: server.url("/")))
+            }
+        }
+
         @Test("libcurl keeps repeated fields in their order, and reads trailers")
         func trailers() async throws {
             let server = try server(

@@ -10,7 +10,7 @@ struct UpdateTests {
     @Test("a validation has both validators of the stored response, and everything else of the request")
     func validation() {
         let modified = "Last-Modified: \(date(-10))"
-        let request = RequestHead(url, fields: fields(["Accept: x"]))
+        let request = HTTPRequestHead(url, fields: fields(["Accept: x"]))
         let asked = policy.validation(of: response(200, "ETag: W/\"a\"", modified), for: request)
         #expect(asked.fields == fields(["Accept: x", "If-None-Match: W/\"a\"", "If-Modified-Since: \(date(-10))"]))
         #expect(policy.validation(of: response(200, "Last-Modified: x"), for: request).fields == request.fields)
@@ -77,18 +77,42 @@ struct UpdateTests {
         arguments: ["POST", "M-SEARCH", "x"])
     func invalidation(method: String) {
         let lines = fields(["Location: c", "Content-Location: http://EXAMPLE.com:80/d"])
-        let urls = policy.invalidated(by: RequestHead(url, method: method), status: 201, fields: lines)
+        let urls = policy.invalidated(by: HTTPRequestHead(url, method: method), status: 201, fields: lines)
         #expect(
             urls.map(\.absoluteString) == [url.absoluteString, "http://example.com/a/c", "http://EXAMPLE.com:80/d"])
     }
 
     @Test("a refused or safe request, and another origin, invalidate nothing")
     func noInvalidation() {
-        #expect(policy.invalidated(by: RequestHead(url, method: "POST"), status: 400, fields: []).isEmpty)
-        #expect(policy.invalidated(by: RequestHead(url, method: "POST"), status: 500, fields: []).isEmpty)
-        #expect(policy.invalidated(by: RequestHead(url, method: "OPTIONS"), status: 200, fields: []).isEmpty)
-        #expect(policy.invalidated(by: RequestHead(url, method: "POST"), status: 303, fields: []) == [url])
+        #expect(policy.invalidated(by: HTTPRequestHead(url, method: "POST"), status: 400, fields: []).isEmpty)
+        #expect(policy.invalidated(by: HTTPRequestHead(url, method: "POST"), status: 500, fields: []).isEmpty)
+        #expect(policy.invalidated(by: HTTPRequestHead(url, method: "OPTIONS"), status: 200, fields: []).isEmpty)
+        #expect(policy.invalidated(by: HTTPRequestHead(url, method: "POST"), status: 303, fields: []) == [url])
         let lines = fields(["Location: http://other.com/", "Content-Location: https://example.com/a/b?c"])
-        #expect(policy.invalidated(by: RequestHead(url, method: "POST"), status: 200, fields: lines) == [url])
+        #expect(policy.invalidated(by: HTTPRequestHead(url, method: "POST"), status: 200, fields: lines) == [url])
+    }
+
+    @Test("a 304 with another date of the last change is about another response, unless entity tags say otherwise")
+    func otherDate() {
+        let stored = response(200, "Last-Modified: \(date(-10))")
+        #expect(policy.updated(stored, by: response(304, "Last-Modified: \(date(-20))")) == nil)
+        #expect(policy.updated(stored, by: response(304, "Last-Modified: \(date(-10))")) != nil)
+        #expect(policy.updated(stored, by: response(304, "Last-Modified: x")) != nil)
+        let tagged = response(200, "ETag: \"a\"", "Last-Modified: \(date(-10))")
+        #expect(policy.updated(tagged, by: response(304, "ETag: \"a\"", "Last-Modified: \(date())")) != nil)
+    }
+
+    @Test("the loss of an update does no harm where it changes no directive and makes nothing staler")
+    func harmlessLoss() {
+        let stored = response(200, "Cache-Control: max-age=60", "Vary: Foo")
+        func isHarmless(_ lines: String..., seconds: Double = 60) -> Bool {
+            var updated = HTTPResponseHead(status: 200, fields: fields(lines), requested: made, received: made)
+            (updated.requested, updated.received) = (after(seconds), after(seconds))
+            return policy.mayLose(updated, over: stored, at: after(seconds))
+        }
+        #expect(isHarmless("Cache-Control: max-age=60", "Vary: Foo", "X: 1"))
+        #expect(!isHarmless("Cache-Control: max-age=60, must-revalidate", "Vary: Foo"))
+        #expect(!isHarmless("Cache-Control: max-age=60"))
+        #expect(!isHarmless("Cache-Control: max-age=60", "Vary: Foo", "Age: 30", seconds: 5))
     }
 }

@@ -51,9 +51,9 @@ package struct FillingFileSystem: ForwardingFileSystem {
         try base.write(head, tail, to: file, at: offset)
     }
 
-    package func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno) {
-        try takeSpace(for: size, of: file)
-        try base.allocate(size, for: file)
+    package func allocate(_ range: Range<Int>, for file: borrowing FileDescriptor) throws(Errno) {
+        try takeSpace(for: range.upperBound, of: file)
+        try base.allocate(range, for: file)
     }
 
     package func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {

@@ -38,8 +38,8 @@ extension ForwardingFileSystem {
     package func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno) {
         try base.truncate(file, to: size)
     }
-    package func allocate(_ size: Int, for file: borrowing FileDescriptor) throws(Errno) {
-        try base.allocate(size, for: file)
+    package func allocate(_ range: Range<Int>, for file: borrowing FileDescriptor) throws(Errno) {
+        try base.allocate(range, for: file)
     }
     package func sync(_ file: borrowing FileDescriptor) throws(Errno) { try base.sync(file) }
     package func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {

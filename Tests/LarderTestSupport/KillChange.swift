@@ -1,4 +1,5 @@
 package import Foundation
+package import Larder
 package import LarderTesting
 
 /// One step of the kill test's child, and its announcement in one line.
@@ -38,6 +39,19 @@ package enum KillChange: Equatable, Sendable, CustomStringConvertible {
         case 985..<990: return .clearTag("tag\(number % 4)")
         default: return .flush
         }
+    }
+
+    /// Bytes of a value in a segment besides its payload, at most.
+    package static let longestRest = 500
+
+    /// The configuration of the child and of the test: small groups, and segments so short that many are cleaned.
+    package static func configuration(inlineThreshold: Int, isShared: Bool) -> DiskCache.Configuration {
+        var configuration = DiskCache.Configuration()
+        configuration.sharing = isShared ? .processes : .exclusive
+        configuration.entriesPerGroup = 4
+        configuration.inlineThreshold = inlineThreshold
+        configuration.segmentLength = max(16 << 10, inlineThreshold)
+        return configuration
     }
 
     /// The namespace of a key: every fourth key has one.

@@ -8,9 +8,10 @@ package import Foundation
 ///     ? 18 123460000 set 2 2000018
 ///     - 18 123460900 the disk is full
 ///     x 19 123461000 Input/output error
+///     ~ 0 123462000 key 3
 ///
 /// The number of the call follows the mark, then the time. A result is `-` for none, `true`, `false`, `nil` or a value.
-/// Number 0 belongs to no call.
+/// Number 0 belongs to no call. The last line says that a key was evicted shortly before.
 package final class SharingLog: Sendable {
     private let descriptor: Int32
 
@@ -39,6 +40,11 @@ package final class SharingLog: Sendable {
     /// Notes that a call has found the disk full. It must have changed nothing.
     package func refuse(_ number: Int) {
         write("- \(number) \(SharingSetup.now) the disk is full\n")
+    }
+
+    /// Notes that a key was evicted.
+    package func evict(_ key: String) {
+        write("~ 0 \(SharingSetup.now) \(key)\n")
     }
 
     /// Notes an error of a call, or with the number 0 another one.
@@ -73,6 +79,12 @@ package struct SharingHistory: Sendable {
     /// The errors, and when they happened. 0: a line that makes no sense.
     package private(set) var errors: [(time: UInt64, text: String)] = []
 
+    /// The keys that the process has evicted, and when it said so.
+    package private(set) var evictions: [(time: UInt64, key: String)] = []
+
+    /// The time of the last line; 0: there is none.
+    package private(set) var lastTime: UInt64 = 0
+
     /// Reads the log of a process. A line that a kill has cut off is ignored: its call has not begun, or not returned.
     package init(_ log: Data, process: Int) {
         var places: [Int: Int] = [:]
@@ -85,7 +97,9 @@ package struct SharingHistory: Sendable {
                 errors.append((0, "process \(process) logged \"\(line)\""))
                 continue
             }
+            lastTime = time
             switch words[0] {
+            case "~": evictions.append((time, String(words[3])))
             case "?":
                 guard let call = SharingCall(String(words[3])) else { fallthrough }
                 places[number] = calls.count

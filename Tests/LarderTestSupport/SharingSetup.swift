@@ -7,18 +7,26 @@ package enum SharingSetup {
     ///
     /// - Parameters:
     ///   - isShared: Whether several processes use the directory at a time.
+    ///   - hasSegments: Whether half of the values are in segments, which are so short that many are cleaned.
+    ///   - onEviction: Receives the evictions: where the disk is full, whole segments go.
     ///   - onFailure: Receives every failure and every damaged entry. A lost one is no failure: a removal deletes the
     ///     file first, and a kill may come before its record. The loss of a value shows in the history.
     /// - Returns: The configuration.
     package static func configuration(
-        isShared: Bool, onFailure: @escaping @Sendable (CacheEvent) -> Void
+        isShared: Bool, hasSegments: Bool = false, onEviction: @escaping @Sendable (CacheEvent) -> Void = { _ in },
+        onFailure: @escaping @Sendable (CacheEvent) -> Void
     ) -> DiskCache.Configuration {
         var configuration = DiskCache.Configuration()
         configuration.sharing = isShared ? .processes : .exclusive
         configuration.saveDelay = .milliseconds(5)
         configuration.entriesPerGroup = 4
+        if hasSegments {
+            configuration.inlineThreshold = 1_500
+            configuration.segmentLength = 16 << 10
+        }
         configuration.onEvent = { event in
             if [.failed, .corrupt].contains(event.kind) { onFailure(event) }
+            if event.kind == .evicted { onEviction(event) }
         }
         return configuration
     }

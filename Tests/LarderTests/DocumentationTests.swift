@@ -15,6 +15,55 @@ extension DocumentationTests.User: Equatable {
     }
 }
 
+/// Of SeveralMachines.
+nonisolated struct ShardedTier: SharedTier {
+    let shards: [any SharedTier]
+
+    private func shard(_ key: SharedKey) -> any SharedTier {
+        // The same on every machine, unlike `hashValue`.
+        let sum = key.key.utf8.reduce(UInt64(14_695_981_039_346_656_037)) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
+        return shards[Int(sum % UInt64(shards.count))]
+    }
+
+    var state: SharedTierState {
+        var epochs: [String] = []
+        for shard in shards {
+            guard case .connected(let epoch) = shard.state else { return shard.state }
+            epochs.append(epoch)
+        }
+        return .connected(epoch: epochs.joined(separator: "."))
+    }
+
+    func read(_ request: SharedRead) async throws -> SharedReading { try await shard(request.key).read(request) }
+    func write(_ write: SharedWrite) async throws -> SharedOutcome { try await shard(write.key).write(write) }
+    func renew(_ write: SharedWrite) async throws -> SharedOutcome { try await shard(write.key).renew(write) }
+    func expire(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
+        try await shard(key).expire(key, version: version)
+    }
+    func remove(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
+        try await shard(key).remove(key, version: version)
+    }
+    func clear(_ scope: SharedScope, version: SharedVersion, isExpiry: Bool) async throws {
+        for shard in shards { try await shard.clear(scope, version: version, isExpiry: isExpiry) }
+    }
+    func lease(_ key: SharedKey, holder: String, for duration: Duration) async throws -> Bool {
+        try await shard(key).lease(key, holder: holder, for: duration)
+    }
+    func endLease(_ key: SharedKey, holder: String) async throws {
+        try await shard(key).endLease(key, holder: holder)
+    }
+    func observe(as node: String, _ observer: @escaping @Sendable (SharedNotice) -> Void) -> @Sendable () -> Void {
+        let ends = shards.map { shard in
+            shard.observe(as: node) { notice in
+                // Each connection concerns all: the epoch is that of all shards.
+                guard case .connected(_, let time) = notice else { return observer(notice) }
+                if case .connected(let epoch) = state { observer(.connected(epoch: epoch, time: time)) }
+            }
+        }
+        return { for end in ends { end() } }
+    }
+}
+
 /// Runs every Swift snippet of README and articles; `.ci/snippets` compiles them as in a package and as in an app.
 // One after the other: there is one shared cache.
 @Suite("The documentation is true", .serialized, .ownCaches)
@@ -50,6 +99,22 @@ struct DocumentationTests {
         var status: Int
         var body: Data
         var etag: String
+    }
+
+    @Test("the adapter for several servers of SeveralMachines is a shared tier")
+    func shardedTier() async throws {
+        let worlds = [TestWorld(), TestWorld()]
+        let servers = worlds.map { TestSharedServer(world: $0) }
+        let caches: [Cache<String>] = try worlds.map { world in
+            let tier = ShardedTier(shards: servers.map { $0.connection() })
+            return try world.cache(configuration: .init(sharedTier: tier))
+        }
+        let values = Dictionary(uniqueKeysWithValues: (0..<20).map { ("\($0)", "v\($0)") })
+        try await caches[0].setValues(values, tags: ["t"])
+        #expect(await caches[1].values(forKeys: values.keys) == values)
+        #expect(servers.allSatisfy { !$0.keys.isEmpty })
+        try await caches[1].removeAll(tagged: "t")
+        #expect(await caches[0].values(forKeys: values.keys).isEmpty)
     }
 
     @Test("there is one shared cache, which reopens once closed")
@@ -546,7 +611,7 @@ struct DocumentationTests {
         "Larder", "GettingStarted", "ChoosingALifetime", "UnderstandingTheDirectory", "SharingADirectory",
         "SurvivingCrashes", "Limits",
         "ComingFromEGOCache", "ComingFromYYCache", "TypedValues", "FetchingThroughTheCache", "MemoryLimits",
-        "EncryptingValues", "SmallPrograms", "TestingCode", "Performance",
+        "EncryptingValues", "SmallPrograms", "TestingCode", "Performance", "SeveralMachines",
     ].map { "Sources/Larder/Larder.docc/\($0).md" }
 
     @Test("no article is missing here")

@@ -30,7 +30,12 @@ struct World {
         }
     }
 
+    /// The threshold of all worlds that set none, in bytes: to try the whole suite with segments.
+    static let inlineThreshold =
+        ProcessInfo.processInfo.environment["LARDER_INLINE"].flatMap { Int($0) } ?? 0
+
     init(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) {
+        configuration.inlineThreshold = Self.inlineThreshold
         configure(&configuration)
     }
 
@@ -105,7 +110,17 @@ struct World {
     }
 
     var names: [String] { files.image.names(at: "/cache") }
-    var entryFiles: [String] { files.image.names(at: "/cache/entries") }
+    /// The names of the files in the directory of the entries, without the segments.
+    var entryFiles: [String] { files.image.names(at: "/cache/entries").filter { $0 != "segments" } }
+    /// Files of entries, and entries in segments that are not dead.
+    var fileCount: Int {
+        let copy = MemoryFileSystem(files.image)
+        guard let directory = try? copy.openDirectory(path: "/cache/entries", creation: .never) else { return 0 }
+        let inSegments = try? SegmentTable(of: SharedDescriptor(directory), in: copy).files()
+        return entryFiles.count + (inSegments?.count ?? 0)
+    }
+    /// The names of the segments.
+    var segments: [String] { files.image.names(at: "/cache/entries/segments") }
 
     var journal: String {
         get throws { try #require(names.last { $0.hasPrefix("journal-") }) }
@@ -157,7 +172,7 @@ extension DiskCache {
     func checkInvariants(
         _ world: World? = nil, settled: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
     ) {
-        var files: Set<UInt64> = []
+        var files: Set<FileID> = []
         let before = store.index.totals
         if settled {
             store.index.loadAll()
@@ -180,8 +195,16 @@ extension DiskCache {
         }
         #expect(store.index.totals == totals, sourceLocation: sourceLocation)
         #expect(before == totals, "the sums are right before the entries are loaded", sourceLocation: sourceLocation)
-        let expected = files.map { FileName.number($0).description }.sorted()
+        let expected = files.filter { !$0.place.isInSegment }.map { FileName.number($0.number).description }.sorted()
         #expect(world.entryFiles == expected, "entries and files agree", sourceLocation: sourceLocation)
+        let inSegments = store.disk.runAnyway { (try? $0?.segments.files()) ?? [] }
+        let placed = files.filter(\.place.isInSegment)
+        #expect(placed.isSuperset(of: inSegments), "segments have no more", sourceLocation: sourceLocation)
+        for file in placed.subtracting(inSegments) {
+            // The record may be damaged, while the payload is not.
+            let isThere = store.disk.runAnyway { (try? $0?.requireFile(file)) != nil }
+            #expect(isThere, "segments have all entries", sourceLocation: sourceLocation)
+        }
         let strange = world.names.filter { $0.hasSuffix(".tmp") }
         #expect(strange == [], sourceLocation: sourceLocation)
     }

@@ -7,11 +7,11 @@ import LarderTesting
 /// Makes random calls on a few keys in an endless loop, and logs the beginning and the end of each. Its parent, a test,
 /// stops and kills it; without a parent it ends by itself.
 ///
-/// usage: SharingChild DIRECTORY LOG SEED KEYS PROCESS PARENT [memory] [full] [shared | exclusive | register...]
+/// usage: SharingChild DIRECTORY LOG SEED KEYS PROCESS PARENT [memory] [full] [segments] [shared | exclusive | register...]
 ///
 /// PARENT is the process identifier of the parent. Values are unique: each holds the number of the process. With
-/// `memory` there is a memory tier before the disk; with `full` the disk is full at times; with `shared` other
-/// processes use the directory; with `register` and the names of its faults there is no cache, see `FileRegister`.
+/// `memory` there is a memory tier before the disk; with `full` the disk is full at times; with
+/// `segments` half of the values are in segments; with `shared` other processes use the directory; with `register` and the names of its faults there is no cache, see `FileRegister`.
 @main
 struct SharingChild {
     static func main() async {
@@ -35,7 +35,10 @@ struct SharingChild {
                 }
             }
             let isFilling = arguments.contains("full")
-            let configuration = SharingSetup.configuration(isShared: arguments.contains("shared")) {
+            let configuration = SharingSetup.configuration(
+                isShared: arguments.contains("shared"), hasSegments: arguments.contains("segments"),
+                onEviction: { for key in $0.keys { log.evict(key) } }
+            ) {
                 if !isFilling || $0.error?.code != .noSpace { log.error(0, "event: \($0)") }
             }
             let disk = try open(directory, configuration, isFilling)

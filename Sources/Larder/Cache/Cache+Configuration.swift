@@ -31,6 +31,12 @@ extension Cache {
         /// name. The limits of the disk then hold in memory; its size limit only where costs are bytes, so set
         /// `memory.costLimit` otherwise. Default: false.
         public var fallsBackToMemory = false
+        /// A store that several machines share, below memory and disk: it is asked after a disk miss, and told of every
+        /// change made through the cache. A cache without a disk tier ignores it, with an event. See
+        /// <doc:SeveralMachines>. Default: nil.
+        public var sharedTier: (any SharedTier)?
+        /// How the shared tier is used.
+        public var sharedTierPolicy = SharedTierPolicy()
         /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. Each read then
         /// allocates an event, even a hit in memory. Default: false.
         public var reportsReads = false
@@ -48,6 +54,7 @@ extension Cache {
             defaultTTL: TimeToLive = .default, memoryTTL: Duration? = nil, fetchPolicy: FetchPolicy = .cacheFirst,
             keepStale: TimeToLive? = nil, maximumConcurrentFetches: Int? = nil, fallsBackToMemory: Bool = false,
             reportsReads: Bool = false, cost: (@Sendable (_ value: Value, _ size: Int) -> Int)? = nil,
+            sharedTier: (any SharedTier)? = nil, sharedTierPolicy: SharedTierPolicy = .init(),
             onEvent: (@Sendable (CacheEvent) -> Void)? = nil
         ) {
             self.memory = memory
@@ -60,6 +67,8 @@ extension Cache {
             self.fallsBackToMemory = fallsBackToMemory
             self.reportsReads = reportsReads
             self.cost = cost
+            self.sharedTier = sharedTier
+            self.sharedTierPolicy = sharedTierPolicy
             self.onEvent = onEvent
         }
 
@@ -115,6 +124,7 @@ extension Cache.Configuration: CustomStringConvertible {
         if let maximumConcurrentFetches { parts.append("maximumConcurrentFetches: \(maximumConcurrentFetches)") }
         if fallsBackToMemory { parts.append("fallsBackToMemory") }
         if reportsReads { parts.append("reportsReads") }
+        if sharedTier != nil { parts.append("sharedTier (\(sharedTierPolicy))") }
         parts.append("memory (\(memory.map { "\($0)" } ?? "none"))")
         parts.append("disk (\(disk))")
         return parts.joined(separator: "; ")

@@ -10,6 +10,7 @@ extension Cache {
         if disk?.store.disk.follow() == false { return false }
         if memoryTier?.hasValue(forKey: key) == true { return true }
         guard let disk else { return false }
+        guard await isKnownAfterAsking(key) else { return false }
         return await disk.store.io.run { disk.hasValue(forKey: key) }
     }
 
@@ -18,7 +19,16 @@ extension Cache {
     /// With a disk tier it is the entry on disk. Without one the size is the value's cost.
     public func entry(forKey key: String) async -> CacheEntry? {
         guard let disk else { return memoryTier?.entry(forKey: key) }
+        guard await isKnownAfterAsking(key) else { return nil }
         return await disk.store.io.run { disk.entry(forKey: key) }
+    }
+
+    /// Asks the shared tier for a key. Returns false when the copy here is outdated, and the server cannot be asked.
+    private func isKnownAfterAsking(_ key: String) async -> Bool {
+        guard let link = backend.sharedLink else { return true }
+        let key = backend.key(key)
+        if await backend.bring([key])[0] != nil { return true }
+        return backend.freshness(of: key, at: backend.clock.now) != .missing || link.isPending(key)
     }
 
     /// The number of entries on disk, or in memory without a disk tier: values, including expired ones that have not
@@ -49,9 +59,13 @@ extension Cache {
     /// Returns when the index of the disk tier is saved and all background work begun before is done; at once without a
     /// disk tier. Does not wait for fetches: call ``waitForFetches()`` first. O(n) when anything has changed.
     ///
+    /// With a shared tier that can be reached it also waits until all changes are sent, at most
+    /// ``SharedTierPolicy/timeout``.
+    ///
     /// - Throws: The errors of ``DiskCache/flush()``.
     public func flush() async throws(CacheError) {
         guard let disk else { return }
+        await backend.sharedLink?.awaitSent(.everything)
         try await disk.store.io.run { () throws(CacheError) in try disk.flush() }
     }
 
@@ -65,7 +79,8 @@ extension Cache {
         await fetcher.waitForFetches()
     }
 
-    /// Waits for fetches, delivers the events that are queued, and closes the directory, if this cache opened it: for
+    /// Waits for fetches, sends the changes that wait for the shared tier, if that can be reached, delivers the events
+    /// that are queued, and closes the directory, if this cache opened it: for
     /// this cache and all that share its ``DiskCache``. A cache that was created over a ``DiskCache`` leaves closing to
     /// the opener of the directory; a cache without a disk tier has nothing to close.
     ///
@@ -75,10 +90,15 @@ extension Cache {
     /// and waits for nothing.
     ///
     /// - Parameter limit: How long to wait for fetches that are under way, see ``waitForFetches()``; those that take
-    ///   longer store nothing on disk, without an error. Zero: not at all. Five seconds by default.
+    ///   longer store nothing on disk, without an error. As long again for changes to be sent; the others are dropped,
+    ///   with an event. Zero: not at all. Five seconds by default.
     /// - Throws: The errors of ``DiskCache/close()``; the directory is closed all the same.
     public func close(waitingForFetches limit: Duration = .seconds(5)) async throws(CacheError) {
         await fetcher.waitForFetches(limit)
+        if let link = backend.sharedLink {
+            await link.awaitSent(.everything, limit)
+            link.stop()
+        }
         let events = disk?.store.events ?? ownEvents
         // A program that ends afterwards has received them.
         await withCheckedContinuation { continuation in
@@ -94,9 +114,9 @@ extension Cache {
         counts.fetches.staleAnswers += memoryTier?.staleHits ?? 0
         let memory = memoryTier?.statistics
         return TierStatistics(
-            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, misses: counts.misses, absentAnswers: counts.absences,
-            fetches: counts.fetches,
-            memory: memory, disk: disk?.statistics)
+            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, sharedHits: counts.sharedHits, misses: counts.misses,
+            absentAnswers: counts.absences, fetches: counts.fetches, memory: memory, disk: disk?.statistics,
+            shared: backend.sharedLink?.statistics)
     }
 
     /// The events from now on, as ``Configuration/onEvent`` receives them.

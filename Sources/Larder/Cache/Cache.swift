@@ -155,16 +155,28 @@ public final class Cache<Value: Sendable>: Sendable {
         }
         let tier = memory.map { MemoryTierAdapter($0, of: disk.keyNamespace) }
         let reader = configuration.reportsReads ? ReadReporting() : nil
+        let link = configuration.sharedTier.map { SharedLink($0, configuration.sharedTierPolicy, disk: disk) }
+        var mayEnterMemory: (@Sendable (IndexEntry, Key) -> Bool)?
+        if let link { mayEnterMemory = { entry, key in link.mayEnterMemory(entry, key) } }
         let backend = TieredBackend(
             disk: disk, coder: coder, tier: tier, cost: configuration.costInMemory,
             defaults: configuration.defaults(ttl: configuration.defaultTTL.or(disk.configuration.defaultTTL)),
-            memoryTTL: configuration.memoryTTL.map { max(0, $0.milliseconds) }, reader: reader)
+            memoryTTL: configuration.memoryTTL.map { max(0, $0.milliseconds) }, reader: reader,
+            mayEnterMemory: mayEnterMemory)
         var endings: [@Sendable () -> Void] = []
         if let tier { endings.append(disk.attach(tier)) }
         if let onEvent = configuration.onEvent { endings.append(disk.observe(onEvent, reader: reader)) }
-        self.init(
-            memory: memory, disk: disk, backend: backend, ownEvents: nil, reader: reader, configuration: configuration,
-            ownsDisk: ownsDisk, endings: endings)
+        if let link {
+            endings.append { link.stop() }
+            self.init(
+                memory: memory, disk: disk, backend: SharedBackend(local: backend, link: link), ownEvents: nil,
+                reader: reader, configuration: configuration, ownsDisk: ownsDisk, endings: endings)
+            link.begin()
+        } else {
+            self.init(
+                memory: memory, disk: disk, backend: backend, ownEvents: nil, reader: reader,
+                configuration: configuration, ownsDisk: ownsDisk, endings: endings)
+        }
     }
 
     /// Creates a cache without a disk tier.
@@ -211,6 +223,10 @@ public final class Cache<Value: Sendable>: Sendable {
         self.init(
             memory: memory, disk: nil, backend: backend, ownEvents: events, reader: reader,
             configuration: configuration)
+        if configuration.sharedTier != nil {
+            let message = "A cache without a disk tier does not use its shared tier."
+            events.post(CacheEvent(.sharedTierLost, error: CacheError(code: .sharedTier, message: message)))
+        }
     }
 
     deinit {

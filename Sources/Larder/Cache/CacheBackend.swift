@@ -53,6 +53,13 @@ protocol CacheBackend<Value>: Sendable {
         _ current: CurrentValue<Value>, with value: Value?, _ options: SetOptions, _ watch: Watch
     ) async throws(CacheError) -> Bool
 
+    /// Nil without a shared tier.
+    var sharedLink: SharedLink? { get }
+
+    /// Makes the copies of these keys as good as the shared tier knows them. Returns the fresh values that it had and
+    /// that are new here; without a shared tier nothing.
+    func bring(_ keys: [Key]) async -> [Lookup<Value>?]
+
     // For fetches. A flight changes a key only while it is registered for it. Failures to store are reported,
     // not thrown.
 
@@ -82,6 +89,9 @@ protocol CacheBackend<Value>: Sendable {
 
 extension CacheBackend {
     var defaultTTL: TimeToLive { defaults.ttl }
+    var sharedLink: SharedLink? { nil }
+
+    func bring(_ keys: [Key]) async -> [Lookup<Value>?] { keys.map { _ in nil } }
 
     /// Returns a fresh value that is in memory; counts a hit or a miss there.
     func lookupInMemory(_ text: String) -> Lookup<Value>? {
@@ -124,6 +134,8 @@ struct SetOptions: Sendable {
     var keepStale: TimeToLive?
     var metadata: [String: String] = [:]
     var tags: [String] = []
+    /// The mark of the shared tier; nil without one.
+    var stamp: SharedStamp?
 }
 
 /// The state of a key in the cache.
@@ -172,6 +184,8 @@ struct StoreOptions: Sendable {
     var keptStale: Int64
     /// Nil: unchanged, or else false.
     var mustRevalidate: Bool?
+    /// The mark of the shared tier; nil without one.
+    var stamp: SharedStamp?
 
     var allTags: [Key] { tags + joinedTags.filter { !tags.contains($0) } }
 }
@@ -181,6 +195,8 @@ final class BackendCounters: Sendable {
     struct Values: Sendable {
         var hits = 0
         var misses = 0
+        /// Values that the shared tier had.
+        var sharedHits = 0
         /// Answers that there is no value.
         var absences = 0
         var fetches = FetchStatistics()

@@ -28,6 +28,7 @@ extension Fetcher {
         guard let prepared = await flight.owner(Self.self)?.prepare(flight, request.options), !flight.isOver else {
             return
         }
+        defer { flight.setSharedPart(nil) }
         let fetched: Result<[FetchResult<Value>?], any Error>
         do {
             fetched = .success(prepared.missing.isEmpty ? [] : try await fetch(prepared.missing, flight, request))
@@ -75,11 +76,20 @@ extension Fetcher {
                 prepared.missing.append(MissingKey(key: key, index: index, now: backend.clock.now, stored: stored))
             }
         }
+        if let link = backend.sharedLink, !prepared.missing.isEmpty {
+            let keys = prepared.missing.map(\.key)
+            // Only a flight for one key can wait for another machine.
+            if let outcome = await beginShared(flight, keys, options, link) {
+                prepared.outcomes[prepared.missing[0].index] = outcome
+                settle(flight, prepared.missing[0].index, outcome)
+                prepared.missing = []
+            }
+        }
         return prepared
     }
 
     /// Another flight may have stored a value since the caller looked.
-    private func cachedOutcome(_ key: Key, _ options: FetchOptions) async -> FetchOutcome? {
+    func cachedOutcome(_ key: Key, _ options: FetchOptions) async -> FetchOutcome? {
         if options.policy.source == .reload { return nil }
         let now = backend.clock.now
         switch backend.freshness(of: key, at: now) {

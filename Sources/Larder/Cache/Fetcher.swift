@@ -67,8 +67,14 @@ struct Fetcher<Value: Sendable>: Sendable {
             return known
         }
         if backend.isProvisional { await backend.settle(keys) }
+        let brought = backend.sharedLink == nil ? [] : await backend.bring(keys)
         var onDisk: [Int] = []
         for (index, key) in keys.enumerated() {
+            if !brought.isEmpty, let found = brought[index] {
+                known.answer(index, with: found, isAging: isAging(found, options))
+                backend.readEvents?.postHit(key, found)
+                continue
+            }
             if let found = backend.findInMemory(key.text) {
                 known.answer(index, with: found, isAging: isAging(found, options))
                 backend.readEvents?.postHit(key, found)

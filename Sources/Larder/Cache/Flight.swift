@@ -144,6 +144,17 @@ final class Flight: LimitedFetch {
         _ = consume old
     }
 
+    /// Keeps the flight's part in a shared tier, or ends it.
+    func setSharedPart(_ part: (any Sendable)?) {
+        let old = state.withLock { state in
+            defer { state.sharedPart = part }
+            return state.sharedPart
+        }
+        _ = consume old
+    }
+
+    var sharedPart: (any Sendable)? { state.withLock { $0.sharedPart } }
+
     /// Returns the fetcher that runs the flight; nil when nobody wants the result any more.
     func owner<Owner>(_ type: Owner.Type) -> Owner? {
         state.withLock { $0.owner } as? Owner

@@ -56,6 +56,8 @@ struct FlightState: Sendable {
     private var joinedTags: [Int: [(tag: Key, callers: Int)]] = [:]
     /// Whether another fetch waits for this one.
     var isNeededByFetch = false
+    /// The flight's part in a shared tier.
+    var sharedPart: (any Sendable)?
     /// Whether the user's fetch has returned.
     var hasFetched = false
     /// The indices of the keys whose callers have been resumed.

@@ -106,7 +106,7 @@ extension TieredBackend {
         let traits = Attachments.Traits(
             namespace: disk.keyNamespace, tags: tags, keptStale: isAbsent ? 0 : options.keptStale, isAbsent: isAbsent,
             mustRevalidate: options.mustRevalidate ?? false, coding: content.coding)
-        let attachments = disk.store.pool.attachments(traits, metadata: options.metadata ?? [:])
+        let attachments = disk.store.pool.attachments(traits, metadata: options.metadata ?? [:], options.stamp)
         guard let store = try? disk.openStore else { return false }
         do throws(CacheError) {
             for text in [key.text] + tags.map(\.text) { _ = try disk.checked(text) }

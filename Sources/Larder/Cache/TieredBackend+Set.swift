@@ -124,7 +124,7 @@ extension TieredBackend {
         } else {
             traits.keptStale = defaults.keptStale(options.keepStale, after: expires)
         }
-        return disk.store.pool.attachments(traits, metadata: metadata)
+        return disk.store.pool.attachments(traits, metadata: metadata, options.stamp)
     }
 }
 

@@ -17,13 +17,16 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     let flights: Flights
     let reads: SharedReads<Value>
     let counts = BackendCounters()
+    /// Decides whether a copy may be returned from memory without asking the shared tier; nil without one.
+    let mayEnterMemory: (@Sendable (IndexEntry, Key) -> Bool)?
 
     /// The number of values that one I/O job reads or stores.
     static var slice: Int { 32 }
 
     init(
         disk: DiskCache, coder: Coder<Value>, tier: MemoryTierAdapter<Value>?,
-        cost: (@Sendable (Value, Int) -> Int)?, defaults: CacheDefaults, memoryTTL: Int64?, reader: ReadReporting?
+        cost: (@Sendable (Value, Int) -> Int)?, defaults: CacheDefaults, memoryTTL: Int64?, reader: ReadReporting?,
+        mayEnterMemory: (@Sendable (IndexEntry, Key) -> Bool)? = nil
     ) {
         self.disk = disk
         flights = disk.store.observer.observer { Flights() }
@@ -33,6 +36,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         self.cost = cost
         self.defaults = defaults
         self.memoryTTL = memoryTTL
+        self.mayEnterMemory = mayEnterMemory
         readEvents = reader.map { ReadEvents(center: disk.store.events, reader: $0, namespace: disk.keyNamespace) }
     }
 
@@ -210,6 +214,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         guard let tier else { return nil }
         let cost = cost.map { $0(value, size) } ?? size
         return Promotion(tier: tier) { entry in
+            if let mayEnterMemory, !mayEnterMemory(entry, disk.key(text)) { return }
             tier.memory.insert(value, forKey: text, life: lifeInMemory(entry), cost: cost, MemoryExtra(entry))
         }
     }

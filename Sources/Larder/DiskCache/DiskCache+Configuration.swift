@@ -42,6 +42,14 @@ extension DiskCache {
         /// The format in which the index is saved; a property list of more than 32 MiB is saved as JSON instead.
         /// Default: `.json`.
         public var manifestFormat: ManifestFormat = .json
+        /// Values of at most so many bytes are stored in *segments*, many in one file, instead of in files of their own.
+        /// More than 1 MiB counts as 1 MiB. Default: 0, every value has a file of its own.
+        ///
+        /// A short value is stored in a segment in a third of the time, and takes no inode; see <doc:Performance> for
+        /// the size from which files are as fast. Files that are copied in always stay files. The threshold may be
+        /// another one at the next opening: existing entries stay where they are. A directory with segments cannot be
+        /// opened by Larder 0.1.0.
+        public var inlineThreshold = 0
         /// Returns the current time; the first opener's function is used. It must be fast and must not call the cache.
         /// Default: the system's clock.
         public var now: @Sendable () -> Date = { Date() } {
@@ -52,6 +60,8 @@ extension DiskCache {
 
         /// The average number of entries in a group of the manifest, at most. Tests use smaller groups.
         package var entriesPerGroup = GroupTable.entriesPerGroup
+        /// Bytes of a segment, at most. Tests have shorter ones.
+        package var segmentLength = Place.end
         private var isSystemTime = true
 
         /// Creates a configuration. Each setting has the documented default; ``now`` is set afterwards.
@@ -59,7 +69,7 @@ extension DiskCache {
             defaultTTL: TimeToLive = .days(1), slidingExpiry: Bool = false, saveDelay: Duration = .milliseconds(500),
             sweepInterval: Duration? = .seconds(60), countLimit: Int? = nil, sizeLimit: Int? = nil,
             ageLimit: Duration? = nil, minimumFreeSpace: Int? = nil, durability: Durability = .killSafe,
-            sharing: Sharing = .platformDefault, manifestFormat: ManifestFormat = .json,
+            sharing: Sharing = .platformDefault, manifestFormat: ManifestFormat = .json, inlineThreshold: Int = 0,
             onEvent: (@Sendable (CacheEvent) -> Void)? = nil
         ) {
             self.defaultTTL = defaultTTL
@@ -73,6 +83,7 @@ extension DiskCache {
             self.durability = durability
             self.sharing = sharing
             self.manifestFormat = manifestFormat
+            self.inlineThreshold = inlineThreshold
             self.onEvent = onEvent
         }
 
@@ -85,7 +96,8 @@ extension DiskCache {
             StoreSettings(
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
                 durability: durability, manifestFormat: manifestFormat, limits: limits.settings,
-                entriesPerGroup: entriesPerGroup, isShared: sharing == .processes)
+                entriesPerGroup: entriesPerGroup, isShared: sharing == .processes,
+                inlineThreshold: max(0, min(inlineThreshold, 1 << 20)), segmentLength: segmentLength)
         }
 
         private var limits: Limits {
@@ -104,6 +116,7 @@ extension DiskCache.Configuration: CustomStringConvertible {
             "sharing: \(sharing)", "manifestFormat: \(manifestFormat)",
         ]
         if slidingExpiry { parts.append("slidingExpiry") }
+        if inlineThreshold > 0 { parts.append("inlineThreshold: \(inlineThreshold) bytes") }
         return (parts + limits.descriptions).joined(separator: ", ")
     }
 }

@@ -54,4 +54,35 @@ extension DiskCache {
         }
         return try store.setLife(life, of: key, at: now)
     }
+
+    /// Gives a fresh entry a new life and other metadata without rewriting its value. O(1).
+    ///
+    /// The new metadata are in journal and manifest only: where both are lost, the old ones come back. So this suits
+    /// metadata whose loss does no harm.
+    ///
+    /// - Parameters:
+    ///   - key: Any string.
+    ///   - ttl: How long the entry is kept from now on, more than zero.
+    ///   - old: The metadata that the entry has to have.
+    ///   - new: The metadata that it gets.
+    /// - Returns: False when there is no fresh entry with the old metadata.
+    /// - Throws: `.tooLarge`, `.noSpace`, `.io`, `.closed`. The old life and metadata then remain.
+    package func renewValue(
+        forKey key: String, ttl: TimeToLive, replacing old: [String: String], by new: [String: String]
+    ) throws(CacheError) -> Bool {
+        let store = try openStore
+        let now = now
+        let key = self.key(key)
+        guard let life = ttl.life(from: now, default: configuration.defaultTTL),
+            let entry = store.freshEntry(key, at: now), entry.metadata == old
+        else { return false }
+        var update = entry.update
+        update.metadata = new
+        return try store.renew(entry, key, .init(life: life, update: update), with: Unconditional())
+    }
+}
+
+/// The permit of a change that only depends on the entry.
+private struct Unconditional: WritePermit {
+    func isValid(for key: Key) -> Bool { true }
 }

@@ -1,4 +1,4 @@
-import LarderFiles
+package import LarderFiles
 public import LarderFoundation
 
 extension DiskCache {
@@ -45,6 +45,11 @@ extension DiskCache {
     /// - Returns: False for a miss; nothing is written then.
     /// - Throws: `.noSpace`, `.io`, `.closed`, `.invalidName`. An existing file is then unchanged.
     public func exportFile(forKey key: String, to url: URL) throws(CacheError) -> Bool {
+        try exportEntry(forKey: key, to: url, access: .everybody) != nil
+    }
+
+    /// Does the same, and returns the entry whose value it wrote; nil for a miss.
+    package func exportEntry(forKey key: String, to url: URL, access: FileAccess) throws(CacheError) -> CacheEntry? {
         let store = try openStore
         let path = url.path
         let name = String(decoding: path.utf8.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
@@ -57,8 +62,9 @@ extension DiskCache {
         let directory = try translating("open the directory", at: parent) { () throws(Errno) in
             SharedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
         }
-        let target = Store.ExportTarget(name: .text(name), directory: directory, path: path)
-        return try store.export(self.key(key), to: target, at: now)
+        let target = Store.ExportTarget(name: .text(name), directory: directory, path: path, access: access)
+        let now = now
+        return try store.export(self.key(key), to: target, at: now).map { CacheEntry($0, at: now) }
     }
 
     /// Measures a file that claims to be empty, as those in Linux's `/proc` do.

@@ -191,8 +191,8 @@ extension DiskCache {
 
     /// The name of a key's file in the directory of entries; nil when the key has no entry.
     package func entryFileName(forKey key: String) -> String? {
-        guard let file = store.index.entry(self.key(key))?.file, file != 0 else { return nil }
-        return FileName.number(file).description
+        guard let file = store.index.entry(self.key(key))?.file, !file.place.isInSegment else { return nil }
+        return FileName.number(file.number).description
     }
 }
 

@@ -85,6 +85,12 @@ struct ByteBuffer: ~Copyable {
         append(littleEndian: second)
     }
 
+    /// Overwrites the first bytes with those of a value.
+    mutating func overwriteStart<Value: BitwiseCopyable>(_ value: Value) {
+        precondition(count >= MemoryLayout<Value>.size, "out of range")
+        UnsafeMutableRawPointer(start).storeBytes(of: value, as: Value.self)
+    }
+
     mutating func removeAll() {
         count = 0
     }

@@ -10,6 +10,7 @@ import LarderFiles
 ///     entries/10<number>                an unreadable file, set aside
 ///     entries/40<number>                the tombstone of a namespace, a tag or a key
 ///     entries/80<number>                a staged copy, until it has its footer and its number
+///     entries/segments/<number>         short values, many in a file; see `SegmentFormat`
 ///     trash/<sequence number>/          directories that removeAll moved here, to be deleted
 ///
 /// Generations and sequence numbers are 16 lower-case hex digits.

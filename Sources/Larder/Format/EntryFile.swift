@@ -169,18 +169,14 @@ enum EntryFile {
         if footerLength > tail.count { return .longer(footerLength) }
         let record = UnsafeRawBufferPointer(rebasing: tail.suffix(footerLength).dropLast(trailerLength))
         guard XXH64.hash(record, seed: length) == check, case .set(var entry)? = RecordScanner.record(on: record),
-            entry.file == number, entry.size == fileSize - footerLength
+            entry.file == FileID(number), entry.size == fileSize - footerLength
         else { return .invalid }
-        if let (life, change) = slot(in: trailer, recordCheck: check) {
-            entry.life = life
-            entry.change = max(entry.change, change)
-        } else {
-            entry.life.expires = Life.unknownExpiry
-        }
+        entry.takeSlot(slot(in: trailer, recordCheck: check))
         return .valid(entry)
     }
 
-    private static func slot(in trailer: UnsafeRawBufferPointer, recordCheck: UInt64) -> (Life, UInt64)? {
+    /// Reads the life slot at the beginning of `trailer`; nil when it is damaged.
+    static func slot(in trailer: UnsafeRawBufferPointer, recordCheck: UInt64) -> (life: Life, change: UInt64)? {
         let content = UnsafeRawBufferPointer(rebasing: trailer[0..<24])
         let change = word(trailer, at: 16)
         guard XXH64.hash(content, seed: recordCheck) == word(trailer, at: 24), change <= Record.lastNumber else {
@@ -197,34 +193,5 @@ enum EntryFile {
             && !digits.elementsEqual("01".utf8) && trailer.last == magic.last
     }
 
-    private static func word(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {
-        UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-    }
-}
-
-/// A numbered entry with its journal line and its file's footer. Both share the record, which is printed once.
-struct NewEntry: ~Copyable {
-    let entry: IndexEntry
-    private let printer: RecordPrinter
-    /// Bytes, the line feed included.
-    let lineLength: Int
-
-    /// Gives an entry its number and prints its record. O(its length).
-    init(_ entry: IndexEntry, number: UInt64) {
-        var entry = entry
-        entry.file = number
-        entry.change = number
-        var printer = RecordPrinter(reserving: 384 + entry.keyText.utf8.count)
-        JournalFormat.append(entry, to: &printer)
-        lineLength = printer.count
-        EntryFile.appendTrailer(to: &printer, recordLength: lineLength - 1, life: entry.life, change: entry.change)
-        self.entry = entry
-        self.printer = printer
-    }
-
-    /// The line of the journal. Valid as long as this value.
-    var line: UnsafeRawBufferPointer { printer.printed.part(0..<lineLength) }
-
-    /// The footer of the file. Valid as long as this value.
-    var footer: UnsafeRawBufferPointer { printer.printed.part(1..<printer.count) }
+    private static func word(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> UInt64 { bytes.word(at: offset) }
 }

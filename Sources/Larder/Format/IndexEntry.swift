@@ -4,8 +4,8 @@ import LarderFiles
 struct IndexEntry: Sendable {
     /// The UTF-8 bytes of the key; its namespace is in the attachments.
     var keyText: String
-    /// The sequence number that names the entry's file.
-    var file: UInt64
+    /// The sequence number of the value, and the place of its bytes.
+    var file: FileID
     /// The number of the last change: the file's own, or that of the last renewal of its life.
     var change: UInt64
     var stored: Timestamp
@@ -17,8 +17,12 @@ struct IndexEntry: Sendable {
     var checksum: UInt64
     var attachments: Attachments?
 
-    /// The estimated size of the entry's file on disk, in bytes: blocks of 4 KiB, and the smallest possible footer.
-    var allocatedSize: Int { (size + keyText.utf8.count + 160 + 4095) / 4096 * 4096 }
+    /// The estimated size of the entry on disk, in bytes, with the smallest possible footer: blocks of 4 KiB, or its
+    /// part of a segment.
+    var allocatedSize: Int {
+        let unit = file.place.isInSegment ? Place.unit : 4096
+        return (size + keyText.utf8.count + 160 + unit - 1) / unit * unit
+    }
 
     var namespace: Namespace { attachments?.traits.namespace ?? .none }
     var tags: [Key] { attachments?.traits.tags ?? [] }
@@ -60,10 +64,31 @@ struct IndexEntry: Sendable {
         return attachments.traits.namespace == key.namespace
     }
 
-    /// True when both describe the same file. The number alone is not enough: another directory may have replaced the
-    /// first.
+    /// True when both describe the same value, be its bytes in different places. The number alone is not enough: another
+    /// directory may have replaced the first.
     func isSameValue(as other: IndexEntry) -> Bool {
-        file == other.file && checksum == other.checksum && stored == other.stored
+        file.number == other.file.number && checksum == other.checksum && stored == other.stored
+    }
+
+    /// The same for the same place, too.
+    func isSameFile(as other: IndexEntry) -> Bool {
+        file.place == other.file.place && isSameValue(as: other)
+    }
+
+    /// The value at the later of two places, with the later of two lives: it was moved, and its life may have been
+    /// renewed before or afterwards.
+    func merged(with other: IndexEntry) -> IndexEntry {
+        var merged = change >= other.change ? self : other
+        merged.file = max(file, other.file)
+        merged.used = max(used, other.used)
+        return merged
+    }
+
+    /// Takes over the life slot of the file; nil: it is damaged.
+    mutating func takeSlot(_ slot: (life: Life, change: UInt64)?) {
+        guard let slot else { return life.expires = Life.unknownExpiry }
+        life = slot.life
+        change = max(change, slot.change)
     }
 
     /// True for an entry read from a file with a damaged life slot.

@@ -103,9 +103,9 @@ enum LineReaderError<Failure: Error>: Error {
 /// `closed` is truncated before the next session's first change: it is only ever the last record.
 enum JournalFormat {
     /// Prints the first line of a journal.
-    static func header(generation: UInt64, last: UInt64, boot: UInt64) -> [UInt8] {
+    static func header(version: UInt64, generation: UInt64, last: UInt64, boot: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 96)
-        printer.append(.header(version: Record.version, generation: generation, last: last, boot: boot))
+        printer.append(.header(version: version, generation: generation, last: last, boot: boot))
         return printer.bytes
     }
 
@@ -120,7 +120,7 @@ enum JournalFormat {
     /// dead.
     static func removals(of entries: [IndexEntry]) -> RecordPrinter {
         var printer = RecordPrinter(reserving: entries.count * 96)
-        for entry in entries { append(.remove(key: entry.key, number: entry.file + 1), to: &printer) }
+        for entry in entries { append(.remove(key: entry.key, number: entry.file.number + 1), to: &printer) }
         return printer
     }
 
@@ -148,9 +148,9 @@ enum JournalFormat {
 /// the last line it is damaged. Between the groups and the last record it keeps the `obsolete`, `remove`, `clear` and
 /// keyless `life` records that are still needed.
 enum JSONManifest {
-    static func begin(_ printer: inout RecordPrinter, generation: UInt64, last: UInt64) {
+    static func begin(_ printer: inout RecordPrinter, version: UInt64, generation: UInt64, last: UInt64) {
         printer.append("[")
-        printer.append(.header(version: Record.version, generation: generation, last: last))
+        printer.append(.header(version: version, generation: generation, last: last))
         printer.append("\n")
     }
 

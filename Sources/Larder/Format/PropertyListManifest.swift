@@ -30,8 +30,8 @@ struct PropertyListManifest {
     /// The approximate length of the list so far. Bytes.
     private var length = 0
 
-    init(generation: UInt64, last: UInt64) {
-        list.header = text(.header(version: Record.version, generation: generation, last: last))
+    init(version: UInt64, generation: UInt64, last: UInt64) {
+        list.header = text(.header(version: version, generation: generation, last: last))
     }
 
     /// Adds a record; false when the list becomes too long.
@@ -50,7 +50,7 @@ struct PropertyListManifest {
         length += entry.keyText.utf8.count + 64
         // Swift's `==` equates two spellings of a key; here they are two keys.
         var label = entry.keyText
-        while list.entries[label] != nil { label += " (file \(entry.file))" }
+        while list.entries[label] != nil { label += " (file \(entry.file.number))" }
         list.entries[label] = fields
     }
 
@@ -133,7 +133,7 @@ extension PropertyListManifest {
             let header = record(list["header"], &sum),
             case .header(let version, let generation, _, _) = header
         else { return nil }
-        if version > Record.version {
+        if version > Record.lastVersion {
             return Parsed(version: version, generation: 0, records: [header], damagedRecords: 0)
         }
         guard case .dictionary(let entries)? = list["entries"], let removed = list["removed"]?.array, generation > 0

@@ -21,12 +21,13 @@ extension Record {
                 if let before, before.key == entry.key {
                     return Placed(record: record, number: before.number, rank: 4)
                 }
-                return Placed(record: record, number: max(entry.file, entry.change), rank: 0)
+                // Not by its life, which may be newer than a removal: the entry was renewed, then moved.
+                return Placed(record: record, number: entry.file.number, rank: 0)
             case .life:
                 return Placed(record: record, number: record.highestNumber, rank: 1)
             case .obsolete(let file, let key):
-                takenBack = key.map { ($0, file) }
-                return Placed(record: record, number: file, rank: 3)
+                takenBack = key.map { ($0, file.number) }
+                return Placed(record: record, number: file.number, rank: 3)
             default:
                 return Placed(record: record, number: record.highestNumber, rank: 2)
             }

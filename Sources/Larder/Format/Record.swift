@@ -32,9 +32,10 @@ import LarderFiles
 /// | `to`     | in `closed`: the number of entries, their payload bytes and their bytes on disk          |
 /// | `nt`     | in `closed` and `groups`: the same for each namespace; absent: there are too many        |
 /// | `sd`, `at`, `gr`, `jr` | in `groups`, the last record of a manifest: see `GroupTable`                     |
+/// | `w`      | of a set or `obsolete`: the place in a segment, see `Place`; absent: a file of its own       |
 /// | `c`      | XXH64 of the line before `,"c"`, 16 hex digits; always the last field                    |
 ///
-/// Reserved: `w` (the location of the payload). Unknown fields are kept verbatim. The check, its place and the header
+/// Unknown fields are kept verbatim. The check, its place and the header
 /// stay the same in every version.
 ///
 /// In a scope, an empty `ns` is the part without a namespace. Versions that do not know this count the line as damage,
@@ -57,7 +58,7 @@ enum Record: Sendable {
     case expire(ClearScope, number: UInt64, at: Timestamp)
     /// A file is dead, whatever its footer says, and waits to be deleted. With a key, the key's entry must not use it
     /// either.
-    case obsolete(file: UInt64, of: Key?)
+    case obsolete(file: FileID, of: Key?)
     /// The last record of a session that ended in order: the entries and the files agree.
     case closed(number: UInt64, totals: SavedTotals? = nil)
     /// The last record of a manifest.
@@ -69,8 +70,11 @@ enum Record: Sendable {
     /// that wait to be deleted, so a file that no line mentions is dead.
     static let sharedBoot = UInt64.max
 
-    /// The manifests of version 1 have no groups.
-    static let version: UInt64 = 2
+    /// The version of a directory without segments. The manifests of version 1 have no groups.
+    static let plainVersion: UInt64 = 2
+    /// The version of a directory that may have segments: an older Larder would take their entries for lost.
+    static let segmentsVersion: UInt64 = 3
+    static let lastVersion = segmentsVersion
     /// A record with a larger number is damaged, and a file with a larger name is foreign. No cache gets that far, and
     /// JSON readers would round such a number.
     static let lastNumber: UInt64 = 1 << 53
@@ -83,11 +87,11 @@ enum Record: Sendable {
     var highestNumber: UInt64 {
         switch self {
         case .header(_, _, let last, _): last
-        case .set(let entry): max(entry.file, entry.change)
+        case .set(let entry): max(entry.file.number, entry.change)
         case .remove(_, let number), .clear(_, let number), .expire(_, let number, _), .closed(let number, _): number
         case .life(_, let file, let change, _, _): max(file, change)
         case .used(_, let file, let change, _, _): max(file, change)
-        case .obsolete(let file, _): file
+        case .obsolete(let file, _): file.number
         case .groups, .unknown: 0
         }
     }
@@ -118,6 +122,7 @@ struct Fields {
     var used: Int64?
     var size: Int64?
     var checksum: UInt64?
+    var place: UInt64?
     var metadata: [String: String]?
     var tags: [String]?
     var keptStale: Int64?
@@ -157,7 +162,8 @@ struct Fields {
             // A clear with unknown fields may mean less than it seems to.
             return unknown.isEmpty ? .clear(scope, number: number) : .unknown
         case .obsolete:
-            return file.flatMap { $0 > 0 ? .obsolete(file: $0, of: name) : nil }
+            guard let file, file > 0, let place = Self.place(place) else { return nil }
+            return .obsolete(file: FileID(number: file, place: place), of: name)
         case .closed:
             let totals = totals.map { SavedTotals(whole: $0, namespaces: namespaces) }
             return number.map { .closed(number: $0, totals: totals) }
@@ -176,7 +182,7 @@ struct Fields {
 
     /// A header of a newer version may have other fields; only its version matters then.
     private func header(_ version: UInt64) -> Record? {
-        if version > Record.version { return .header(version: version, generation: 0, last: 0) }
+        if version > Record.lastVersion { return .header(version: version, generation: 0, last: 0) }
         guard let generation, let number else { return nil }
         return .header(version: version, generation: generation, last: number, boot: boot)
     }
@@ -232,18 +238,27 @@ struct Fields {
     private var entry: IndexEntry? {
         Self.entry(
             key: key, number: number, change: change, stored: stored, life: life, used: used, size: size,
-            checksum: checksum, attachments: attachments)
+            checksum: checksum, place: place, attachments: attachments)
+    }
+
+    /// Nil when the field is damaged.
+    private static func place(_ packed: UInt64?) -> Place? {
+        guard let packed else { return .ownFile }
+        return Place(packed: packed)
     }
 
     /// The entry that the fields of a set form; nil when one is missing or out of bounds.
     static func entry(
         key: String?, number: UInt64?, change: UInt64?, stored: Int64?, life: Life, used: Int64?, size: Int64?,
-        checksum: UInt64?, attachments: @autoclosure () -> Attachments?
+        checksum: UInt64?, place: UInt64?, attachments: @autoclosure () -> Attachments?
     ) -> IndexEntry? {
-        guard let key, let number, number > 0, let stored, let size, let checksum, size >= 0, size <= Int64(largestSize)
+        guard let key, let number, number > 0, let stored, let size, let checksum, size >= 0,
+            size <= Int64(largestSize),
+            let place = Self.place(place)
         else { return nil }
         return IndexEntry(
-            keyText: key, file: number, change: change ?? number, stored: Timestamp(milliseconds: stored),
+            keyText: key, file: FileID(number: number, place: place), change: change ?? number,
+            stored: Timestamp(milliseconds: stored),
             life: life,
             used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
             attachments: attachments())

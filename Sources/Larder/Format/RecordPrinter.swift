@@ -64,7 +64,8 @@ struct RecordPrinter: ~Copyable {
             integer(#","e":"#, time.milliseconds)
         case .obsolete(let file, let key):
             operation(.obsolete, key: key)
-            integer(#","f":"#, file)
+            integer(#","f":"#, file.number)
+            place(file.place)
         case .closed(let number, let totals):
             operation(.closed)
             integer(#","n":"#, number)
@@ -82,6 +83,35 @@ struct RecordPrinter: ~Copyable {
         start = count
         set(entry)
         check()
+    }
+
+    /// Prints the record of an entry in a segment up to its place, which must be known to go on. Returns the length of
+    /// the whole record.
+    mutating func beginSet(_ entry: IndexEntry) -> Int {
+        start = count
+        set(entry)
+        return count - start + Self.placeLength + RecordScanner.checkLength
+    }
+
+    mutating func endSet(_ place: Place) {
+        self.place(place)
+        check()
+    }
+
+    /// `,"w":"`, 16 hex digits and a quote.
+    private static let placeLength = 23
+
+    mutating func appendZeros(_ count: Int) {
+        for _ in 0..<count / 8 { text.append(littleEndian: 0) }
+    }
+
+    mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        text.append(bytes.bindMemory(to: UInt8.self))
+    }
+
+    /// Overwrites the first bytes.
+    mutating func writeHeader<Words: BitwiseCopyable>(_ words: Words) {
+        text.overwriteStart(words)
     }
 
     mutating func append(_ text: StaticString) {
@@ -109,17 +139,23 @@ struct RecordPrinter: ~Copyable {
         append(#"{"k":"#)
         string(entry.keyText)
         if let attachments = entry.attachments { namespace(attachments.traits.namespace) }
-        integer(#","n":"#, entry.file)
-        if entry.change != entry.file { integer(#","l":"#, entry.change) }
+        integer(#","n":"#, entry.file.number)
+        if entry.change != entry.file.number { integer(#","l":"#, entry.change) }
         integer(#","s":"#, entry.stored.milliseconds)
         life(entry.life)
         if entry.used != entry.stored { integer(#","u":"#, entry.used.milliseconds) }
         integer(#","z":"#, entry.size)
         hex(#","h":""#, entry.checksum)
-        guard let attachments = entry.attachments else { return }
-        if !attachments.metadata.isEmpty { metadata(attachments.metadata) }
-        traits(attachments.traits)
-        append(attachments.unknown)
+        if let attachments = entry.attachments {
+            if !attachments.metadata.isEmpty { metadata(attachments.metadata) }
+            traits(attachments.traits)
+            append(attachments.unknown)
+        }
+        place(entry.file.place)
+    }
+
+    private mutating func place(_ place: Place) {
+        if place.isInSegment { hex(#","w":""#, place.packed) }
     }
 
     private mutating func life(_ life: Life) {

@@ -4,9 +4,10 @@ import LarderFiles
 enum RecordRoute {
     /// A record about one key: its group, and the highest number that the record mentions.
     ///
-    /// `isTaken`: a change took that number. `expires`: the earliest time at which the life may end, in milliseconds;
-    /// nil: any time.
-    case keyed(group: Int, number: UInt64, isTaken: Bool, expires: Int64?)
+    /// `isTaken`: a change took that number. `file`: the number of the file that the key's entry uses from here on; nil:
+    /// the same as before, or none. `expires`: the earliest time at which the life may end, in milliseconds; nil: any
+    /// time.
+    case keyed(group: Int, number: UInt64, isTaken: Bool, file: UInt64?, expires: Int64?)
     /// Any other record.
     case whole(Record)
     case damaged
@@ -29,7 +30,10 @@ enum RecordRoute {
             self = .whole(record)
             return
         }
-        self = .keyed(group: groups.group(of: key), number: record.highestNumber, isTaken: false, expires: nil)
+        var file: UInt64?
+        if case .set(let entry) = record { file = entry.file.number }
+        self = .keyed(
+            group: groups.group(of: key), number: record.highestNumber, isTaken: false, file: file, expires: nil)
     }
 
     /// The fast path: a record whose fields are in the printed order. Nil for any other.
@@ -42,7 +46,8 @@ enum RecordRoute {
             else { return nil }
             guard scanner.skip(#","s":"#), scanner.integer(&time) else { return nil }
             return .keyed(
-                group: group, number: max(number, other ?? 0), isTaken: other == nil, expires: scanner.expiry())
+                group: group, number: max(number, other ?? 0), isTaken: other == nil, file: number,
+                expires: scanner.expiry())
         }
         let isRemoval = scanner.skip(#"{"o":"remove","k":"#)
         let isLife = !isRemoval && scanner.skip(#"{"o":"life","k":"#)
@@ -53,7 +58,7 @@ enum RecordRoute {
         // The number of a removal may be that of the file plus one, which another change has taken. A use only prolongs
         // a life.
         let expires = isLife ? scanner.expiry() : Life.unlimited
-        return .keyed(group: group, number: max(number, other ?? 0), isTaken: !isRemoval, expires: expires)
+        return .keyed(group: group, number: max(number, other ?? 0), isTaken: !isRemoval, file: nil, expires: expires)
     }
 }
 

@@ -33,6 +33,7 @@ struct RecordScanner {
     private static func plainEntry(on body: UnsafeRawBufferPointer) -> IndexEntry? {
         var scanner = RecordScanner(bytes: body)
         var (key, number, checksum, coding) = (String?.none, UInt64?.none, UInt64?.none, String?.none)
+        var place: UInt64?
         var (stored, expires, ttl, used, size) = (Int64?.none, Int64?.none, Int64?.none, Int64?.none, Int64?.none)
         guard scanner.skip(#"{"k":"#), scanner.string(&key), scanner.skip(#","n":"#), scanner.number(&number),
             scanner.skip(#","s":"#), scanner.integer(&stored),
@@ -41,11 +42,12 @@ struct RecordScanner {
             !scanner.skip(#","u":"#) || scanner.integer(&used),
             scanner.skip(#","z":"#), scanner.integer(&size), scanner.skip(#","h":"#), scanner.hex(&checksum),
             !scanner.skip(#","cd":"#) || scanner.string(&coding),
+            !scanner.skip(#","w":"#) || scanner.hex(&place),
             scanner.position == body.count
         else { return nil }
         return Fields.entry(
             key: key, number: number, change: nil, stored: stored, life: Fields.life(expires: expires, ttl: ttl),
-            used: used, size: size, checksum: checksum,
+            used: used, size: size, checksum: checksum, place: place,
             attachments: coding.flatMap { Attachments(.init(coding: Coding($0))) })
     }
 
@@ -96,6 +98,7 @@ struct RecordScanner {
         case UInt8(ascii: "f"): return number(&fields.file)
         case UInt8(ascii: "g"): return number(&fields.generation)
         case UInt8(ascii: "o"): return string(&fields.operation)
+        case UInt8(ascii: "w"): return hex(&fields.place)
         default: return nil
         }
     }

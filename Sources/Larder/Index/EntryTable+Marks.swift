@@ -12,7 +12,7 @@ extension EntryTable {
         /// Slots to which the marks have been applied.
         fileprivate var searched = 0
         /// The files of ended entries that could not be written or removed.
-        fileprivate(set) var unwritten: [UInt64: Key] = [:]
+        fileprivate(set) var unwritten: [FileID: Key] = [:]
 
         /// True when no mark is left to apply. Look-ups need nothing else.
         var isEmpty: Bool { marks.isEmpty }
@@ -93,7 +93,7 @@ extension EntryTable {
 
     /// Returns the ended entries among these that are still to be written, and forgets the others: those that were
     /// renewed, replaced or removed meanwhile.
-    mutating func unwritten(among files: [(file: UInt64, key: Key)]) -> Ended {
+    mutating func unwritten(among files: [(file: FileID, key: Key)]) -> Ended {
         var ended = Ended()
         for (file, key) in files where ending.unwritten[file] != nil {
             if let entry = entry(key), entry.file == file, entry.life.isEnded {

@@ -22,7 +22,7 @@ extension EntryTable {
 
     /// Puts the entries that were loaded late into their places in the order. O(n log n).
     mutating func restoreOrder() {
-        uses?.restore { entries[$0].file }
+        uses?.restore { entries[$0].file.number }
     }
 
     /// Returns up to `limit` of the least recently used entries, none used after `stamp`, with their stamps, the oldest

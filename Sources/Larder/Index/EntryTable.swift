@@ -56,7 +56,7 @@ struct EntryTable: Sendable {
     }
 
     /// Returns the file of a key's entry; 0 without one. Copies no entry. O(1).
-    func file(_ key: Key) -> UInt64 { liveSlot(key).map { entries[$0].file } ?? 0 }
+    func file(_ key: Key) -> UInt64 { liveSlot(key).map { entries[$0].file.number } ?? 0 }
 
     /// Returns the entry of a key if a read may see it, and notes the use. O(1).
     mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool = false) -> IndexEntry? {
@@ -87,20 +87,30 @@ struct EntryTable: Sendable {
 
     /// The same while the index is read, unless there is a newer entry. When there are two files, returns the
     /// superseded one. O(1) amortized.
-    mutating func load(_ entry: IndexEntry, for key: Key) -> UInt64? {
+    mutating func load(_ entry: IndexEntry, for key: Key) -> FileID? {
         guard let slot = slot(key) else {
             insert(entry, key)
             return nil
         }
         let known = entries[slot].file
-        if known <= entry.file { _ = replace(slot, with: entry) }
+        if known.number == entry.file.number, known != entry.file {
+            _ = replace(slot, with: entries[slot].merged(with: entry))
+        } else if known <= entry.file {
+            _ = replace(slot, with: entry)
+        }
         return known == entry.file ? nil : min(known, entry.file)
+    }
+
+    /// Notes that the bytes of an entry are in a later place, unless it has another value by now.
+    mutating func move(_ moved: IndexEntry, of key: Key) {
+        guard let slot = liveSlot(key), entries[slot].file.number == moved.file.number else { return }
+        entries[slot].file = max(entries[slot].file, moved.file)
     }
 
     /// The same for an entry of a group that is loaded from disk. If the table already has another entry of the key,
     /// keeps that and returns the file of this one: a damaged group may have an older entry. O(1) amortized, O(log n)
     /// for the reminder.
-    mutating func add(_ entry: IndexEntry, for key: Key, at opening: Timestamp) -> UInt64? {
+    mutating func add(_ entry: IndexEntry, for key: Key, at opening: Timestamp) -> FileID? {
         if let slot = slot(key) { return entries[slot].file == entry.file ? nil : entry.file }
         let slot = takeSlot(entry)
         hashIndex.insert(fingerprint: key.fingerprint, slot: slot)
@@ -163,7 +173,7 @@ struct EntryTable: Sendable {
     /// Entries with a `spared` file stay: their expiry could not be checked in the file. So do those that may not be
     /// removed now.
     mutating func removeExpired(
-        at now: Timestamp, limit: Int, sparing spared: Set<UInt64> = [],
+        at now: Timestamp, limit: Int, sparing spared: Set<FileID> = [],
         where mayRemove: (IndexEntry) -> Bool = { _ in true }
     ) -> [IndexEntry] {
         var victims: [IndexEntry] = []
@@ -373,6 +383,6 @@ struct EntryTable: Sendable {
     }
 
     private static let vacant = IndexEntry(
-        keyText: "", file: 0, change: 0, stored: Timestamp(milliseconds: 0), life: .forever,
+        keyText: "", file: FileID(0), change: 0, stored: Timestamp(milliseconds: 0), life: .forever,
         used: Timestamp(milliseconds: 0), size: 0, checksum: 0)
 }

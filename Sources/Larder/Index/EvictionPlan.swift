@@ -21,7 +21,7 @@ struct EvictionPlan {
     struct Offer {
         let stamp: UInt64
         /// Orders uses of the same millisecond from an earlier session.
-        let file: UInt64
+        let file: FileID
         let size: Int
         let allocatedSize: Int
         let used: Timestamp

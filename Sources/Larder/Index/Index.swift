@@ -87,6 +87,11 @@ final class Index: Sendable {
         return entry
     }
 
+    /// Whether there may be an entry of a key; true when its group is not loaded. Never loads it: does not block.
+    func mayHaveEntry(_ key: Key) -> Bool {
+        cells[key.shard].withLock { $0.mayLack(key) || $0.shard.table.entry(key) != nil }
+    }
+
     /// Looks an entry up for a read: notes the use, and counts a hit or a miss. O(1).
     func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool) -> IndexEntry? {
         load(key)
@@ -111,6 +116,11 @@ final class Index: Sendable {
     /// True while the entry of a key is still the same value.
     func isCurrent(_ entry: IndexEntry, _ key: Key) -> Bool {
         withShard(of: key) { $0.table.entry(key)?.isSameValue(as: entry) ?? false }
+    }
+
+    /// True while the entry of a key is still the same value, in the same place.
+    func isCurrentFile(_ entry: IndexEntry, _ key: Key) -> Bool {
+        withShard(of: key) { $0.table.entry(key)?.isSameFile(as: entry) ?? false }
     }
 
     /// Copies the entries of a shard. The next change of the shard is O(slots), as is this while something is being
@@ -179,7 +189,11 @@ final class Index: Sendable {
         // Not through `withCell`, as above.
         return cells[key.shard].withLock { cell in
             let known = cell.shard.table.file(key)
-            if known == entry.file { return false }
+            if entry.file == known {
+                // The value may have been moved.
+                cell.shard.table.move(entry, of: key)
+                return false
+            }
             let before = cell.shard.table.totals
             defer { settle(before, cell.shard.table.totals) }
             cell.invalidate(key, .changedElsewhere)

@@ -111,7 +111,7 @@ final class ProvisionalState: Sendable {
     }
 
     /// Files that must not be deleted for an expiry that could not be verified.
-    var unverifiable: Set<UInt64> { isSet ? reconciliation.withLock { Set($0.unverifiable.keys) } : [] }
+    var unverifiable: Set<FileID> { isSet ? reconciliation.withLock { Set($0.unverifiable.keys) } : [] }
 
     /// Reads or changes the reconciliation.
     func update<Result>(_ body: (inout Reconciliation) -> Result) -> Result {

@@ -6,7 +6,7 @@
 ///
 /// It concerns only numbers from earlier sessions.
 struct Reconciliation: Sendable {
-    typealias Entry = (key: Key, file: UInt64)
+    typealias Entry = (key: Key, file: FileID)
     typealias Tombstone = (number: UInt64, removal: EntryFile.Removal)
 
     /// Threads take numbers and write lines in no particular order, but a suspect this far below the last line does not
@@ -20,10 +20,10 @@ struct Reconciliation: Sendable {
     private static let batch = 512
     /// The most changes that an index which is lost or damaged may have known, but no footer that was read. Far below
     /// what an opening takes for a plausible number.
-    private static let mostUnknown: UInt64 = 1 << 32
+    static let mostUnknown: UInt64 = 1 << 32
 
     /// Unread suspects, the newest last.
-    private var suspects: [UInt64] = []
+    private var suspects: [FileID] = []
     /// The newest of the suspects that are being read.
     private var current: UInt64?
     /// Suspects up to this number are older than the last line of a complete journal: they are leftovers.
@@ -35,7 +35,7 @@ struct Reconciliation: Sendable {
     private var verifying: UInt64?
     /// Dead files, with their keys where known. They are deleted once all suspects have been read, the oldest first: if
     /// a key's older file outlived its newer one, the next loss of the index would bring it back.
-    private var dead: [(file: UInt64, key: Key?)] = []
+    private var dead: [(file: FileID, key: Key?)] = []
     private var isDeadSorted = false
     /// Entries whose files were not in the directory.
     private var missing: [Entry] = []
@@ -54,16 +54,16 @@ struct Reconciliation: Sendable {
     private(set) var isDamaged = false
 
     /// Suspects that could not be read. The sweep retries them.
-    private(set) var unreadable: Set<UInt64> = []
+    private(set) var unreadable: Set<FileID> = []
     /// Files set aside after being unreadable for too long. They are never adopted, but may have replaced entries below
     /// their numbers.
     private(set) var aside: Set<UInt64> = []
     /// Tombstones that could not be read: entries below may be dead.
     private var unreadTombstones: Set<UInt64> = []
     /// Files of entries whose life could not be read.
-    private(set) var unverifiable: [UInt64: Key] = [:]
+    private(set) var unverifiable: [FileID: Key] = [:]
     /// Files of entries that a reader has checked before their turn.
-    private var asked: Set<UInt64> = []
+    private var asked: Set<FileID> = []
     /// Tombstones and files set aside that are being retried.
     private var retried: [Step] = []
 
@@ -91,11 +91,11 @@ struct Reconciliation: Sendable {
 
     /// The findings of an opening.
     struct Findings {
-        var suspects: [UInt64] = []
-        var unreadable: [UInt64] = []
+        var suspects: [FileID] = []
+        var unreadable: [FileID] = []
         var floor: UInt64 = 0
         var unverified: [Entry] = []
-        var dead: [(file: UInt64, key: Key?)] = []
+        var dead: [(file: FileID, key: Key?)] = []
         var missing: [Entry] = []
         var unrecorded: [Tombstone] = []
         var aside: [UInt64] = []
@@ -153,8 +153,8 @@ struct Reconciliation: Sendable {
     /// Entries up to this number are not returned: an unread file may have replaced or removed them.
     var horizon: UInt64 {
         if let distrusted { return distrusted }
-        var highest = max(suspects.last ?? 0, current ?? 0)
-        for file in unreadable { highest = max(highest, file) }
+        var highest = max(suspects.last?.number ?? 0, current ?? 0)
+        for file in unreadable { highest = max(highest, file.number) }
         if highest <= floor { highest = 0 }
         for number in aside { highest = max(highest, number) }
         for number in unreadTombstones { highest = max(highest, number) }
@@ -162,20 +162,20 @@ struct Reconciliation: Sendable {
     }
 
     /// True when the file has to be checked before an entry counts.
-    func mustLook(at file: UInt64, hasExpired: Bool) -> Bool {
+    func mustLook(at file: FileID, hasExpired: Bool) -> Bool {
         if asked.contains(file) { return false }
         if unverifiable[file] != nil { return true }
         // An entry above has been checked, was found by its file, or was stored since.
-        return (isDamaged || hasExpired) && file <= max(unverified.last?.file ?? 0, verifying ?? 0)
+        return (isDamaged || hasExpired) && file <= max(unverified.last?.file.number ?? 0, verifying ?? 0)
     }
 
     enum Step {
         case record(Tombstone)
-        case examine([UInt64])
+        case examine([FileID])
         case verify(Entry)
         case readTombstone(UInt64)
         case resolve(aside: UInt64)
-        case delete(file: UInt64, of: Key?)
+        case delete(file: FileID, of: Key?)
         case check(Entry)
         case finish
     }
@@ -186,13 +186,13 @@ struct Reconciliation: Sendable {
         // First: what they cover is not adopted.
         if let step = retried.popLast() { return step }
         if let newest = suspects.last {
-            current = newest
+            current = newest.number
             let files = Array(suspects.suffix(Self.batch).reversed())
             suspects.removeLast(files.count)
             return .examine(files)
         }
         if let entry = unverified.popLast() {
-            verifying = entry.file
+            verifying = entry.file.number
             return .verify(entry)
         }
         if !isDeadSorted {
@@ -209,7 +209,7 @@ struct Reconciliation: Sendable {
         current = nil
     }
 
-    mutating func couldNotRead(_ file: UInt64) {
+    mutating func couldNotRead(_ file: FileID) {
         unreadable.insert(file)
     }
 
@@ -219,7 +219,7 @@ struct Reconciliation: Sendable {
     }
 
     /// Notes that a reader has checked the file of an entry.
-    mutating func looked(at file: UInt64) {
+    mutating func looked(at file: FileID) {
         if !hasScanned { asked.insert(file) }
         unverifiable[file] = nil
     }
@@ -230,7 +230,7 @@ struct Reconciliation: Sendable {
     }
 
     /// Has a file deleted once all suspects have been read.
-    mutating func addOrphan(_ file: UInt64, of key: Key?) {
+    mutating func addOrphan(_ file: FileID, of key: Key?) {
         dead.append((file, key))
         isDeadSorted = false
     }
@@ -281,9 +281,9 @@ struct Reconciliation: Sendable {
     }
 
     /// Sets aside a file that still cannot be read; false when it is no longer among those.
-    mutating func setAside(_ file: UInt64) -> Bool {
+    mutating func setAside(_ file: FileID) -> Bool {
         guard unreadable.remove(file) != nil else { return false }
-        aside.insert(file)
+        aside.insert(file.number)
         return true
     }
 

@@ -14,7 +14,7 @@ struct Replay {
     private var overdue: [IndexEntry] = []
     private let now: Timestamp
     /// Files that wait to be deleted.
-    private(set) var obsolete: [UInt64] = []
+    private(set) var obsolete: [FileID] = []
     /// The manifest has several groups.
     private(set) var hasGroups = false
     var damagedLines = 0
@@ -140,8 +140,19 @@ struct Replay {
             count += shards[position].finishLoading(at: now, cleared: cleared, marks: marks).count
             shards[position].forgetSuperseded()
         }
-        for file in obsolete { shards[0].markObsolete(file) }
+        for file in unusedObsolete { shards[0].markObsolete(file) }
         return count
+    }
+}
+
+extension Replay {
+    /// The files that the manifest lists for deletion, without those that a journal has given to a key since: a copy
+    /// waits like them until it is recorded.
+    private var unusedObsolete: [FileID] {
+        var unused = Set(obsolete)
+        if unused.isEmpty { return [] }
+        for shard in shards { for entry in shard.table.entries { unused.remove(entry.file) } }
+        return obsolete.filter { unused.contains($0) }
     }
 }
 
@@ -173,7 +184,9 @@ struct LoadedJournals {
     /// Some entries are in neither the manifest nor the journals.
     var isIncomplete = false
 
-    /// The last number taken, according to the header of the last journal.
+    /// The version in the header of the last journal.
+    var headerVersion: UInt64 = 0
+    /// The last number taken, according to that header.
     var headerLast: UInt64 = 0
     /// The last number that the next opening finds without the clean-shutdown marker; 0: unknown.
     var recorded: UInt64 = 0

@@ -130,7 +130,7 @@ struct SavedGroups: Sendable {
         let record = line.first == UInt8(ascii: ",") ? line.part(1..<line.count) : line
         // The check of an intact group covers its lines.
         guard case .set(let entry)? = RecordScanner.record(on: record, isChecked: isIntact),
-            max(entry.file, entry.change) <= lastNumber,
+            max(entry.file.number, entry.change) <= lastNumber,
             content.saved.whole.count < table.groups[group].totals.count
         else { return content.isDamaged = true }
         content.saved.add(entry)

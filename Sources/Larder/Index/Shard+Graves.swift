@@ -10,7 +10,9 @@ extension Shard {
     /// True when another process has already replaced, removed or expired an entry that would be published now.
     func isOvertaken(_ entry: IndexEntry, _ key: Key) -> Bool {
         guard let graves else { return false }
-        return table.file(key) > entry.file || graves.cover(entry, key) || graves.marked(entry).life.isEnded
+        if table.file(key) > entry.file || graves.cover(entry, key) { return true }
+        // A life that had ended before, on another machine, is no work of another process.
+        return !entry.life.isEnded && graves.marked(entry).life.isEnded
     }
 
     /// Returns an entry of this process that is no longer to be published: another one has already replaced, removed or
@@ -21,7 +23,8 @@ extension Shard {
             markObsolete(entry.file, of: key)
             return entry
         }
-        guard !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded else {
+        guard !entry.life.isEnded, !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded
+        else {
             return nil
         }
         if let old = table.publish(ended, for: key) { markObsolete(old.file, of: key) }
@@ -58,7 +61,7 @@ extension Shard {
 
     /// True when another process has replaced or removed an entry.
     func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool {
-        graves != nil && table.file(key) != entry.file
+        graves != nil && table.file(key) != entry.file.number
     }
 
     /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.

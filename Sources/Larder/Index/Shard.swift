@@ -5,7 +5,7 @@ struct Shard: Sendable {
     /// A file that no entry mentions, to be deleted in the background; with the hash of its key, so that removing the
     /// key finds it.
     struct ObsoleteFile: Hashable, Sendable {
-        let file: UInt64
+        let file: FileID
         let hash: UInt64
 
         /// The shard of its key.
@@ -57,7 +57,7 @@ struct Shard: Sendable {
         table.remove(key)
     }
 
-    private mutating func supersede(_ file: UInt64, of key: Key) {
+    private mutating func supersede(_ file: FileID, of key: Key) {
         superseded.append(ObsoleteFile(file: file, hash: key.hash))
     }
 
@@ -79,13 +79,13 @@ struct Shard: Sendable {
     /// Removes an entry; its file is obsolete.
     mutating func removeWithFile(_ entry: IndexEntry) {
         let key = entry.key
-        remove(key, below: entry.file + 1)
+        remove(key, below: entry.file.number + 1)
         markObsolete(entry.file, of: key)
     }
 
     /// Removes up to `limit` entries that have expired at `now`; their files are obsolete.
     mutating func removeExpired(
-        at now: Timestamp, limit: Int, sparing spared: Set<UInt64>,
+        at now: Timestamp, limit: Int, sparing spared: Set<FileID>,
         where mayRemove: (IndexEntry) -> Bool = { _ in true }
     ) -> [IndexEntry] {
         obsolete(table.removeExpired(at: now, limit: limit, sparing: spared, where: mayRemove))
@@ -99,14 +99,14 @@ struct Shard: Sendable {
         let gone = table.finishLoading(at: now, cleared: cleared, marks: marks)
         for entry in gone.cleared {
             supersede(entry.file, of: entry.key)
-            keepDead(entry.key, below: entry.file + 1)
+            keepDead(entry.key, below: entry.file.number + 1)
         }
         return obsolete(gone.expired)
     }
 
     /// The same for an entry that expired before it was added.
     mutating func dismiss(_ entry: IndexEntry, _ key: Key, isCleared: Bool) {
-        keepDead(key, below: entry.file + 1)
+        keepDead(key, below: entry.file.number + 1)
         if isCleared { supersede(entry.file, of: key) } else { markObsolete(entry.file, of: key) }
     }
 
@@ -121,7 +121,7 @@ struct Shard: Sendable {
     private mutating func obsolete(_ entries: [IndexEntry]) -> [IndexEntry] {
         for entry in entries {
             let key = entry.key
-            keepDead(key, below: entry.file + 1)
+            keepDead(key, below: entry.file.number + 1)
             markObsolete(entry.file, of: key)
         }
         return entries
@@ -167,22 +167,41 @@ struct Shard: Sendable {
         obsolete.removeAll { files.contains($0) }
     }
 
+    /// The same for many files, most of the time the first ones. O(obsolete files).
+    mutating func forgetDeleted(_ files: [ObsoleteFile]) {
+        // Without hashing.
+        if obsolete.starts(with: files) { return obsolete.removeFirst(files.count) }
+        let files = Set(files)
+        obsolete.removeAll { files.contains($0) }
+    }
+
     /// An entry may use a file that had been replaced: the replacement was taken back.
     mutating func markSupersededObsolete() {
         let used = Set(table.entries.lazy.map(\.file))
         obsolete += superseded.filter { !used.contains($0.file) }.sorted { $0.file < $1.file }
     }
 
+    /// Publishes the copy of a value, which has waited to be deleted; the old one is obsolete. Unless another process has
+    /// replaced or removed the value.
+    mutating func move(_ copy: IndexEntry, from old: FileID, of key: Key) {
+        guard table.entry(key)?.file == old,
+            let position = obsolete.firstIndex(where: { $0.file == copy.file && $0.hash == key.hash })
+        else { return }
+        table.move(copy, of: key)
+        obsolete.remove(at: position)
+        markObsolete(old, of: key)
+    }
+
     mutating func forgetSuperseded() {
         superseded = []
     }
 
-    mutating func markObsolete(_ file: UInt64, of key: Key) {
+    mutating func markObsolete(_ file: FileID, of key: Key) {
         obsolete.append(ObsoleteFile(file: file, hash: key.hash))
     }
 
     /// The same for a file of an unknown key.
-    mutating func markObsolete(_ file: UInt64) {
+    mutating func markObsolete(_ file: FileID) {
         obsolete.append(ObsoleteFile(file: file, hash: 0))
     }
 }
@@ -194,6 +213,8 @@ extension Shard {
         case known
         /// A newer entry of its key is known, or the key was removed.
         case dead
+        /// The value is known in another place: it was moved, and one of both is left over.
+        case copy(of: IndexEntry)
         /// It was cleared or has expired, and so have all older entries of its key.
         case over
         /// Nothing newer is known of its key.
@@ -201,9 +222,11 @@ extension Shard {
     }
 
     func verdict(on found: IndexEntry, _ key: Key, clearedBelow: UInt64, at now: Timestamp) -> Verdict {
-        let known = table.entry(key)?.file ?? 0
-        if known == found.file { return .known }
-        if known > found.file || found.file < tombstones[key] ?? 0 { return .dead }
+        let entry = table.entry(key)
+        let known = entry?.file ?? FileID(0)
+        if found.file == known { return .known }
+        if let entry, known.number == found.file.number { return .copy(of: entry) }
+        if known.number > found.file || found.file < tombstones[key] ?? 0 { return .dead }
         return clearedBelow > found.file || found.isOver(at: now) ? .over : .adopt
     }
 }

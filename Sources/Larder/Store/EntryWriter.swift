@@ -5,6 +5,11 @@ import LarderFiles
 final class EntryWriter: Sendable {
     private let fileSystem: any FileSystem
     private let isPowerSafe: Bool
+    /// Bytes.
+    private let inlineThreshold: Int
+    /// Bytes.
+    private let segmentLength: Int
+    private let index: Index
     private let disk: DiskQueue
     private let info: CommitQueue
     private let reaper: FileReaper
@@ -12,6 +17,9 @@ final class EntryWriter: Sendable {
     init(_ context: StoreContext, info: CommitQueue, reaper: FileReaper) {
         fileSystem = context.fileSystem
         isPowerSafe = context.settings.isPowerSafe
+        inlineThreshold = context.settings.inlineThreshold
+        segmentLength = context.settings.segmentLength
+        index = context.index
         disk = context.disk
         self.info = info
         self.reaper = reaper
@@ -20,6 +28,8 @@ final class EntryWriter: Sendable {
     /// The bytes of a value to be stored.
     enum Payload {
         case bytes(UnsafeRawBufferPointer)
+        /// Of a file that was copied in: they get a file of their own, however few they are.
+        case copied(UnsafeRawBufferPointer)
         case staged(StagedFile)
     }
 
@@ -39,10 +49,15 @@ extension EntryWriter {
     ) throws(CacheError) -> NewEntry {
         var taken = number
         // A staged file has already been retried.
-        var mayRetry = if case .bytes = content { true } else { false }
+        var mayRetry = if case .staged = content { false } else { true }
         while true {
             let number = if let taken { taken } else { try info.takeNumber(.key(key)) }
             taken = nil
+            if inlineThreshold > 0, case .bytes(let payload) = content, payload.count <= inlineThreshold,
+                let new = try append(payload, entry, key, number: number, &mayRetry, in: directory)
+            {
+                return new
+            }
             let new = NewEntry(entry, number: number)
             try Self.checkRecord(new.lineLength)
             do {
@@ -80,19 +95,20 @@ extension EntryWriter {
     ) throws(Errno) {
         let file = new.entry.file
         switch content {
-        case .bytes(let payload) where payload.count > Self.longestInPlace:
-            let staged = DirectoryLayout.stagedNumber(file)
+        case .bytes(let payload) where payload.count > Self.longestInPlace,
+            .copied(let payload) where payload.count > Self.longestInPlace:
+            let staged = DirectoryLayout.stagedNumber(file.number)
             let opened = try fileSystem.open(.number(staged), in: directory.entries.file, for: .creating)
             do throws(Errno) {
                 try fileSystem.write(payload, .none, to: opened, at: 0)
                 let copy = StagedFile(number: staged, file: SharedDescriptor(opened), directory: directory)
                 try write(copy, new, key)
             } catch {
-                reaper.deleteUncommitted(staged, of: key, in: directory)
+                reaper.deleteUncommitted(FileID(staged), of: key, in: directory)
                 throw error
             }
-        case .bytes(let payload):
-            let opened = try fileSystem.open(.number(file), in: directory.entries.file, for: .creating)
+        case .bytes(let payload), .copied(let payload):
+            let opened = try fileSystem.open(.number(file.number), in: directory.entries.file, for: .creating)
             do {
                 try fileSystem.write(payload, new.footer, to: opened, at: 0)
                 if isPowerSafe {
@@ -111,12 +127,12 @@ extension EntryWriter {
     /// Completes a staged file with its footer, and renames it to its number.
     private func write(_ staged: StagedFile, _ new: borrowing NewEntry, _ key: Key) throws(Errno) {
         let (directory, file) = (staged.directory, new.entry.file)
-        try requireFree(.number(file), in: directory)
+        try requireFree(.number(file.number), in: directory)
         do {
             // The footer first: under its present name the file is no entry, whatever the copy ends with.
             try fileSystem.write(new.footer, .none, to: staged.file.file, at: new.entry.size)
             if isPowerSafe { try fileSystem.sync(staged.file.file) }
-            try directory.rename(staged.number, to: file)
+            try directory.rename(staged.number, to: file.number)
             if isPowerSafe { try directory.syncNames() }
         } catch {
             reaper.deleteUncommitted(file, of: key, in: directory)
@@ -133,6 +149,105 @@ extension EntryWriter {
             return
         }
         throw .exists
+    }
+}
+
+/// Entries in segments.
+extension EntryWriter {
+    /// Appends an entry to a segment; nil when it has to get a file of its own.
+    private func append(
+        _ payload: UnsafeRawBufferPointer, _ entry: IndexEntry, _ key: Key, number: UInt64, _ mayRetry: inout Bool,
+        in directory: StoreDirectory
+    ) throws(CacheError) -> NewEntry? {
+        let writer = directory.segmentWriter
+        while true {
+            var reservation: SegmentWriter.Reservation?
+            do throws(SegmentError<CacheError>) {
+                let new = try NewEntry(entry, number: number, payload) { span throws(SegmentError<CacheError>) in
+                    reservation = try writer.reserve(span, demands(isDurable: isPowerSafe)) { () throws(CacheError) in
+                        try info.takeNumber(.none)
+                    }
+                    return reservation.map { ($0.place, salt: $0.salt) }
+                }
+                guard let new, let reservation else { return nil }
+                do throws(CacheError) {
+                    try Self.checkRecord(new.lineLength)
+                } catch {
+                    writer.end(reservation.place, unwritten: reservation.span)
+                    throw .other(error)
+                }
+                do throws(Errno) {
+                    let file = reservation.segment.file
+                    try fileSystem.write(new.bytesInSegment, .none, to: file.file, at: reservation.place.offset)
+                    if isPowerSafe { try reservation.segment.sync() }
+                    return new
+                } catch {
+                    // While its mark is owed, the place is not used again: the mark would meet another entry.
+                    let isDeleted = reaper.deleteUncommitted(new.entry.file, of: key, in: directory)
+                    writer.end(reservation.place, unwritten: isDeleted ? reservation.span : nil)
+                    throw .io(error)
+                }
+            } catch {
+                switch error {
+                case .other(let error): throw error
+                case .io(let error):
+                    // Obsolete files may occupy the space that is needed.
+                    if mayRetry, error == .noSpace || error == .overQuota, reaper.deleteObsolete(in: directory) > 0 {
+                        mayRetry = false
+                        continue
+                    }
+                    throw CacheError(error, doing: "store a value", path: directory.path)
+                }
+            }
+        }
+    }
+
+    /// Appends a copy of an entry to a segment with a higher number than its own; nil when there can be none.
+    ///
+    /// The same value in two places is in the later one, whatever the order in which processes learn of the move.
+    func copy(
+        _ entry: IndexEntry, _ payload: UnsafeRawBufferPointer, in directory: StoreDirectory
+    ) throws(CacheError) -> IndexEntry? {
+        let writer = directory.movedWriter
+        var reservation: SegmentWriter.Reservation?
+        do throws(SegmentError<CacheError>) {
+            let new = try NewEntry(entry, number: nil, payload) { span throws(SegmentError<CacheError>) in
+                reservation = try writer.reserve(
+                    span, after: entry.file.place.segment, demands(isDurable: true)
+                ) { () throws(CacheError) in try info.takeNumber(.none) }
+                return reservation.map { ($0.place, salt: $0.salt) }
+            }
+            guard let new, let reservation else { return nil }
+            do throws(Errno) {
+                let file = reservation.segment.file
+                try fileSystem.write(new.bytesInSegment, .none, to: file.file, at: reservation.place.offset)
+            } catch {
+                reaper.deleteUncommitted(new.entry.file, of: new.entry.key, in: directory)
+                writer.end(reservation.place)
+                throw .io(error)
+            }
+            return new.entry
+        } catch {
+            switch error {
+            case .other(let error): throw error
+            case .io(let error): throw CacheError(error, doing: "move a value", path: directory.path)
+            }
+        }
+    }
+
+    /// Bytes.
+    private static let shortSegment = 4 << 20
+
+    /// The demands on a new segment. In a small cache segments are short, so that less of the disk is dead at times.
+    private func demands(isDurable: Bool) -> SegmentWriter.Demands {
+        let length = min(segmentLength, max(index.totals.size / 8, Self.shortSegment))
+        return SegmentWriter.Demands(length: length, isDurable: isDurable)
+    }
+
+    /// Notes that the change of a new entry is committed, or has failed.
+    func end(_ new: borrowing NewEntry, in directory: StoreDirectory) {
+        let place = new.entry.file.place
+        if place.isInSegment { directory.segmentWriter.end(place) }
     }
 }
 
@@ -159,7 +274,7 @@ extension EntryWriter {
                 info.endStaging(taken)
                 continue
             } catch {
-                reaper.deleteUncommitted(number, of: key, in: directory)
+                reaper.deleteUncommitted(FileID(number), of: key, in: directory)
                 info.endStaging(taken)
                 // The cache was cleared or reopened, and the directory deleted, during the copy.
                 if try disk.run({ current throws(CacheError) in current.entries !== directory.entries }) { continue }
@@ -167,7 +282,7 @@ extension EntryWriter {
                     mayRetry = false
                     continue
                 }
-                throw CacheError(error, doing: "copy a file", path: directory.path(of: number))
+                throw CacheError(error, doing: "copy a file", path: directory.path(of: FileID(number)))
             }
         }
     }

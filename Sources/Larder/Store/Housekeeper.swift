@@ -11,11 +11,12 @@ final class Housekeeper: StoreOwner {
     private let evictor: Evictor
     private let reconciler: Reconciler
     private let leftFiles: LeftFiles
+    private let cleaner: SegmentCleaner
     private let sweepTimer = OwnedTimer()
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ frozen: ManifestWriter, _ reaper: FileReaper,
-        _ expirer: Expirer, _ sweeper: Sweeper, _ evictor: Evictor, _ reconciler: Reconciler
+        _ expirer: Expirer, _ sweeper: Sweeper, _ evictor: Evictor, _ reconciler: Reconciler, _ cleaner: SegmentCleaner
     ) {
         self.context = context
         self.info = info
@@ -25,6 +26,7 @@ final class Housekeeper: StoreOwner {
         self.sweeper = sweeper
         self.evictor = evictor
         self.reconciler = reconciler
+        self.cleaner = cleaner
         leftFiles = LeftFiles(context)
         info.saveDue.install { [weak self] in self?.saveInBackground() }
         evictor.willEvict.install { [weak reconciler] in reconciler?.boundTombstones() }
@@ -53,6 +55,7 @@ final class Housekeeper: StoreOwner {
             _ = sweeper.removeExpired(at: clock.now)
             sweeper.saveUses(isClosing: false)
             reaper.deleteAllInBackground()
+            cleaner.cleanInBackground()
             return evictor.enforceInBackground()
         }
         // First: others must know what this process keeps alive.
@@ -61,6 +64,8 @@ final class Housekeeper: StoreOwner {
         if others.follow() { _ = others.membership.perform(.sweep) { sweeper.removeExpired(at: clock.now) } }
         leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
+        _ = reporter.attempt { () throws(CacheError) in try cleaner.closeDeleted() }
+        cleaner.cleanInBackground()
         evictor.enforceInBackground()
     }
 
@@ -80,7 +85,7 @@ final class Housekeeper: StoreOwner {
         frozen.async { [weak self] in
             guard let self else { return }
             _ = reporter.attempt { () throws(CacheError) in try saveOnQueue(always: true) }
-            disk.others.object?.membership.finishJoining()
+            disk.others.object?.membership.letJoin(.opening)
         }
     }
 
@@ -97,6 +102,7 @@ final class Housekeeper: StoreOwner {
         if index.takeUnrecorded() { info.demandSave() }
         try frozen.save(always: always)
         reaper.deleteAllInBackground()
+        cleaner.cleanInBackground()
     }
 
     /// Returns when the manifest is saved and all background work begun before is done.
@@ -109,6 +115,8 @@ final class Housekeeper: StoreOwner {
         disk.others.object?.membership.buryTheDead()
         leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
+        maintenance.wait()
+        cleaner.cleanInBackground()
         maintenance.wait()
         try save(always: true)
         // A dead process may have left its own, without a record that needs a save.

@@ -15,7 +15,7 @@ extension Store {
         let count = try translating("read the file", at: path) { () throws(Errno) in
             try fileSystem.read(source.file, at: 0, into: &bytes)
         }
-        return try bytes.withBytes { bytes throws(CacheError) in try set(bytes.part(0..<count), request) }
+        return try bytes.withBytes { bytes throws(CacheError) in try set(bytes.part(0..<count), request, asFile: true) }
     }
 
     private func setLargeCopy(
@@ -34,7 +34,7 @@ extension Store {
                 let staged = try writer.stage(source, as: &entry, key)
                 var isStored = false
                 defer {
-                    if !isStored { reaper.deleteUncommitted(staged.number, of: key, in: staged.directory) }
+                    if !isStored { reaper.deleteUncommitted(FileID(staged.number), of: key, in: staged.directory) }
                     writer.endStaging(staged)
                 }
                 let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
@@ -62,17 +62,18 @@ extension Store {
         let directory: SharedDescriptor
         /// For messages only.
         let path: String
+        let access: FileAccess
     }
 
-    /// Copies a fresh entry's payload to a file, which appears complete and verified or not at all. Returns false for a
-    /// miss.
-    func export(_ key: Key, to target: ExportTarget, at now: Timestamp) throws(CacheError) -> Bool {
+    /// Copies a fresh entry's payload to a file, which appears complete and verified or not at all. Returns the entry;
+    /// nil for a miss.
+    func export(_ key: Key, to target: ExportTarget, at now: Timestamp) throws(CacheError) -> IndexEntry? {
         let opened = read(key, at: now) { directory, entry in
-            directory.open(entry).then { .value((entry: entry, file: $0)) }
+            directory.source(of: entry).then { .value((entry: entry, source: $0)) }
         }
-        guard let opened else { return false }
+        guard let opened else { return nil }
         do {
-            if try export(opened.entry, from: opened.file, to: target) { return true }
+            if try export(opened.entry, from: opened.source, to: target) { return opened.entry }
         } catch {
             takeBackHit(key, asMiss: false)
             let error = CacheError(error, doing: "export a value", path: target.path)
@@ -81,23 +82,30 @@ extension Store {
         }
         takeBackHit(key, asMiss: true)
         recovery.removeUnreadable(opened.entry, key, as: .corrupt)
-        return false
+        return nil
     }
 
     /// Returns false when the entry is damaged.
-    private func export(_ entry: IndexEntry, from file: SharedDescriptor, to target: ExportTarget) throws(Errno) -> Bool
-    {
+    private func export(
+        _ entry: IndexEntry, from source: StoreDirectory.Source, to target: ExportTarget
+    ) throws(Errno) -> Bool {
         // Beside its target, where a rename is atomic.
         let temporary = FileName.text(".larder-\(FileName.number(.random(in: 0...Record.lastNumber)))")
         let directory = target.directory
+        let file = source.file
         let copy = try fileSystem.copy(
-            file.file, size: entry.size, as: temporary, in: directory.file, access: .everybody)
+            file.file, size: source.bytes == nil ? entry.size : 0, as: temporary, in: directory.file,
+            access: target.access)
         do throws(Errno) {
+            if let bytes = source.bytes {
+                try bytes.withBytes { bytes throws(Errno) in try fileSystem.write(bytes, .none, to: copy, at: 0) }
+            }
             if try fileSystem.checksum(of: copy, size: entry.size) == entry.checksum {
                 try fileSystem.rename(temporary, in: directory.file, to: target.name, in: directory.file)
                 return true
             }
             // Either the entry or its copy is damaged.
+            if source.bytes != nil { throw .io }
             if try fileSystem.checksum(of: file.file, size: entry.size) == entry.checksum { throw .io }
         } catch {
             try? fileSystem.remove(temporary, in: directory.file, directory: false)

@@ -142,6 +142,7 @@ extension Store {
     private func endSession() throws(CacheError) {
         guard let directory = disk.directory else { return }
         disk.replace(nil)
+        directory.stopSegments()
         if index.obsoleteCount > 0 { disk.others.object?.membership.owesFiles.set() }
         defer { disk.others.object?.stop() }
         // First: a reader may be loading a group.

@@ -65,7 +65,7 @@ extension Store {
         case .gone? where disk.others.object != nil && reopenIfDeleted():
             takeBackHit(key, asMiss: false)
             return true
-        case .gone? where !index.isCurrent(entry, key):
+        case .gone? where !index.isCurrentFile(entry, key):
             takeBackHit(key, asMiss: false)
             return true
         case .gone?:

@@ -93,7 +93,7 @@ extension Store {
     ) throws(CacheError) -> IndexEntry? {
         // A process that joins later takes higher numbers.
         let isAlone = disk.isAlone
-        let number = tombstone ?? entry.map { $0.file + 1 }
+        let number = tombstone ?? entry.map { $0.file.number + 1 }
         let ticket: CommitQueue.Ticket?
         do throws(CacheError) {
             if let number {
@@ -141,7 +141,7 @@ extension Store {
         if let entry { try delete(entry.file, of: key, in: directory) }
     }
 
-    private func delete(_ file: UInt64, of key: Key, in directory: StoreDirectory) throws(CacheError) {
+    private func delete(_ file: FileID, of key: Key, in directory: StoreDirectory) throws(CacheError) {
         do throws(Errno) {
             try directory.delete(file, ofKey: key.hash, isPowerSafe: settings.isPowerSafe)
         } catch {

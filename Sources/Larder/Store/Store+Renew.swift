@@ -66,7 +66,7 @@ extension Store {
             if try renew(entry, key, renewal, number: number, in: directory) { return true }
             // Another process may have replaced the value, and deleted the file.
             try disk.followOrThrow()
-            if index.isCurrent(entry, key) { return false }
+            if index.isCurrentFile(entry, key) { return false }
         }
         return false
     }
@@ -90,7 +90,7 @@ extension Store {
         }
         let ticket: CommitQueue.Ticket?
         do {
-            let record = Record.life(key: key, file: entry.file, change: number, life, update)
+            let record = Record.life(key: key, file: entry.file.number, change: number, life, update)
             ticket = try info.commit(record) {
                 index.change(key, .replaced) { $0.setLife(life, change: number, update, of: entry, key) }
             }
@@ -106,7 +106,7 @@ extension Store {
             // and cannot be told of the old one, it stays.
             let number = try info.takeNumber(.key(key))
             let old = update == nil ? nil : entry.update
-            let lines = JournalFormat.lines(.life(key: key, file: entry.file, change: number, entry.life, old))
+            let lines = JournalFormat.lines(.life(key: key, file: entry.file.number, change: number, entry.life, old))
             let isUndone = info.takeBack(lines, count: 1) {
                 index.change(key, .replaced) { $0.setLife(entry.life, change: number, old, of: entry, key) }
             }

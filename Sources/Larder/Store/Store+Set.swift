@@ -6,6 +6,8 @@ struct SetRequest {
     let life: Life
     let attachments: Attachments?
     let now: Timestamp
+    /// When the value was stored elsewhere; nil: it is stored now.
+    var stored: Timestamp?
     var condition = Condition.none
     var promotion: Promotion?
 
@@ -20,27 +22,31 @@ struct SetRequest {
     /// The entry, which has no file yet.
     func entry(size: Int, checksum: UInt64) -> IndexEntry {
         IndexEntry(
-            keyText: key.text, file: 0, change: 0, stored: now, life: life, used: now, size: size, checksum: checksum,
-            attachments: attachments)
+            keyText: key.text, file: FileID(0), change: 0, stored: stored ?? now, life: life, used: now, size: size,
+            checksum: checksum, attachments: attachments)
     }
 }
 
 extension Store {
     /// Stores a payload: its file, its record, its entry. The replaced file is deleted in the background. Returns
-    /// whether the condition held.
+    /// whether the condition held. `asFile`: it gets a file of its own, however short it is.
     ///
     /// A process killed before the journal has the record leaves a file that the next opening adopts or deletes. Once
     /// the journal has the record, the value is stored.
     @discardableResult
-    func set(_ payload: UnsafeRawBufferPointer, _ request: SetRequest) throws(CacheError) -> Bool {
+    func set(
+        _ payload: UnsafeRawBufferPointer, _ request: SetRequest, asFile: Bool = false
+    ) throws(CacheError) -> Bool {
         try checkSize(payload.count, of: request.key)
         let entry = request.entry(size: payload.count, checksum: XXH64.hash(payload))
+        let content: EntryWriter.Payload = asFile ? .copied(payload) : .bytes(payload)
         let outcome: InsertOutcome
         do {
-            outcome = try insert(.bytes(payload), entry, request)
+            outcome = try insert(content, entry, request)
         } catch {
+            if error.code == .noSpace { cleaner.cleanInBackground(isShort: true) }
             try reopen(after: error, request.key)
-            outcome = try insert(.bytes(payload), entry, request)
+            outcome = try insert(content, entry, request)
         }
         return finish(outcome, request.key)
     }
@@ -61,7 +67,7 @@ extension Store {
     }
 
     enum InsertOutcome {
-        case stored(isNew: Bool, file: UInt64)
+        case stored(isNew: Bool, file: FileID)
         /// The condition did not hold.
         case refused
         /// Other processes are changing the key, or one with the same stripe. `isSlow`: for some time.
@@ -72,6 +78,7 @@ extension Store {
     func finish(_ outcome: InsertOutcome, _ key: Key) -> Bool {
         guard case .stored(let isNew, _) = outcome else { return false }
         evictor.enforceAfterStoring()
+        if settings.inlineThreshold > 0 { cleaner.awaitIfBehind() }
         if isNew { return true }
         reaper.deleteReplaced(shard: key.shard)
         events.post(CacheEvent(.replaced, of: key))
@@ -145,7 +152,7 @@ extension Store {
             try disk.followOrThrow()
             guard holds(request, in: directory) else { return .refused }
             var numbered = entry
-            (numbered.file, numbered.change) = (number, number)
+            (numbered.file, numbered.change) = (FileID(number), number)
             if index.withShard(of: key, { !$0.isOvertaken(numbered, key) }) {
                 return try insertChecked(
                     payload, entry, request, number: number, in: directory, beside: (others, additions))
@@ -170,7 +177,7 @@ extension Store {
     }
 
     /// Marks the file of a value that another process has replaced or removed meanwhile.
-    private func disposeIfSuperseded(_ file: UInt64, _ key: Key) {
+    private func disposeIfSuperseded(_ file: FileID, _ key: Key) {
         index.withShard(of: key) { shard in
             if shard.table.entry(key)?.file != file { shard.markObsolete(file, of: key) }
         }
@@ -183,11 +190,12 @@ extension Store {
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         let new = try writer.create(payload, entry, key, number: number, in: directory)
+        defer { writer.end(new, in: directory) }
         // A captured variable instead of a result: an entry is large to copy.
         var replaced: IndexEntry?
         let ticket: CommitQueue.Ticket?
         do {
-            ticket = try info.commit(new.line, number: new.entry.file) {
+            ticket = try info.commit(new.line, number: new.entry.file.number) {
                 replaced = index.publish(
                     new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe,
                     mayBeOvertaken: others.map { $0.follower.mayHaveAdded(since: $0.additions) } ?? false)

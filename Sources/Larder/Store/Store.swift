@@ -42,6 +42,7 @@ final class Store: Sendable {
     let reconciler: Reconciler
     let housekeeper: Housekeeper
     let writer: EntryWriter
+    let cleaner: SegmentCleaner
     let observer = ChangeObserverSlot()
     let handles = HandleTable()
     let io = IOLimiter()
@@ -81,8 +82,9 @@ final class Store: Sendable {
         evictor = Evictor(context, info, reaper, clearer, expirer, sweeper)
         recovery = Recovery(context, info: info, reaper: reaper)
         reconciler = Reconciler(context, info, reaper, expirer, evictor, sweeper, recovery)
-        housekeeper = Housekeeper(context, info, frozen, reaper, expirer, sweeper, evictor, reconciler)
         writer = EntryWriter(context, info: info, reaper: reaper)
+        cleaner = SegmentCleaner(context, info, writer, reaper)
+        housekeeper = Housekeeper(context, info, frozen, reaper, expirer, sweeper, evictor, reconciler, cleaner)
         context.lifetime.begin(self)
         if let membership { disk.others.replace(with: follower(membership, at: loaded.positions)) }
         index.damageFound.install { [weak reconciler] in reconciler?.distrustIndex() }
@@ -102,6 +104,11 @@ final class Store: Sendable {
             statistics.hits += shard.hits
             statistics.misses += shard.misses
             statistics.stores += shard.stores
+        }
+        if let usage = try? disk.runAnyway({ $0 })?.segments.usage() {
+            statistics.segments.count = usage.count
+            statistics.segments.liveBytes = max(0, usage.bytes - usage.dead)
+            statistics.segments.deadBytes = usage.dead
         }
         return statistics
     }

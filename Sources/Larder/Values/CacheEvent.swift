@@ -67,7 +67,7 @@ public struct CacheEvent: Sendable {
         public static let lost = Kind("lost")
         /// A caller removed everything, one namespace, the part without a namespace, or one tag.
         public static let cleared = Kind("cleared")
-        /// Another process stored, replaced, removed or renewed the entry, or removed or expired everything, one
+        /// Another process or, with a shared tier, another machine stored, replaced, removed or renewed the entry, or removed or expired everything, one
         /// namespace, the part without a namespace, or one tag.
         public static let changedElsewhere = Kind("changedElsewhere")
         /// After an unclean close, the entry was found again by its file.
@@ -85,6 +85,12 @@ public struct CacheEvent: Sendable {
         public static let answeredStale = Kind("answeredStale")
         /// A fetch failed; its callers got its error or a stale value.
         public static let fetchFailed = Kind("fetchFailed")
+        /// The shared tier answers, for the first time or again.
+        public static let sharedTierConnected = Kind("sharedTierConnected")
+        /// The shared tier cannot be reached, or fails again and again; the cache goes on without it.
+        public static let sharedTierLost = Kind("sharedTierLost")
+        /// So many changes were not sent to the shared tier, for the reason that the error gives.
+        public static let sharedChangesDropped = Kind("sharedChangesDropped")
         /// An operation failed; its caller continued without it, or received the same error.
         public static let failed = Kind("failed")
     }

@@ -26,6 +26,22 @@ public struct CacheStatistics: Hashable, Sendable {
     public var failures = 0
     /// Events that were not delivered because the handler was too slow.
     public var eventsDropped = 0
+    /// The segments of the directory.
+    public var segments = Segments()
+
+    /// The segments that hold short values; see ``DiskCache/Configuration/inlineThreshold``.
+    public struct Segments: Hashable, Sendable {
+        /// Segments in the directory, now.
+        public var count = 0
+        /// Their bytes that belong to entries, headers and records included, approximately, now.
+        public var liveBytes = 0
+        /// Their bytes that belonged to entries that are gone, approximately, now.
+        public var deadBytes = 0
+        /// Segments that this process has cleaned and deleted.
+        public var cleaned = 0
+        /// Bytes of payloads that this process has moved to other segments.
+        public var movedBytes = 0
+    }
 
     /// Entries evicted to obey a limit or a trim, by the kind of limit.
     public struct Evictions: Hashable, Sendable {
@@ -133,7 +149,9 @@ public struct TierStatistics: Hashable, Sendable {
     public var memoryHits = 0
     /// Reads answered from disk.
     public var diskHits = 0
-    /// Reads that neither tier answered, not even with a stale value.
+    /// Reads answered by the shared tier.
+    public var sharedHits = 0
+    /// Reads that no tier answered, not even with a stale value.
     public var misses = 0
     /// Calls answered by the knowledge that there is no value.
     public var absentAnswers = 0
@@ -141,13 +159,15 @@ public struct TierStatistics: Hashable, Sendable {
     public var fetches = FetchStatistics()
     /// The share of reads that the cache answered, from 0 to 1; nil before the first read.
     public var hitRatio: Double? {
-        let hits = memoryHits + diskHits + absentAnswers
+        let hits = memoryHits + diskHits + sharedHits + absentAnswers
         return hits + misses == 0 ? nil : Double(hits) / Double(hits + misses)
     }
     /// The statistics of the memory tier; nil without one.
     public var memory: MemoryStatistics?
     /// The statistics of the directory, by any handle; nil without one.
     public var disk: CacheStatistics?
+    /// The statistics of the use of the shared tier; nil without one.
+    public var shared: SharedStatistics?
 }
 
 extension CacheStatistics: CustomStringConvertible {
@@ -160,7 +180,16 @@ extension CacheStatistics: CustomStringConvertible {
             eventsDropped == 1 ? "event dropped" : "events dropped": eventsDropped,
         ])
         let text = ([reads(hits: hits, misses: misses)] + counts).joined(separator: ", ")
-        return evictions.total == 0 ? text : "\(text); evicted: \(evictions)"
+        let evicted = evictions.total == 0 ? "" : "; evicted: \(evictions)"
+        return segments == Segments() ? text + evicted : "\(text)\(evicted); segments: \(segments)"
+    }
+}
+
+extension CacheStatistics.Segments: CustomStringConvertible {
+    /// The number of segments, their bytes, and every other count that is not 0.
+    public var description: String {
+        let counts = Wording.counts(["cleaned": cleaned, "bytes moved": movedBytes])
+        return (["\(count) with \(liveBytes) live and \(deadBytes) dead bytes"] + counts).joined(separator: ", ")
     }
 }
 
@@ -205,6 +234,7 @@ extension TierStatistics: CustomStringConvertible {
         if fetches != FetchStatistics() { parts.append("fetches (\(fetches))") }
         if let memory { parts.append("memory (\(memory))") }
         if let disk { parts.append("disk (\(disk))") }
+        if let shared { parts.append("shared (\(shared))") }
         return parts.joined(separator: "; ")
     }
 }

@@ -8,8 +8,8 @@ package enum ByteRange {
         let ends = HTTPField.trimmed(parts[1]).split(separator: "-", omittingEmptySubsequences: false).map(String.init)
         guard ends.count == 2 else { return nil }
         if ends[0].isEmpty {
-            guard let suffix = CacheControl.number(ends[1]), suffix > 0, size > 0 else { return nil }
-            return max(0, size - Int(suffix))..<size
+            guard let suffix = Int(digits: ends[1]), suffix > 0, size > 0 else { return nil }
+            return max(0, size - suffix)..<size
         }
         guard let first = Int(digits: ends[0]), first < size else { return nil }
         if ends[1].isEmpty { return first..<size }
@@ -19,7 +19,7 @@ package enum ByteRange {
 
     /// Whether `If-Range` lets a stored response be the answer: it names that very response by a strong validator (RFC
     /// 9110, section 13.1.5). Without the field it does.
-    package static func matches(_ request: [HTTPField], _ response: StoredHead) -> Bool {
+    package static func matches(_ request: [HTTPField], _ response: HTTPResponseHead) -> Bool {
         guard let value = request.value(of: "If-Range") else { return true }
         if value.hasPrefix("\"") { return value == response.etag }
         // A date is strong when the response is at least a second younger than its last change (section 8.8.2.2).
@@ -31,10 +31,12 @@ package enum ByteRange {
 }
 
 extension Int {
+    /// Any number of digits.
     fileprivate init?(digits: String) {
         guard !digits.isEmpty, digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
             return nil
         }
-        self.init(digits)
+        // Beyond the end of any body.
+        self = Int(digits) ?? .max
     }
 }

@@ -19,23 +19,31 @@ package struct CacheKey: Hashable, Sendable {
         guard var components = URLComponents(url: url, resolvingAgainstBaseURL: true), let origin = Origin(url) else {
             return nil
         }
-        components.fragment = nil
-        components.user = nil
-        components.password = nil
+        (components.fragment, components.user, components.password) = (nil, nil, nil)
         components.scheme = origin.scheme
         components.encodedHost = components.encodedHost?.lowercased()
         if origin.port == (origin.scheme == "https" ? 443 : 80) { components.port = nil }
         if components.percentEncodedPath.isEmpty { components.percentEncodedPath = "/" }
         guard let text = components.string, text.utf8.count + partition.utf8.count <= Self.longest else { return nil }
         self.url = text
-        // No URL contains the separator, so the last one ends the partition.
-        base = partition.isEmpty ? text : "\(partition)\u{1F}\(text)"
+        // The length says where a partition ends, whatever it contains, and no URL begins with a digit.
+        base = partition.isEmpty ? text : "\(partition.utf8.count):\(partition) \(text)"
     }
 
     /// The key of a variant; nil when the fields that select it are too long.
-    package func variant(_ variant: Variant) -> String? {
+    package func variant(_ variant: HTTPVariant) -> String? {
         if variant.names.isEmpty { return base }
         let key = "\(base)\n\(variant.text)"
         return key.utf8.count <= Self.longest ? key : nil
+    }
+}
+
+extension URL {
+    /// The URL without user and password.
+    var withoutUserinfo: URL {
+        guard user != nil || password != nil, var components = URLComponents(url: self, resolvingAgainstBaseURL: true)
+        else { return self }
+        (components.user, components.password) = (nil, nil)
+        return components.url ?? self
     }
 }

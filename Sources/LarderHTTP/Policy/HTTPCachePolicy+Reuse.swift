@@ -1,8 +1,9 @@
 package import LarderFiles
+public import LarderFoundation
 
 extension HTTPCachePolicy {
     /// How a stored response answers a request.
-    package enum Reuse: Hashable, Sendable {
+    public enum Reuse: Hashable, Sendable {
         /// It is the answer.
         case answer
         /// It is the answer, and is validated in the background (RFC 5861, section 3).
@@ -12,8 +13,21 @@ extension HTTPCachePolicy {
     }
 
     /// Decides whether a stored response that `Vary` selected is the answer to a request (RFC 9111, section 4).
+    ///
+    /// - Parameters:
+    ///   - response: A response to a GET.
+    ///   - request: A GET or HEAD.
+    ///   - mode: How the request uses the cache. Default: ``HTTPCacheMode/default``.
+    ///   - now: The time.
+    /// - Returns: The decision.
+    public func reuse(
+        of response: HTTPResponseHead, for request: HTTPRequestHead, mode: HTTPCacheMode = .default, at now: Date
+    ) -> Reuse {
+        reuse(of: response, for: request, mode: mode, at: Timestamp(date: now))
+    }
+
     package func reuse(
-        of response: StoredHead, for request: RequestHead, mode: HTTPCacheMode, at now: Timestamp
+        of response: HTTPResponseHead, for request: HTTPRequestHead, mode: HTTPCacheMode, at now: Timestamp
     ) -> Reuse {
         let directives = request.cacheControl
         let remaining = remaining(of: response, at: now)
@@ -32,8 +46,9 @@ extension HTTPCachePolicy {
             if isReload, response.cacheControl.has("immutable") { return .answer }
             if mode == .noCache { return .validate(.request) }
             if let maxAge, age(of: response, at: now) > maxAge * 1000 {
-                // Section 5.2.1.1: older than that only together with max-stale.
-                return directives.has("max-stale") ? .answer : .validate(.request)
+                // Section 5.2.1.1: older than that only as far as max-stale says.
+                let isAccepted = accepts(directives, age(of: response, at: now) - maxAge * 1000)
+                return isAccepted ? .answer : .validate(.request)
             }
             // Section 5.2.1.3.
             if let minFresh = directives.seconds("min-fresh", invalid: CacheControl.longest),
@@ -43,21 +58,26 @@ extension HTTPCachePolicy {
             }
             return .answer
         }
-        return mode == .noCache ? .validate(.stale) : reuse(ofStale: response, -remaining, directives, request)
+        // Sections 4.2.4 and 5.2.2.2.
+        if mode == .noCache || response.forbidsStale { return .validate(.stale) }
+        let beyondMaxAge = maxAge.map { age(of: response, at: now) - $0 * 1000 } ?? 0
+        if accepts(directives, max(-remaining, beyondMaxAge)) { return .answer }
+        return reuse(ofStale: response, -remaining, request)
+    }
+
+    /// Section 5.2.1.2: whether a request accepts that many milliseconds of staleness. `max-stale` without a number
+    /// accepts any.
+    private func accepts(_ directives: CacheControl, _ staleness: Int64) -> Bool {
+        guard let maxStale = directives.seconds("max-stale", missing: .max), !directives.has("min-fresh") else {
+            return false
+        }
+        return staleness <= Self.milliseconds(maxStale)
     }
 
     /// `staleness`: milliseconds since the response was fresh.
     private func reuse(
-        ofStale response: StoredHead, _ staleness: Int64, _ directives: CacheControl, _ request: RequestHead
+        ofStale response: HTTPResponseHead, _ staleness: Int64, _ request: HTTPRequestHead
     ) -> Reuse {
-        // Section 5.2.2.2.
-        if response.forbidsStale { return .validate(.stale) }
-        // Section 5.2.1.2: max-stale without a number accepts any staleness.
-        if let maxStale = directives.seconds("max-stale", missing: .max), staleness <= Self.milliseconds(maxStale),
-            !directives.has("min-fresh")
-        {
-            return .answer
-        }
         // RFC 5861, section 3. A request that limits the age of its answer does not want a stale one.
         if !request.limitsAge, let window = response.cacheControl.seconds("stale-while-revalidate"),
             staleness <= window * 1000
@@ -72,7 +92,8 @@ extension HTTPCachePolicy {
     /// Decides whether a stored response may be the answer although the server answered a validation with an error
     /// (RFC 5861, section 4).
     package func mayAnswer(
-        _ response: StoredHead, to request: RequestHead, insteadOf status: Int, mode: HTTPCacheMode, at now: Timestamp
+        _ response: HTTPResponseHead, to request: HTTPRequestHead, insteadOf status: Int, mode: HTTPCacheMode,
+        at now: Timestamp
     ) -> Bool {
         guard [500, 502, 503, 504].contains(status), mode != .noCache, !response.forbidsStale else { return false }
         let windows = [response.cacheControl, request.cacheControl].compactMap { $0.seconds("stale-if-error") }
@@ -83,20 +104,31 @@ extension HTTPCachePolicy {
     /// Decides whether a stored response may be the answer when the server cannot be reached: the cache is disconnected
     /// then (RFC 9111, section 4.2.4). Not where a request limits the age of its answer.
     package func mayAnswerDisconnected(
-        _ response: StoredHead, to request: RequestHead, mode: HTTPCacheMode, at now: Timestamp
+        _ response: HTTPResponseHead, to request: HTTPRequestHead, mode: HTTPCacheMode, at now: Timestamp
     ) -> Bool {
         guard mode != .noCache, !request.limitsAge, !response.forbidsStale else { return false }
         let windows = [response.cacheControl, request.cacheControl].compactMap { $0.seconds("stale-if-error") }
-        let window = max(staleIfUnreachable, (windows.max() ?? 0) * 1000)
+        let window = max(staleIfUnreachable.boundedMilliseconds, (windows.max() ?? 0) * 1000)
         return -remaining(of: response, at: now) <= window
     }
 
     /// Milliseconds for which a response is kept: while it is fresh, and as long as it may be validated or used stale.
-    package func retention(of response: StoredHead, at now: Timestamp) -> Int64 {
+    package func retention(of response: HTTPResponseHead, at now: Timestamp) -> Int64 {
         let directives = response.cacheControl
         let windows = ["stale-while-revalidate", "stale-if-error"].compactMap { directives.seconds($0) }
-        let unreachable = response.forbidsStale ? 0 : staleIfUnreachable
-        let beyond = ([keepStale, unreachable] + windows.map { $0 * 1000 }).max() ?? keepStale
+        let unreachable = response.forbidsStale ? .zero : staleIfUnreachable
+        let beyond = windows.reduce(max(keepStale, unreachable).boundedMilliseconds) { max($0, $1 * 1000) }
         return max(0, remaining(of: response, at: now)) + beyond
+    }
+}
+
+extension HTTPCachePolicy.Reuse: CustomStringConvertible {
+    /// The decision, with its reason.
+    public var description: String {
+        switch self {
+        case .answer: "answer"
+        case .answerWhileRevalidating: "answer while revalidating"
+        case .validate(let reason): "validate: \(reason)"
+        }
     }
 }

@@ -1,9 +1,9 @@
 package import LarderFiles
-package import LarderFoundation
+public import LarderFoundation
 
 extension HTTPCachePolicy {
     /// Returns the request that asks whether a stored response is still valid: with its validators (section 4.3.1).
-    package func validation(of response: StoredHead, for request: RequestHead) -> RequestHead {
+    public func validation(of response: HTTPResponseHead, for request: HTTPRequestHead) -> HTTPRequestHead {
         var request = request
         if let etag = response.etag { request.fields.set("If-None-Match", etag) }
         if response.date("Last-Modified") != nil, let modified = response.fields.values(of: "Last-Modified").first {
@@ -13,12 +13,15 @@ extension HTTPCachePolicy {
     }
 
     /// Returns a stored response as a 304 updates it; nil when the 304 is about another one (sections 4.3.4 and 3.2).
-    package func updated(_ stored: StoredHead, by news: StoredHead) -> StoredHead? {
+    public func updated(_ stored: HTTPResponseHead, by news: HTTPResponseHead) -> HTTPResponseHead? {
         // A validator names the response to update, a weak one by weak comparison (RFC 9110, section 8.8.3.2).
         if let etag = news.etag {
             guard let known = stored.etag else { return nil }
             let isSame = etag.hasPrefix("W/") ? Self.opaque(etag) == Self.opaque(known) : etag == known
             if !isSame { return nil }
+        } else if stored.etag == nil, let date = news.date("Last-Modified"), date != stored.date("Last-Modified") {
+            // Such as an older file that has come back: unchanged since our date, but another one.
+            return nil
         }
         return merged(stored, news)
     }
@@ -27,14 +30,23 @@ extension HTTPCachePolicy {
 
     /// Returns a stored response as the 200 to a HEAD updates it; nil when they describe different contents, so that
     /// the stored one is invalid (section 4.3.5).
-    package func updated(_ stored: StoredHead, byHead news: StoredHead) -> StoredHead? {
+    public func updated(_ stored: HTTPResponseHead, byHead news: HTTPResponseHead) -> HTTPResponseHead? {
         for name in ["ETag", "Last-Modified", "Content-Length"] {
             if let value = news.fields.value(of: name), value != stored.fields.value(of: name) { return nil }
         }
         return merged(stored, news)
     }
 
-    private func merged(_ stored: StoredHead, _ news: StoredHead) -> StoredHead {
+    /// Returns whether the loss of an update does no harm: the response as it was stored is never reused where the
+    /// updated one is not.
+    package func mayLose(
+        _ updated: HTTPResponseHead, over stored: HTTPResponseHead, at now: Timestamp
+    ) -> Bool {
+        ["Cache-Control", "Vary"].allSatisfy { updated.fields.values(of: $0) == stored.fields.values(of: $0) }
+            && remaining(of: stored, at: now) <= remaining(of: updated, at: now)
+    }
+
+    private func merged(_ stored: HTTPResponseHead, _ news: HTTPResponseHead) -> HTTPResponseHead {
         let received = news.fields.filter { field in
             !Self.fixed.contains { HTTPField.isEqual($0, field.name) }
         }
@@ -42,7 +54,7 @@ extension HTTPCachePolicy {
         let replaced = Set((received.map(\.name) + ["Age", "Date"]).map { $0.lowercased() })
         let kept = stored.fields.filter { !replaced.contains($0.name.lowercased()) }
         return storable(
-            StoredHead(
+            HTTPResponseHead(
                 status: stored.status, fields: kept + received, requested: news.requested, received: news.received))
     }
 
@@ -51,7 +63,7 @@ extension HTTPCachePolicy {
 
     /// Returns a response as it is stored: without the fields of one connection (section 3.1; RFC 9110, section 7.6.1),
     /// and with a date (RFC 9110, section 6.6.1).
-    package func storable(_ response: StoredHead) -> StoredHead {
+    package func storable(_ response: HTTPResponseHead) -> HTTPResponseHead {
         var response = response
         let listed = response.fields.members(of: "Connection")
         response.fields.removeAll { field in
@@ -70,7 +82,7 @@ extension HTTPCachePolicy {
 
     /// Returns the fields of a stored response as an answer: with its age (section 4), and without those that need
     /// validation (section 5.2.2.4), unless it has just been validated.
-    package func answer(_ response: StoredHead, isValidated: Bool, at now: Timestamp) -> [HTTPField] {
+    package func answer(_ response: HTTPResponseHead, isValidated: Bool, at now: Timestamp) -> [HTTPField] {
         var fields = response.fields
         if !isValidated {
             let names = response.cacheControl.names("no-cache") ?? []
@@ -82,7 +94,7 @@ extension HTTPCachePolicy {
 
     /// Returns the URLs whose responses a request has made invalid, given the server's answer: after an unsafe method
     /// that was not refused, the URL itself, and `Location` and `Content-Location` of the same origin (section 4.4).
-    package func invalidated(by request: RequestHead, status: Int, fields: [HTTPField]) -> [URL] {
+    public func invalidated(by request: HTTPRequestHead, status: Int, fields: [HTTPField]) -> [URL] {
         guard !request.isSafe, (200...399).contains(status) else { return [] }
         let others = ["Location", "Content-Location"].flatMap { fields.values(of: $0) }.compactMap {
             URL(string: $0, relativeTo: request.url)?.absoluteURL

@@ -1,39 +1,49 @@
+import Larder
 package import LarderFiles
+public import LarderFoundation
 
 /// The decisions of a private HTTP cache after RFC 9111, without clock, file or network: what may be stored, how long
-/// it is fresh, when the server is asked, and how its answers change what is stored. The section of the RFC is at each
-/// decision.
-package struct HTTPCachePolicy: Sendable {
-    /// Responses with more or longer fields are not stored.
-    package var maximumFieldCount = 256
-    /// Bytes of names and values.
-    package var maximumFieldSize = 64 << 10
-    /// Milliseconds beyond the freshness for which a response may be the answer when the server cannot be reached.
-    package var staleIfUnreachable: Int64 = 7 * 86_400_000
-    /// Milliseconds for which a stale response is kept, to be validated.
-    package var keepStale: Int64 = 7 * 86_400_000
+/// it is fresh, when the server is asked, and how its answers change what is stored. ``HTTPCache`` acts as it says; with
+/// a store of your own, so can you. The section of the RFC is at each decision in the source.
+///
+///     let policy = HTTPCachePolicy()
+///     if policy.mayStore(response, to: request) {
+///         print(policy.freshnessLifetime(of: response), policy.reuse(of: response, for: request, at: Date()))
+///     }
+///
+/// Each decision costs O(n) in the size of the fields.
+public struct HTTPCachePolicy: Hashable, Sendable {
+    /// A response with more fields is not stored. Default: 256.
+    public var maximumFieldCount = 256
+    /// A response with more bytes of names and values is not stored. Default: 64 KiB.
+    public var maximumFieldSize = 64 << 10
+    /// How long after its freshness a response may be the answer when the server cannot be reached. Default: a week.
+    public var staleIfUnreachable: Duration = .days(7)
+    /// How long after its freshness a response is kept, to be validated. Default: a week.
+    public var keepStale: Duration = .days(7)
 
-    package init() {}
+    /// Creates a policy with the documented defaults.
+    public init() {}
 
     /// The status codes that may be fresh without an explicit lifetime (RFC 9110, section 15.1), except 206.
     private static let heuristicallyCacheable: Set = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501]
 
     /// The final status codes whose caching rules are implemented (RFC 9111, section 3, and 5.2.2.3).
     private static let understood = heuristicallyCacheable.union([
-        201, 202, 205, 302, 303, 307, 400, 401, 403, 406, 409, 411, 412, 413, 415, 416, 417, 421, 422, 426, 500, 502,
-        503, 504, 505,
+        201, 202, 205, 302, 303, 307, 400, 401, 403, 406, 409, 411, 413, 415, 421, 422, 426, 500, 502, 503, 504, 505,
     ])
 
-    /// Returns whether a response may be stored, and is worth it: it can be fresh, or be validated.
-    package func mayStore(_ response: StoredHead, to request: RequestHead) -> Bool {
+    /// The status codes that answer what only one request has said, so no other gets them: parts and unsatisfiable
+    /// ranges (section 3.3 permits that), preconditions, expectations, the size of fields, and a proxy's demand.
+    private static let individual: Set = [206, 304, 407, 412, 416, 417, 431]
+
+    /// Returns whether a response may be stored, and is worth it: it can be fresh, be validated, or be used stale.
+    public func mayStore(_ response: HTTPResponseHead, to request: HTTPRequestHead) -> Bool {
         let directives = response.cacheControl
         // Section 3: the method is understood. Only GET is stored here; a HEAD is answered from it.
         guard request.method == "GET" else { return false }
-        // Section 3: the status is final. A part is not stored (section 3.3 permits that), nor is an answer to the
-        // caller's own validators.
-        guard (200...599).contains(response.status), response.status != 206, response.status != 304 else {
-            return false
-        }
+        // Section 3: the status is final.
+        guard (200...599).contains(response.status), !Self.individual.contains(response.status) else { return false }
         // Section 3 and 5.2.2.3: with must-understand, only a status that is understood.
         let isUnderstood = Self.understood.contains(response.status)
         if directives.has("must-understand"), !isUnderstood { return false }
@@ -49,33 +59,41 @@ package struct HTTPCachePolicy: Sendable {
         return isAllowed && (lifetime(of: response) > 0 || response.hasValidator || hasStaleWindow(response))
     }
 
-    private func hasStaleWindow(_ response: StoredHead) -> Bool {
+    private func hasStaleWindow(_ response: HTTPResponseHead) -> Bool {
         let directives = response.cacheControl
         return !response.forbidsStale
             && ["stale-while-revalidate", "stale-if-error"].contains { (directives.seconds($0) ?? 0) > 0 }
     }
 
-    /// Whether the fields that select a variant may be kept: not `*` (section 4.1), and no secret, because keys and
-    /// metadata are readable on disk.
-    private func isSafelyVaried(_ response: StoredHead) -> Bool {
-        let names = response.fields.members(of: "Vary").map { $0.lowercased() }
-        return !names.contains("*") && !names.contains("authorization") && !names.contains("cookie")
+    /// Whether the fields that select a variant may be kept: not `*` (section 4.1), nothing that is no name, behind
+    /// which a `*` may hide, and no secret, because keys and metadata are readable on disk.
+    private func isSafelyVaried(_ response: HTTPResponseHead) -> Bool {
+        response.fields.members(of: "Vary").map { $0.lowercased() }.allSatisfy { name in
+            name != "*" && HTTPField.isToken(name)
+                && !["authorization", "proxy-authorization", "cookie"].contains(name)
+        }
     }
 
-    private func isWithinLimits(_ response: StoredHead) -> Bool {
+    private func isWithinLimits(_ response: HTTPResponseHead) -> Bool {
         response.fields.count <= maximumFieldCount && response.size <= maximumFieldSize
             && response.fields.allSatisfy(\.isWritable)
     }
 
     /// Returns whether a body of this size is whole: shorter or longer than `Content-Length`, it is not stored (RFC
     /// 9112, section 8: an incomplete message).
-    package func isWhole(_ size: Int, _ response: StoredHead) -> Bool {
+    package func isWhole(_ size: Int, _ response: HTTPResponseHead) -> Bool {
         let lengths = response.fields.members(of: "Content-Length")
         return lengths.allSatisfy { CacheControl.number($0) != nil && Int($0) == size }
     }
 
-    /// Milliseconds of freshness that a response had when the server made it (section 4.2.1); 0: none.
-    package func lifetime(of response: StoredHead) -> Int64 {
+    /// Returns how long a response is fresh from the moment at which the server made it; zero: not at all (section
+    /// 4.2.1). It is fresh while its age is less.
+    public func freshnessLifetime(of response: HTTPResponseHead) -> Duration {
+        .milliseconds(lifetime(of: response))
+    }
+
+    /// Milliseconds.
+    package func lifetime(of response: HTTPResponseHead) -> Int64 {
         let directives = response.cacheControl
         if directives.isUnterminated { return 0 }
         // `s-maxage` is for shared caches. `max-age` wins over Expires, even where it is invalid.
@@ -89,15 +107,21 @@ package struct HTTPCachePolicy: Sendable {
     }
 
     /// Section 4.2.2: a tenth of the time since the last change, here a day at most.
-    private func heuristicLifetime(of response: StoredHead, isPublic: Bool) -> Int64 {
+    private func heuristicLifetime(of response: HTTPResponseHead, isPublic: Bool) -> Int64 {
         guard isPublic || Self.heuristicallyCacheable.contains(response.status),
             let modified = response.date("Last-Modified")
         else { return 0 }
         return min(max(0, response.date - modified) * 100, 86_400_000)
     }
 
-    /// Milliseconds of age (section 4.2.3).
-    package func age(of response: StoredHead, at now: Timestamp) -> Int64 {
+    /// Returns the age of a response: the time since the server made or confirmed it, by the clock that makes it older
+    /// (section 4.2.3).
+    public func age(of response: HTTPResponseHead, at now: Date) -> Duration {
+        .milliseconds(age(of: response, at: Timestamp(date: now)))
+    }
+
+    /// Milliseconds.
+    package func age(of response: HTTPResponseHead, at now: Timestamp) -> Int64 {
         let received = response.received.milliseconds
         // A server whose clock is slow makes its responses older; one whose clock is fast does not make them younger.
         // Whole seconds, because dates have no others: no part of a second is an age.
@@ -108,14 +132,27 @@ package struct HTTPCachePolicy: Sendable {
     }
 
     /// Seconds in the field Age: the first of a list, and 0 when that is no number (section 5.1).
-    private static func ageField(of response: StoredHead) -> Int64 {
+    private static func ageField(of response: HTTPResponseHead) -> Int64 {
         response.fields.members(of: "Age").first.flatMap(CacheControl.number) ?? 0
     }
 
     /// Milliseconds for which a response remains fresh; negative or zero: stale.
-    package func remaining(of response: StoredHead, at now: Timestamp) -> Int64 {
+    package func remaining(of response: HTTPResponseHead, at now: Timestamp) -> Int64 {
         // A response from the future was stored before the clock was set back: how old it is, nobody knows.
         if response.received.millisecondsSince(now) > 60_000 { return 0 }
         return lifetime(of: response) - age(of: response, at: now)
     }
+}
+
+extension HTTPCachePolicy: CustomStringConvertible {
+    /// The settings by name.
+    public var description: String {
+        "maximumFieldCount: \(maximumFieldCount), maximumFieldSize: \(maximumFieldSize), "
+            + "staleIfUnreachable: \(staleIfUnreachable), keepStale: \(keepStale)"
+    }
+}
+
+extension Duration {
+    /// Milliseconds, from 0 to those of a thousand years, so that sums do not overflow.
+    var boundedMilliseconds: Int64 { Int64(max(0, min(self / .milliseconds(1), 3.2e13))) }
 }

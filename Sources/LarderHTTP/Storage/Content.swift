@@ -1,16 +1,18 @@
-import LarderFiles
 import LarderFoundation
 
-/// A body that has arrived: in memory, or in a temporary file when it is large.
+/// A body: in memory, or in a temporary file when it is large.
 enum Content: Sendable {
     case data(Data)
     case file(TemporaryFile)
+    /// Some bytes of a file.
+    case part(TemporaryFile, Range<Int>)
 
     /// Bytes.
     var size: Int {
         switch self {
         case .data(let data): data.count
         case .file(let file): file.size
+        case .part(_, let range): range.count
         }
     }
 
@@ -30,65 +32,48 @@ enum Content: Sendable {
                 }
             }
         }
+        // A stream may end when its reader is cancelled, as if it were complete.
+        try Task.checkCancellation()
         return file.map(Content.file) ?? .data(parts)
+    }
+
+    /// Returns some of the bytes.
+    func part(_ range: Range<Int>) -> Content {
+        switch self {
+        case .data(let data):
+            .data(Data(data[data.startIndex + range.lowerBound..<data.startIndex + range.upperBound]))
+        case .file(let file): .part(file, range)
+        case .part(let file, let own):
+            .part(file, own.lowerBound + range.lowerBound..<own.lowerBound + range.upperBound)
+        }
     }
 
     /// The bytes, read from the file if need be.
     func data() async throws -> Data {
         switch self {
         case .data(let data): data
-        case .file(let file): try await BlockingWork.run { try Data(contentsOf: file.url) }
-        }
-    }
-}
-
-/// A file in the system's temporary directory, mode 0600, deleted with the object.
-final class TemporaryFile: Sendable {
-    let url: URL
-    private let name: FileName
-    private let directory: SharedDescriptor
-    private let file: SharedDescriptor
-    private let written = Lock(0)
-    private let isKept = Flag()
-
-    /// Bytes.
-    var size: Int { written.withLock { $0 } }
-
-    init() throws {
-        let parent = FileManager.default.temporaryDirectory
-        let text = "larder-\(UUID().uuidString)"
-        name = .text(text)
-        url = parent.appendingPathComponent(text)
-        do {
-            directory = SharedDescriptor(try Self.files.openDirectory(path: parent.path, creation: .never))
-            file = SharedDescriptor(try Self.files.open(name, in: directory.file, for: .creating))
-        } catch {
-            throw HTTPCacheError(.temporaryFile, "A temporary file in \(parent.path) could not be created: \(error).")
+        case .file(let file): try await file.read(0..<file.size)
+        case .part(let file, let range): try await file.read(range)
         }
     }
 
-    deinit {
-        if !isKept.isSet { try? Self.files.remove(name, in: directory.file, directory: false) }
-    }
+    /// Bytes of a part that are in memory at a time.
+    private static let step = 1 << 20
 
-    /// Leaves the file to the caller.
-    func keep() -> URL {
-        isKept.set()
-        return url
-    }
-
-    /// Appends to the file. Not to be called concurrently.
-    func append(_ data: Data) async throws {
-        let (file, offset) = (file, size)
-        try await BlockingWork.run { [path = url.path] in
-            do throws(Errno) {
-                try Self.files.write([UInt8](data), to: file.file, at: offset)
-            } catch {
-                throw HTTPCacheError(.temporaryFile, "The temporary file \(path) could not be written: \(error).")
+    /// A file of these bytes alone: the one that holds them, or a new one.
+    func file() async throws -> TemporaryFile {
+        switch self {
+        case .file(let file): return file
+        case .data(let data):
+            let file = try TemporaryFile()
+            try await file.append(data)
+            return file
+        case .part(let whole, let range):
+            let file = try TemporaryFile()
+            for start in stride(from: range.lowerBound, to: range.upperBound, by: Self.step) {
+                try await file.append(whole.read(start..<min(start + Self.step, range.upperBound)))
             }
+            return file
         }
-        written.withLock { $0 += data.count }
     }
-
-    private static let files = PosixFileSystem()
 }

@@ -79,11 +79,7 @@
             case .start:
                 // Cancelled before it began.
                 if transfer.hasEnded { return transfer.finish(.failure(CancellationError())) }
-                do {
-                    try start(transfer)
-                } catch {
-                    transfer.finish(.failure(error))
-                }
+                begin(transfer)
             case .proceed:
                 if let handle { curl_easy_pause(handle, CURLPAUSE_CONT) }
             case .cancel:
@@ -92,19 +88,27 @@
             }
         }
 
+        private func begin(_ transfer: CurlTransfer) {
+            do {
+                try start(transfer)
+            } catch {
+                transfer.finish(.failure(error))
+            }
+        }
+
         private func start(_ transfer: CurlTransfer) throws {
             guard let handle = curl_easy_init() else {
                 throw CurlError(code: Int(CURLE_OUT_OF_MEMORY.rawValue), message: "No handle.")
             }
-            let fields = CurlRequest.configure(handle, transfer.request, transfer.content)
+            let fields = CurlRequest.configure(handle, transfer.request, transfer.content, isRaw: transfer.isRaw)
             let context = Unmanaged.passUnretained(transfer).toOpaque()
             ccurl_set_pointer(handle, CURLOPT_WRITEDATA, context)
             ccurl_set_pointer(handle, CURLOPT_HEADERDATA, context)
             ccurl_set_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
                 guard let context else { return 0 }
                 let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
-                transfer.receive(line: UnsafeRawBufferPointer(start: bytes, count: size * count))
-                return size * count
+                let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return transfer.receive(line: line) ? size * count : 0
             }
             ccurl_set_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
                 guard let context else { return 0 }
@@ -126,6 +130,10 @@
                 let result = ccurl_result(message)
                 let transfer = active[handle]?.transfer
                 remove(handle)
+                if let transfer, transfer.repeatsRaw() {
+                    begin(transfer)
+                    continue
+                }
                 guard result != CURLE_OK else {
                     transfer?.finish(.success(()))
                     continue

@@ -7,9 +7,36 @@
         /// Fields that libcurl adds unless it is told not to.
         private static let unwanted = ["Accept", "Accept-Encoding", "Content-Type", "Expect", "User-Agent"]
 
+        /// The codings that this libcurl has been built with.
+        private static let codings: Set<String> = {
+            let features = ccurl_features()
+            var codings: Set = ["identity"]
+            if features & Int(CURL_VERSION_LIBZ) != 0 { codings.formUnion(["gzip", "x-gzip", "deflate"]) }
+            if features & Int(CURL_VERSION_BROTLI) != 0 { codings.insert("br") }
+            if features & Int(CURL_VERSION_ZSTD) != 0 { codings.insert("zstd") }
+            return codings
+        }()
+
+        /// Whether libcurl knows all codings of a response.
+        static func decodes(_ fields: [HTTPField]) -> Bool {
+            fields.members(of: "Content-Encoding").allSatisfy { codings.contains($0.lowercased()) }
+        }
+
+        /// Refuses what would be more than one request on the connection.
+        static func check(_ request: URLRequest) throws {
+            let fields = request.allHTTPHeaderFields ?? [:]
+            guard HTTPField.isToken(request.httpMethod ?? "GET"),
+                fields.allSatisfy({ HTTPField($0.key, $0.value).isWritable })
+            else {
+                throw CurlError(
+                    code: Int(CURLE_BAD_FUNCTION_ARGUMENT.rawValue),
+                    message: "The method is no token, or a field cannot be written.")
+            }
+        }
+
         /// Sets the options of a handle for a request, and returns the fields, to be freed with the handle.
         static func configure(
-            _ handle: UnsafeMutableRawPointer, _ request: URLRequest, _ content: Data?
+            _ handle: UnsafeMutableRawPointer, _ request: URLRequest, _ content: Data?, isRaw: Bool
         ) -> UnsafeMutablePointer<curl_slist>? {
             ccurl_set_string(handle, CURLOPT_URL, url(of: request) ?? "")
             ccurl_set_long(handle, CURLOPT_PATH_AS_IS, 1)
@@ -36,8 +63,10 @@
             } else if method != "GET" || content != nil {
                 ccurl_set_string(handle, CURLOPT_CUSTOMREQUEST, method)
             }
-            let accepted = request.value(forHTTPHeaderField: "Accept-Encoding")
-            if let accepted { ccurl_set_string(handle, CURLOPT_ACCEPT_ENCODING, accepted) }
+            // Once it has this option, libcurl decodes what it knows, and fails where it does not know the coding.
+            if let accepted = request.value(forHTTPHeaderField: "Accept-Encoding"), !isRaw {
+                ccurl_set_string(handle, CURLOPT_ACCEPT_ENCODING, accepted)
+            }
             let fields = fields(of: request)
             ccurl_set_pointer(handle, CURLOPT_HTTPHEADER, fields)
             return fields
@@ -55,7 +84,7 @@
         private static func fields(of request: URLRequest) -> UnsafeMutablePointer<curl_slist>? {
             var list: UnsafeMutablePointer<curl_slist>?
             let fields = request.allHTTPHeaderFields ?? [:]
-            for (name, value) in fields where HTTPField(name, value).isWritable {
+            for (name, value) in fields {
                 // A semicolon sends a field without a value; a colon would remove it.
                 list = curl_slist_append(list, value.isEmpty ? "\(name);" : "\(name): \(value)")
             }
@@ -64,5 +93,9 @@
             }
             return list
         }
+    }
+
+    extension URLRequest {
+        var acceptsCodings: Bool { value(forHTTPHeaderField: "Accept-Encoding") != nil }
     }
 #endif

@@ -10,6 +10,8 @@
     final class CurlTransfer: Sendable {
         /// Bytes.
         private static let limit = 1 << 20
+        /// Bytes of all heads and trailers. Without it, a server could send fields for ever.
+        private static let headLimit = 4 << 20
 
         private struct State {
             var response: CheckedContinuation<HTTPTransportResponse, any Error>?
@@ -17,6 +19,9 @@
             var status = 0
             var fields: [HTTPField] = []
             var isAnswered = false
+            var headSize = 0
+            var mustRepeat = false
+            var isRaw = false
             var parts = Data()
             var isPaused = false
             /// How the transfer ended; nil while it is under way.
@@ -83,10 +88,36 @@
 
         // MARK: On the thread of the loop
 
+        /// Whether the body is handed out as it is.
+        var isRaw: Bool { state.withLock { $0.isRaw } }
+
+        /// Prepares to send the request once more when the server has used a coding that libcurl does not know, which
+        /// would fail: this time nothing is decoded. Returns false otherwise.
+        func repeatsRaw() -> Bool {
+            state.withLock { state in
+                guard state.mustRepeat, state.end == nil else { return false }
+                (state.mustRepeat, state.isRaw) = (false, true)
+                (state.status, state.fields, state.headSize) = (0, [], 0)
+                return true
+            }
+        }
+
         var hasEnded: Bool { state.withLock { $0.end != nil } }
 
-        /// A line of the head, or of a trailer, which comes after the response was handed out.
-        func receive(line: UnsafeRawBufferPointer) {
+        /// A line of the head, or of a trailer, which comes after the response was handed out. Returns false when the
+        /// heads are too long.
+        func receive(line: UnsafeRawBufferPointer) -> Bool {
+            let isTooLong = state.withLock { state in
+                state.headSize += line.count
+                return state.headSize > Self.headLimit
+            }
+            if isTooLong {
+                finish(
+                    .failure(
+                        CurlError(
+                            code: 100, message: "The fields of the response have more than \(Self.headLimit) bytes.")))
+                return false
+            }
             let bytes = line.filter { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }
             // A value need not be UTF-8 (RFC 9110, section 5.5).
             let text =
@@ -99,8 +130,11 @@
                     state.status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
                     state.fields = []
                 } else if !text.isEmpty {
-                    let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-                    if parts.count == 2 { state.fields.append(HTTPField(String(parts[0]), String(parts[1]))) }
+                    if let field = HTTPField(line: text) { state.fields.append(field) }
+                } else if state.status >= 200, request.acceptsCodings, request.httpMethod == "GET", !state.isRaw,
+                    !CurlRequest.decodes(state.fields)
+                {
+                    state.mustRepeat = true
                 } else if state.status >= 200, let continuation = state.response {
                     state.isAnswered = true
                     state.response = nil
@@ -108,16 +142,17 @@
                 }
                 return nil
             }
-            guard let (continuation, state) = waiting else { return }
+            if state.withLock({ $0.mustRepeat }) { return false }
+            guard let (continuation, state) = waiting else { return true }
             var fields = state.fields
-            // libcurl decodes what the request accepts.
-            if request.value(forHTTPHeaderField: "Accept-Encoding") != nil, fields.has("Content-Encoding") {
+            if request.acceptsCodings, !state.isRaw, CurlRequest.decodes(fields), fields.has("Content-Encoding") {
                 fields.remove("Content-Encoding")
                 fields.remove("Content-Length")
             }
             let body = HTTPBody(CurlParts(self))
             continuation.resume(
                 returning: HTTPTransportResponse(status: state.status, fields: fields, body: body))
+            return true
         }
 
         /// Returns false when the reader is too slow: libcurl then keeps the part.

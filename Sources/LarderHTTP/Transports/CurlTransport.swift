@@ -25,11 +25,14 @@
         /// Creates a transport, with a thread and a pool of connections of its own.
         public init() {}
 
-        /// Sends a request; see ``HTTPTransport/send(_:)``. The body that it decodes is one of the codings that the
-        /// request accepts; another one is a failure. A body stream of the request is read into memory first.
+        /// Sends a request; see ``HTTPTransport/send(_:)``. Where the request has `Accept-Encoding`,
+        /// libcurl decodes the body. A coding that libcurl does not know is no failure of a GET: the request is sent
+        /// once more, and its body handed out as it is, with `Content-Encoding`. Other methods fail then. A body stream
+        /// of the request is read into memory first.
         ///
         /// - Throws: ``CurlError``, `CancellationError`.
         public func send(_ request: URLRequest) async throws -> HTTPTransportResponse {
+            try CurlRequest.check(request)
             var content = request.httpBody
             if content == nil, let stream = request.httpBodyStream {
                 nonisolated(unsafe) let stream = stream

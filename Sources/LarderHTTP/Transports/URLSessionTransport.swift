@@ -6,8 +6,22 @@ import LarderFiles
 /// On Linux, `URLSession` ends the process over a chunked response with a trailer, loses one of two fields
 /// `Cache-Control`, and adds fields of its own; take `CurlTransport` there.
 public struct URLSessionTransport: HTTPTransport {
-    private let session: URLSession
-    private let tasks: SessionTasks
+    /// A session keeps its delegate until it is invalidated: here with the last copy of the transport, once the tasks
+    /// that are under way have ended.
+    private final class Owner: Sendable {
+        let session: URLSession
+        let tasks = SessionTasks()
+
+        init(_ configuration: URLSessionConfiguration) {
+            session = URLSession(configuration: configuration, delegate: tasks, delegateQueue: nil)
+        }
+
+        deinit {
+            session.finishTasksAndInvalidate()
+        }
+    }
+
+    private let owner: Owner
 
     /// Creates a transport.
     ///
@@ -18,8 +32,7 @@ public struct URLSessionTransport: HTTPTransport {
         configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
         configuration.httpCookieStorage = nil
         configuration.httpShouldSetCookies = false
-        tasks = SessionTasks()
-        session = URLSession(configuration: configuration, delegate: tasks, delegateQueue: nil)
+        owner = Owner(configuration)
     }
 
     /// Sends a request; see ``HTTPTransport/send(_:)``.
@@ -29,11 +42,12 @@ public struct URLSessionTransport: HTTPTransport {
         var request = request
         request.cachePolicy = .reloadIgnoringLocalCacheData
         request.httpShouldHandleCookies = false
-        let task = session.dataTask(with: request)
+        try Task.checkCancellation()
+        let task = owner.session.dataTask(with: request)
         return try await withTaskCancellationHandler {
-            try await tasks.start(task)
+            try await owner.tasks.start(task)
         } onCancel: {
-            task.cancel()
+            owner.tasks.cancel(task)
         }
     }
 }
@@ -59,8 +73,22 @@ private final class SessionTasks: NSObject, URLSessionDataDelegate {
             exchanges.withLock {
                 $0[task.taskIdentifier] = Exchange(continuation: continuation, stream: stream, parts: parts)
             }
+            // Cancelled before it was noted.
+            if Task.isCancelled { return end(task, CancellationError()) }
             task.resume()
         }
+    }
+
+    /// On Linux, the delegate never hears of a task that is cancelled while it begins.
+    func cancel(_ task: URLSessionTask) {
+        task.cancel()
+        end(task, CancellationError())
+    }
+
+    private func end(_ task: URLSessionTask, _ failure: (any Error)?) {
+        guard let exchange = exchanges.withLock({ $0.removeValue(forKey: task.taskIdentifier) }) else { return }
+        exchange.parts.finish(throwing: failure)
+        exchange.continuation?.resume(throwing: failure ?? URLError(.badServerResponse))
     }
 
     func urlSession(
@@ -84,10 +112,7 @@ private final class SessionTasks: NSObject, URLSessionDataDelegate {
 
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
         if error == nil, let response = task.response { respond(task, response) }
-        guard let exchange = exchanges.withLock({ $0.removeValue(forKey: task.taskIdentifier) }) else { return }
-        let failure: (any Error)? = (error as? URLError)?.code == .cancelled ? CancellationError() : error
-        exchange.parts.finish(throwing: failure)
-        exchange.continuation?.resume(throwing: failure ?? URLError(.badServerResponse))
+        end(task, (error as? URLError)?.code == .cancelled ? CancellationError() : error)
     }
 
     /// Hands out the response when its fields are there.

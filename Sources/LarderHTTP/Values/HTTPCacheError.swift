@@ -23,6 +23,9 @@ public struct HTTPCacheError: Error, Hashable, Sendable {
 
         /// The request has no `http` or `https` URL with a host.
         public static let unsupportedURL = Code("unsupportedURL")
+        /// The method is no token, or a field has a line break or an impossible name: the message would mean something
+        /// else.
+        public static let invalidRequest = Code("invalidRequest")
         /// More than twenty redirects followed each other.
         public static let tooManyRedirects = Code("tooManyRedirects")
         /// The temporary file of a large body could not be written or read.

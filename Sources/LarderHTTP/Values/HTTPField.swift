@@ -33,6 +33,26 @@ public struct HTTPField: Hashable, Sendable {
         return String(text[first..<end])
     }
 
+    /// Whether a text is a token, such as a name or a method (RFC 9110, section 5.6.2).
+    package static func isToken(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "a")...UInt8(ascii: "z"):
+                    true
+                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                }
+            }
+    }
+
+    /// A line as in a message; nil without a colon. Characters are bytes here: an accent that combines with a colon
+    /// does not hide it.
+    init?(line: String) {
+        guard let colon = line.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        self.init(String(line[..<colon]), String(line[line.utf8.index(after: colon)...]))
+    }
+
     /// Whether a name or value can be written as one line: it has no line break and no NUL (RFC 9110, section 5.5).
     var isWritable: Bool {
         !name.isEmpty && !name.utf8.contains { $0 <= 0x20 || $0 == UInt8(ascii: ":") || $0 == 0x7F }

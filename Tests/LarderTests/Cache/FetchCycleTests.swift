@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("A fetch that would wait for itself is refused", .timeLimit(.minutes(15)))
+@Suite("A fetch that would wait for itself is refused", .timeLimit(.minutes(60)))
 struct FetchCycleTests {
     @Test("a fetch that asks for its own key gets an error, and so do its callers", arguments: Tiers.allCases)
     func direct(_ tiers: Tiers) async throws {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Reads and fetches are reported once", .ownCaches, .timeLimit(.minutes(15)))
+@Suite("Reads and fetches are reported once", .ownCaches, .timeLimit(.minutes(60)))
 struct ReadReportTests {
     @Test("a stale value that a read allows is an event, and not a miss", arguments: Tiers.allCases)
     func staleReadEvent(_ tiers: Tiers) async throws {

@@ -309,12 +309,12 @@ struct TagTests {
             case 0..<130:
                 var entry = RecordTests.entry
                 entry.keyText = key.text
-                entry.file = number
+                entry.file = FileID(number)
                 entry.attachments = Attachments(.init(namespace: space, tags: tags, keptStale: 1000))
-                #expect(manifest.publish(entry, for: key)?.file == model[key]?.file)
+                #expect(manifest.publish(entry, for: key)?.file.number == model[key]?.file)
                 model[key] = (number, tags)
             case 130..<150:
-                #expect(manifest.remove(key)?.file == model.removeValue(forKey: key)?.file)
+                #expect(manifest.remove(key)?.file.number == model.removeValue(forKey: key)?.file)
             case 150..<153:
                 let tag = Key(["x", "y", "z"].randomElement(using: &generator) ?? "", in: space)
                 _ = manifest.clear(.tag(tag), below: number)
@@ -325,18 +325,18 @@ struct TagTests {
                 dead.formUnion(model.filter { $0.key.namespace == space }.map(\.value.file))
                 model = model.filter { $0.key.namespace != space }
             case 154..<192:
-                #expect(manifest.entry(key)?.file == model[key]?.file)
+                #expect(manifest.entry(key)?.file.number == model[key]?.file)
             default:
-                for entry in manifest.takeCleared(limit: 40) ?? [] { taken.insert(entry.file) }
+                for entry in manifest.takeCleared(limit: 40) ?? [] { taken.insert(entry.file.number) }
                 #expect(taken.isSubset(of: dead))
             }
             if number % 100 == 0 {
                 #expect(manifest.violations() == [])
                 let entries = manifest.snapshot.filter { $0.file != 0 }
-                #expect(Set(entries.map(\.file)) == Set(model.values.map(\.file)))
+                #expect(Set(entries.map(\.file.number)) == Set(model.values.map(\.file)))
             }
         }
-        while let entries = manifest.takeCleared(limit: 40) { taken.formUnion(entries.map(\.file)) }
+        while let entries = manifest.takeCleared(limit: 40) { taken.formUnion(entries.map(\.file.number)) }
         #expect(taken == dead)
         #expect(manifest.count == model.count)
         #expect(manifest.violations() == [])

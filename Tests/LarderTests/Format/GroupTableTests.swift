@@ -58,23 +58,24 @@ struct GroupTableTests {
                 var entry = RecordTests.entry
                 entry.keyText = text
                 entry.attachments = Attachments(.init(namespace: namespace))
-                entry.file = 17
+                entry.file = FileID(17)
                 entry.change = 19
-                let records: [(Record, number: UInt64, isTaken: Bool)] = [
-                    (.set(entry), 19, false), (.remove(key: key, number: 20), 20, false),
-                    (.life(key: key, file: 17, change: 21, .forever), 21, true),
-                    (.used(key: key, file: 17, change: 19, at: entry.used, expires: entry.used), 19, true),
-                    (.obsolete(file: 17, of: key), 17, false),
+                let records: [(Record, number: UInt64, isTaken: Bool, file: UInt64?)] = [
+                    (.set(entry), 19, false, 17), (.remove(key: key, number: 20), 20, false, nil),
+                    (.life(key: key, file: 17, change: 21, .forever), 21, true, nil),
+                    (.used(key: key, file: 17, change: 19, at: entry.used, expires: entry.used), 19, true, nil),
+                    (.obsolete(file: FileID(17), of: key), 17, false, nil),
                 ]
-                for (record, number, isTaken) in records {
+                for (record, number, isTaken, file) in records {
                     var printer = RecordPrinter()
                     printer.append(record)
                     let route = printer.withBytes { RecordRoute(of: $0, among: hash) }
-                    guard case .keyed(let group, let found, let wasTaken, _) = route else {
+                    guard case .keyed(let group, let found, let wasTaken, let used, _) = route else {
                         Issue.record("\(record) has no route")
                         continue
                     }
                     #expect(group == hash.group(of: key) && group == hash.group(of: entry) && found == number)
+                    #expect(used == file)
                     // A slow route may leave out that the number was taken, and never invents it.
                     #expect(!wasTaken || isTaken)
                 }

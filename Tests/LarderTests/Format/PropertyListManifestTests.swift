@@ -141,11 +141,11 @@ struct PropertyListManifestTests {
 
     @Test("a list with an entry in the place of another is damaged, though each entry is valid")
     func mixedUp() throws {
-        var manifest = PropertyListManifest(generation: 3, last: 20)
+        var manifest = PropertyListManifest(version: 2, generation: 3, last: 20)
         for number in 1...3 as ClosedRange<UInt64> {
             var entry = RecordTests.entry
             entry.keyText = "\(number)"
-            entry.file = number
+            entry.file = FileID(number)
             entry.change = number
             manifest.append(.set(entry))
         }
@@ -163,7 +163,7 @@ struct PropertyListManifestTests {
     @Test("a newer version is refused and left untouched")
     func newer() throws {
         var printer = RecordPrinter()
-        printer.append(.header(version: 3, generation: 9, last: 1))
+        printer.append(.header(version: Record.lastVersion + 1, generation: 9, last: 1))
         let header = String(decoding: printer.bytes, as: UTF8.self)
         let list = try PropertyListSerialization.data(
             fromPropertyList: ["header": header, "new": [1, 2]] as [String: Any], format: .binary, options: 0)
@@ -199,7 +199,7 @@ struct PropertyListManifestTests {
     func unknownFields() throws {
         var entry = RecordTests.entry
         entry.attachments = Attachments(unknown: Array(#","zz":""#.utf8) + [0xFF] + Array(#"""#.utf8))
-        var manifest = PropertyListManifest(generation: 3, last: 20)
+        var manifest = PropertyListManifest(version: 2, generation: 3, last: 20)
         manifest.append(.set(entry))
         manifest.append(.remove(key: "gone", number: 4))
         manifest.append(.clear(.everything, number: 2))

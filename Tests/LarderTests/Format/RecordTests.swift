@@ -8,7 +8,7 @@ import Testing
 @Suite("A record is one checked line of JSON")
 struct RecordTests {
     static let entry = IndexEntry(
-        keyText: "a/b", file: 17, change: 17, stored: Timestamp(milliseconds: 1_763_632_800_000),
+        keyText: "a/b", file: FileID(17), change: 17, stored: Timestamp(milliseconds: 1_763_632_800_000),
         life: Life(expires: Timestamp(milliseconds: 1_763_719_200_000), ttl: 86_400_000),
         used: Timestamp(milliseconds: 1_763_632_800_000), size: 5, checksum: 0x26C7_827D_889F_6DA3)
 
@@ -122,8 +122,9 @@ struct RecordTests {
         for key in keys {
             var entry = Self.entry
             entry.keyText = key
-            entry.file = UInt64.random(in: 1...Record.lastNumber, using: &generator)
-            entry.change = entry.file
+            entry.file = FileID(UInt64.random(in: 1...Record.lastNumber, using: &generator))
+            entry.file.place = Bool.random(using: &generator) ? .ownFile : Place(segment: 9, offset: 128)!
+            entry.change = entry.file.number
             entry.attachments = Attachments(metadata: [key: key])
             let text = Self.text(.set(entry))
             _ = try JSONSerialization.jsonObject(with: Data(text.utf8))
@@ -141,14 +142,14 @@ struct RecordTests {
     @Test("fields of later versions are kept verbatim")
     func unknownFields() {
         let body =
-            #"{"k":"a","n":1,"ns":"users","s":1,"w":{"a":[1,"]"],"b":"\"}"},"z":0,"x":null,"h":"0000000000000000","y":-1.5e3"#
+            #"{"k":"a","n":1,"ns":"users","s":1,"v":{"a":[1,"]"],"b":"\"}"},"z":0,"x":null,"h":"0000000000000000","y":-1.5e3"#
         let text = Self.checked(body)
         guard case .set(let entry)? = Self.scan(text) else {
             Issue.record("not read")
             return
         }
         let printed = Self.text(.set(entry))
-        for field in [#","ns":"users""#, #","w":{"a":[1,"]"],"b":"\"}"}"#, #","x":null"#, #","y":-1.5e3"#] {
+        for field in [#","ns":"users""#, #","v":{"a":[1,"]"],"b":"\"}"}"#, #","x":null"#, #","y":-1.5e3"#] {
             #expect(printed.contains(field))
         }
         guard case .unknown? = Self.scan(Self.checked(#"{"o":"later","k":"a""#)) else {

@@ -99,7 +99,7 @@ struct EvictionModelTests {
             stamps.map { shard in
                 shard.map { stamp in
                     var entry = RecordTests.entry
-                    entry.file = stamp
+                    entry.file = FileID(stamp)
                     entry.used = Timestamp(milliseconds: Int64(stamp))
                     entry.size = 10
                     return EvictionPlan.Offer(entry, stamp: stamp)

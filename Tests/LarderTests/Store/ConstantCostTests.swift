@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -51,6 +52,27 @@ struct ConstantCostTests {
         #expect(calls(world) { _ = cache.hasValue(forKey: "new") } == [:])
         let clear = try calls(world) { try cache.removeAll() }
         #expect(clear[.rename] == 2 && clear[.makeDirectory] == 2)
+    }
+
+    /// Adds up the bytes that are allocated ahead of writing.
+    private struct Allocations: ForwardingFileSystem {
+        let base: MemoryFileSystem
+        let bytes = Lock(0)
+
+        func allocate(_ range: Range<Int>, for file: borrowing FileDescriptor) throws(Errno) {
+            bytes.withLock { $0 += range.count }
+            try base.allocate(range, for: file)
+        }
+    }
+
+    @Test("each byte of a journal that processes share is allocated once, or twice")
+    func allocations() throws {
+        let world = World.shared { $0.saveDelay = .days(1) }
+        let files = Allocations(base: world.files)
+        let cache = try world.open(through: files)
+        for number in 0..<1_000 { try cache.setString("v", forKey: "\(number)") }
+        let length = try #require(world.files.image.content(at: "/cache/" + world.journal)).count
+        #expect(files.bytes.withLock { $0 } <= 2 * length && length > 100_000)
     }
 
     @Test("a large cache's manifest is rewritten only when the journal has a quarter as many records")

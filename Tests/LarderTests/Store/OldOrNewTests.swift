@@ -78,7 +78,7 @@ struct OldOrNewTests {
         cache = try world.open()
         cache.settle()
         world.files.inject(nil)
-        #expect(cache.statistics.failures == 1 && cache.store.provisional.update { $0.unreadable == [1] })
+        #expect(cache.statistics.failures == 1 && cache.store.provisional.update { $0.unreadable == [FileID(1)] })
         try cache.removeValue(forKey: "k")
         for number in 0..<20 { try cache.setString("v", forKey: "\(number)") }
         try cache.flush()

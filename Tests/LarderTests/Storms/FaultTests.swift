@@ -204,7 +204,7 @@ struct FaultTests {
     func everyCall(operation: Operation, persistent: Bool) throws {
         // On a disk that fails for good, the errors take turns.
         for offset in Self.errors.indices.prefix(persistent ? 1 : 4) {
-            for number in 1... {
+            for number in Sample.calls {
                 let error = operation.error(number + offset)
                 let (prepared, cache) = try prepared(operation)
                 var world = prepared
@@ -246,7 +246,7 @@ struct FaultTests {
         "the same beside another process, which sees at once what the call has done",
         arguments: operations + expiries, [false, true])
     func everyCallBesideAnother(operation: Operation, persistent: Bool) throws {
-        for number in 1... {
+        for number in Sample.calls {
             let error = operation.error(number + (persistent ? 2 : 0))
             let (world, cache) = try prepared(operation)
             let witness = try world.anotherProcess().open()
@@ -293,7 +293,7 @@ struct FaultTests {
         "the same while a lost index is rebuilt", arguments: operations.prefix(5) + expiries.prefix(5),
         [false, true])
     func everyCallWhileRebuilding(operation: Operation, persistent: Bool) throws {
-        for number in 1... {
+        for number in Sample.calls {
             // The errors take turns.
             let error = operation.error(number + (persistent ? 1 : 0))
             var world = try prepared(operation).0
@@ -335,7 +335,10 @@ struct FaultTests {
     func read(error: Errno) throws {
         for number in 1...2 {
             let log = EventLog()
-            let world = World.grouped { $0.onEvent = log.note }
+            let world = World.grouped {
+                $0.inlineThreshold = 0
+                $0.onEvent = log.note
+            }
             let cache = try world.open()
             try cache.setString("v", forKey: "k")
             world.files.inject { call, _ in call == number ? .fail(error) : nil }
@@ -350,7 +353,7 @@ struct FaultTests {
 
     @Test("opening fails clearly or opens; the next opening has everything", arguments: errors, [true, false])
     func open(error: Errno, clean: Bool) throws {
-        for number in 1... {
+        for number in Sample.calls {
             var world = World.grouped()
             var cache = try world.open()
             for number in 0..<8 { try cache.setString("v", forKey: "\(number)") }
@@ -385,7 +388,9 @@ struct FaultTests {
 
     @Test("on a full disk a set throws noSpace, and the cache can still be read and emptied")
     func fullDisk() throws {
-        let world = World.grouped()
+        let world = World.grouped {
+            $0.inlineThreshold = 0
+        }
         let cache = try world.open()
         for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
         world.files.inject { _, operation in
@@ -410,7 +415,7 @@ struct FaultTests {
         let cache = try world.open()
         try cache.setString("1", forKey: "k")
         try cache.setString("2", forKey: "k")
-        #expect(world.entryFiles.count == 2)
+        #expect(world.fileCount == 2)
         let files = world.files
         let isFull = Lock(true)
         files.inject { _, operation in
@@ -424,7 +429,10 @@ struct FaultTests {
 
     @Test("an undeletable file keeps its value, and the removal throws, where the directory is not shared")
     func undeletable() throws {
-        var world = World.grouped { $0.sharing = .exclusive }
+        var world = World.grouped {
+            $0.inlineThreshold = 0
+            $0.sharing = .exclusive
+        }
         let cache = try world.open()
         try cache.setString("v", forKey: "k")
         world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
@@ -436,12 +444,15 @@ struct FaultTests {
 
     @Test("where it is shared, the removal lasts, and the file is deleted later")
     func undeletableBesideOthers() throws {
-        var world = World.grouped { $0.sharing = .processes }
+        var world = World.grouped {
+            $0.inlineThreshold = 0
+            $0.sharing = .processes
+        }
         var cache = try world.open()
         try cache.setString("v", forKey: "k")
         world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
         #expect(try cache.removeValue(forKey: "k"))
-        #expect(cache.string(forKey: "k") == nil && world.entryFiles.count == 1)
+        #expect(cache.string(forKey: "k") == nil && world.fileCount == 1)
         world.restart()
         cache = try world.open()
         #expect(cache.string(forKey: "k") == nil)
@@ -465,7 +476,9 @@ struct FaultTests {
 
     @Test("a removal whose record cannot be written is not undone by a close whose manifest cannot be written")
     func closedWithoutManifest() throws {
-        var world = World.grouped()
+        var world = World.grouped {
+            $0.inlineThreshold = 0
+        }
         var cache = try world.open()
         for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
         try cache.close()
@@ -488,7 +501,10 @@ struct FaultTests {
         "a power-safe set whose sync fails is undone: it is not counted, and the old value is there",
         arguments: 1...3)
     func unsyncedSet(number: Int) throws {
-        var world = World.grouped { $0.durability = .powerSafe }
+        var world = World.grouped {
+            $0.inlineThreshold = 0
+            $0.durability = .powerSafe
+        }
         var cache = try world.open()
         try cache.setString("old", forKey: "k")
         cache.settle()
@@ -509,7 +525,10 @@ struct FaultTests {
     @Test("a power-safe clear or removal whose sync fails throws, but takes effect", arguments: 1...6)
     func unsyncedRemoval(number: Int) throws {
         for clears in [true, false] {
-            var world = World.grouped { $0.durability = .powerSafe }
+            var world = World.grouped {
+                $0.inlineThreshold = 0
+                $0.durability = .powerSafe
+            }
             var cache = try world.open()
             for number in 0..<5 { try cache.setString("v", forKey: "\(number)") }
             cache.settle()

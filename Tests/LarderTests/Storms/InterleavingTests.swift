@@ -12,7 +12,7 @@ struct InterleavingTests {
     enum Moment: CaseIterable {
         /// Before its journal is begun, without a number: it comes last.
         case beginning
-        /// Before its file is created, with its number taken.
+        /// Before its file is created, or its value appended to a segment, with its number taken.
         case creating
         /// Before its record is written, with its file complete.
         case recording
@@ -21,7 +21,7 @@ struct InterleavingTests {
         var call: (Int, MemoryFileSystem.Operation) {
             switch self {
             case .beginning: (1, .create)
-            case .creating: (1, .create)
+            case .creating: (1, World.inlineThreshold > 0 ? .write : .create)
             case .recording: (2, .write)
             }
         }
@@ -82,7 +82,8 @@ struct InterleavingTests {
         let one = try world.open(through: gate)
         let two = try other.open()
         try one.store("m", "m")
-        let hold = gate.hold { operation, _, _ in operation == .create }
+        let (number, operation) = Moment.creating.call
+        let hold = gate.hold(number) { found, _, _ in found == operation }
         let isDone = DispatchSemaphore(value: 0)
         DispatchQueue.global().async {
             try? one.store("k", "held")
@@ -178,15 +179,14 @@ struct InterleavingTests {
         }
         one.settle()
         two.settle()
-        let files = world.entryFiles
-        #expect(files.count == one.count + one.namespace("n").count, "\(context): no file is left, \(files)")
+        #expect(world.fileCount == one.count + one.namespace("n").count, "\(context): no file is left")
         for cache in all { try cache.close() }
         var alone = world.with(world.files.another())
         alone.configuration.sharing = .exclusive
         let cache = try alone.open()
         #expect(cache.stored("k") == after, context)
         try cache.flush()
-        #expect(try cache.verify().isClean, "\(context): \(files)")
+        #expect(try cache.verify().isClean, "\(context): \(world.names)")
         cache.checkInvariants(alone, settled: true)
     }
 }

@@ -49,41 +49,57 @@ struct KillTests {
     /// The number of rounds: enough to hit every kind of moment, or the number from the environment for a longer run.
     private static let rounds = ProcessInfo.processInfo.environment["LARDER_KILLS"].flatMap(Int.init) ?? 100
 
-    @Test("loses no acknowledged change, and leaves nothing behind")
-    func killed() throws {
+    /// No value, those of up to 500 bytes, and those of up to 70,000 are in segments.
+    @Test("loses no acknowledged change, and leaves nothing behind", arguments: [0, 1_000, 100_000], [true, false])
+    func killed(threshold: Int, isShared: Bool) throws {
+        let rounds = threshold == 0 && isShared ? Self.rounds : (Self.rounds + 1) / 2
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
         let seed = UInt64.random(in: 0..<1_000_000)
-        print("kill test: seed \(seed), \(Self.rounds) rounds")
+        print("kill test: seed \(seed), \(rounds) rounds, up to \(threshold) bytes in segments")
         var generator = SeededGenerator(seed: seed)
         var knowledge = Knowledge()
-        var acknowledged = 0
-        for round in 0..<Self.rounds {
+        var (acknowledged, cleaned) = (0, 0)
+        for round in 0..<rounds {
             let output = try killedChild(
-                directory, seed: seed &+ UInt64(round), afterBytes: Int.random(in: 1...8_000, using: &generator))
+                directory, seed: seed &+ UInt64(round), threshold, isShared: isShared,
+                afterBytes: Int.random(in: 1...8_000, using: &generator))
             acknowledged += output.filter { $0 == UInt8(ascii: "!") }.count
             knowledge.hear(output)
-            var configuration = DiskCache.Configuration()
-            configuration.entriesPerGroup = 4
+            let configuration = KillChange.configuration(inlineThreshold: threshold, isShared: isShared)
             let cache = try DiskCache(directory: directory, configuration: configuration)
             // At once, and again after the cleanup, which may find the file of a pending change.
             _ = verify(cache, knowledge, "round \(round), seed \(seed)")
             try cache.flush()
             knowledge = verify(cache, knowledge, "round \(round) after the flush, seed \(seed)")
             cache.store.index.loadAll()
-            let entries = Set(
-                (0..<Index.shardCount).flatMap { shard in
-                    cache.store.index.snapshot(shard).map {
-                        FileName.number($0.file).description
-                    }
-                })
-            #expect(Set(home.names(in: "cache/entries")) == entries, "nothing left behind, round \(round)")
+            let entries = (0..<Index.shardCount).flatMap { cache.store.index.snapshot($0) }
+            let ownFiles = entries.filter { !$0.file.place.isInSegment }
+            let inSegments = entries.filter(\.file.place.isInSegment)
+            #expect(inSegments.allSatisfy { $0.size <= threshold }, "round \(round)")
+            #expect(
+                Set(home.names(in: "cache/entries")).subtracting(["segments"])
+                    == Set(ownFiles.map { FileName.number($0.file.number).description }),
+                "nothing left behind, round \(round)")
+            let live = inSegments.reduce(0) { $0 + $1.size + KillChange.longestRest }
+            #expect(
+                segmentBytes(home) <= live * 3 / 2 + 2 * configuration.segmentLength, "nothing left, round \(round)")
+            cleaned += cache.statistics.segments.cleaned
             let left = home.names(in: "cache").filter { $0 != "trash" } + home.names(in: "cache/trash")
-            #expect(left.count == 4, "\(left.sorted()), round \(round)")
+            #expect(left.count == (isShared ? 4 : 3), "\(left.sorted()), round \(round)")
             try cache.close()
         }
-        print("kill test: \(Self.rounds) kills, \(acknowledged) acknowledged changes verified")
-        #expect(acknowledged > Self.rounds)
+        print("kill test: \(rounds) kills, \(acknowledged) acknowledged changes verified, \(cleaned) segments cleaned")
+        #expect(acknowledged > rounds)
+        if threshold > 0, rounds >= 20 { #expect(cleaned > 0) }
+    }
+
+    private func segmentBytes(_ home: TemporaryDirectory) -> Int {
+        let names = home.names(in: "cache/entries/segments")
+        return names.reduce(0) { sum, name in
+            let file = home.appending("cache/entries/segments/" + name)
+            return sum + ((try? file.resourceValues(forKeys: [.fileSizeKey]).fileSize) ?? 0)
+        }
     }
 
     /// Returns the knowledge after checking every value.
@@ -100,10 +116,12 @@ struct KillTests {
         return seen
     }
 
-    private func startedChild(_ directory: URL, seed: UInt64) throws -> (Process, Pipe) {
+    private func startedChild(
+        _ directory: URL, seed: UInt64, _ threshold: Int = 0, isShared: Bool = true
+    ) throws -> (Process, Pipe) {
         let process = Process()
         process.executableURL = try Executables.url(of: "KillChild")
-        process.arguments = [directory.path, "\(seed)"]
+        process.arguments = [directory.path, "\(seed)", "\(threshold)", isShared ? "shared" : "alone"]
         let pipe = Pipe()
         process.standardOutput = pipe
         try process.run()
@@ -111,8 +129,10 @@ struct KillTests {
     }
 
     /// Runs a child until it has printed this many bytes, kills it at that moment, and returns its output.
-    private func killedChild(_ directory: URL, seed: UInt64, afterBytes limit: Int) throws -> Data {
-        let (process, pipe) = try startedChild(directory, seed: seed)
+    private func killedChild(
+        _ directory: URL, seed: UInt64, _ threshold: Int, isShared: Bool, afterBytes limit: Int
+    ) throws -> Data {
+        let (process, pipe) = try startedChild(directory, seed: seed, threshold, isShared: isShared)
         var output = Data()
         while output.count < limit {
             let part = pipe.fileHandleForReading.availableData

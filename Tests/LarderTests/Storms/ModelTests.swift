@@ -341,16 +341,16 @@ struct ModelTests {
             if generator.chance(55) {
                 var entry = RecordTests.entry
                 entry.keyText = key.text
-                entry.file = number
+                entry.file = FileID(number)
                 entry.life.expires.milliseconds = Int64.random(in: 0..<10_000, using: &generator)
                 manifest.publish(entry, for: key)
                 model[key.text] = number
             } else {
-                #expect(manifest.remove(key)?.file == model.removeValue(forKey: key.text))
+                #expect(manifest.remove(key)?.file.number == model.removeValue(forKey: key.text))
             }
             if number % 500 == 0 { #expect(manifest.violations() == []) }
         }
-        for key in 0..<600 { #expect(manifest.entry(Key("k\(key)"))?.file == model["k\(key)"]) }
+        for key in 0..<600 { #expect(manifest.entry(Key("k\(key)"))?.file.number == model["k\(key)"]) }
         var purged = 0
         for time in stride(from: 0, through: 10_000, by: 500) {
             purged += manifest.removeExpired(at: .init(milliseconds: Int64(time)), limit: .max).count

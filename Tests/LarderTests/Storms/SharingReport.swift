@@ -16,6 +16,8 @@ struct SharingReport: CustomStringConvertible {
     private(set) var unfinished = 0
     /// The calls that failed because the disk was full.
     private(set) var refused = 0
+    /// The values that went with their segment because the disk was full.
+    private(set) var evicted = 0
     /// The longest call, finished or not, of a process that was not stopped meanwhile; in nanoseconds.
     private(set) var longest: (time: UInt64, text: String) = (0, "none")
     /// The longest call of each kind beside a stopped process, in nanoseconds, of processes that were not stopped
@@ -29,8 +31,13 @@ struct SharingReport: CustomStringConvertible {
     var calls: Int { counts.values.reduce(0, +) }
     var isClean: Bool { errors.isEmpty && violations.isEmpty && impossibleReads.isEmpty }
 
+    /// The longest time between an eviction and its line in the log, in nanoseconds: the process may be stopped between.
+    private static let evictionTime: UInt64 = 500_000_000
+
     /// Reads the logs of processes that have ended, and decides whether each key has one history.
-    mutating func check(_ processes: [SharingProcess], keys: Int, finalReads: [ObservedCall]) {
+    ///
+    /// `evicts`: the processes may evict values, and be killed before they log that.
+    mutating func check(_ processes: [SharingProcess], keys: Int, finalReads: [ObservedCall], evicts: Bool) {
         var histories = Dictionary(grouping: finalReads, by: \.key)
         var failures: [(time: UInt64, text: String)] = []
         var logged: Deletion.Logged = []
@@ -40,6 +47,16 @@ struct SharingReport: CustomStringConvertible {
             let history = SharingHistory(log, process: process.number)
             failures += history.errors
             logged.append((process, history.calls))
+            evicted += history.evictions.count
+            var evictions = history.evictions
+            if evicts, let death = process.death {
+                evictions += (0..<keys).map { (death, SharingCall.name(ofKey: $0)) }
+            }
+            for (time, key) in evictions {
+                let begin = min(time, max(history.lastTime, process.started)) - Self.evictionTime
+                histories[key, default: []].append(
+                    ObservedCall(caller: 0, key: key, .clear, begin: begin, end: nil, death: time))
+            }
             for call in history.calls {
                 counts[call.call.kind, default: 0] += 1
                 if call.end == nil { unfinished += 1 }
@@ -97,7 +114,7 @@ struct SharingReport: CustomStringConvertible {
             return "  \(kind): \(count)\(time)"
         }
         var lines = [
-            "seed \(seed): \(calls) calls (\(unfinished) unfinished, \(refused) refused), \(kills) kills, \(stops) stops, "
+            "seed \(seed): \(calls) calls (\(unfinished) unfinished, \(refused) refused), \(evicted) evicted, \(kills) kills, \(stops) stops, "
                 + "\(mishaps) mishaps; checked in \(Int(checkTime * 1000)) ms",
             "  longest call: \(longest.time / 1000) us (\(longest.text))",
         ]

@@ -13,6 +13,8 @@ struct SharingStorm {
     /// The time between two actions, in milliseconds.
     var pauses = 1...30
     var keys = 6
+    /// Whether half of the values are in segments.
+    var hasSegments = false
     /// The mishaps of the directory.
     var mishap: Mishap?
     /// The name of a register that the processes use instead of a cache.
@@ -46,14 +48,16 @@ struct SharingStorm {
         try FileManager.default.createDirectory(at: logs, withIntermediateDirectories: true)
         let children = SharingChildren(
             directory: home.appending("cache"), logs: logs, seed: seed, keys: keys,
-            mode: [register ?? (processes > 1 ? "shared" : "exclusive")] + (mishap == .fullDisk ? ["full"] : []))
+            mode: [register ?? (processes > 1 ? "shared" : "exclusive")] + (mishap == .fullDisk ? ["full"] : [])
+                + (hasSegments ? ["segments"] : []))
         defer { children.killAll() }
         var report = SharingReport(seed: seed)
         try unleash(children, &report)
         children.killAll()
         report.errors += children.failures
         let reads = register == nil ? finalReads(home.appending("cache"), &report) : []
-        report.check(children.all, keys: keys, finalReads: reads)
+        report.check(
+            children.all, keys: keys, finalReads: reads, evicts: hasSegments && mishap == .fullDisk)
         if !report.isClean { keep(home.url) }
         return report
     }
@@ -115,7 +119,9 @@ struct SharingStorm {
             let failures = FailureNotes()
             let cache = try DiskCache(
                 directory: directory,
-                configuration: SharingSetup.configuration(isShared: processes > 1) { failures.add("event: \($0)") })
+                configuration: SharingSetup.configuration(isShared: processes > 1, hasSegments: hasSegments) {
+                    failures.add("event: \($0)")
+                })
             for round in 0..<2 {
                 for key in 0..<keys {
                     let begin = SharingSetup.now
@@ -128,6 +134,11 @@ struct SharingStorm {
                             caller: 0, key: "key \(key)", .get, begin: begin, end: SharingSetup.now, .value(value)))
                 }
                 if round == 0 { try cache.flush() }
+            }
+            let segments = cache.statistics.segments
+            let mostBytes = keys * 2_500 * 3 / 2 + 2 * cache.store.settings.segmentLength
+            if hasSegments, segments.liveBytes + segments.deadBytes > mostBytes {
+                failures.add("dead processes have left too much: \(segments)")
             }
             let verification = try cache.verify()
             if !verification.isClean { failures.add("\(verification)") }

@@ -12,14 +12,14 @@ struct SharingStormTests {
     /// A long run has several directories, so that its logs fit in memory.
     private static let killsPerDirectory = 250
 
-    @Test("killed and stopped processes leave one history")
-    func shared() async throws {
-        try await Self.run(SharingStorm(), kills: Self.kills ?? 200)
+    @Test("killed and stopped processes leave one history", arguments: [false, true])
+    func shared(hasSegments: Bool) async throws {
+        try await Self.run(SharingStorm(hasSegments: hasSegments), kills: Self.kills ?? (hasSegments ? 100 : 200))
     }
 
-    @Test("calls that find the disk full have changed nothing")
-    func fullDisk() async throws {
-        try await Self.run(SharingStorm(mishap: .fullDisk), kills: Self.kills ?? 40)
+    @Test("calls that find the disk full have changed nothing", arguments: [false, true])
+    func fullDisk(hasSegments: Bool) async throws {
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 40)
     }
 
     @Test("nobody notices that the directory has another name for a moment")
@@ -32,9 +32,10 @@ struct SharingStormTests {
         try await Self.run(SharingStorm(mishap: .deletions), kills: Self.kills ?? 40)
     }
 
-    @Test("a process killed again and again leaves one history")
-    func alone() async throws {
-        try await Self.run(SharingStorm(processes: 1, stopPercent: 0, pauses: 20...80), kills: Self.kills ?? 60)
+    @Test("a process killed again and again leaves one history", arguments: [false, true])
+    func alone(hasSegments: Bool) async throws {
+        let storm = SharingStorm(processes: 1, stopPercent: 0, pauses: 20...80, hasSegments: hasSegments)
+        try await Self.run(storm, kills: Self.kills ?? (hasSegments ? 30 : 60))
     }
 
     @Test("a forked child cannot use the cache of its parent, which goes on")

@@ -98,7 +98,7 @@ struct StressTests {
     private func files(of cache: DiskCache) -> [String] {
         cache.store.index.loadAll()
         let entries = (0..<Index.shardCount).flatMap { cache.store.index.snapshot($0) }
-        return entries.map { FileName.number($0.file).description }.sorted()
+        return entries.map { FileName.number($0.file.number).description }.sorted()
     }
 
     /// Eight threads, which take turns with the caches. `open` opens another handle of one of them.

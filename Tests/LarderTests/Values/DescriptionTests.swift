@@ -39,6 +39,13 @@ struct DescriptionTests {
         return disk
     }()
 
+    private static let segments: CacheStatistics.Segments = {
+        var segments = CacheStatistics.Segments()
+        (segments.count, segments.liveBytes, segments.deadBytes) = (2, 90, 10)
+        (segments.cleaned, segments.movedBytes) = (1, 30)
+        return segments
+    }()
+
     private static let memory: MemoryStatistics = {
         var memory = MemoryStatistics()
         memory.hits = 1
@@ -82,6 +89,10 @@ struct DescriptionTests {
 
     private static let error = CacheError(code: .io, message: "Could not read.", path: "/cache", errno: 5)
 
+    private static let version = SharedVersion("019abcdef012003f00000000000000aa")!
+    private static let sharedEntry = SharedEntry(payload: Data([1, 2, 3]), record: Data(), checksum: 0)
+    private static let sharedLife = SharedLife(remaining: 60_000, keptStale: 3_600_000, age: 0)
+
     /// Each public value, and the text that it prints.
     private static let texts: [(value: any CustomStringConvertible & Sendable, text: String)] = [
         (lookup("Ann", lasting: 3_600_000), "Ann from memory, 3.2 s old, expires 2025-11-20T13:00:00Z"),
@@ -111,10 +122,39 @@ struct DescriptionTests {
         (FetchStatistics(), "0 begun"),
         (fetches, "4 begun, 1 failed, 1 answered stale"),
         (TierStatistics(), "0 from memory, 0 from disk, 0 misses"),
+        (SharedStatistics(), "0 hits, 0 misses"),
+        (
+            SharedStatistics(hits: 1, confirmations: 2, dropped: 3, waiting: 4),
+            "1 hit, 0 misses, 2 confirmed, 3 dropped, 4 waiting"
+        ),
+        (SharedTierPolicy(), "defaults"),
+        (
+            SharedTierPolicy(name: "users", timeout: .milliseconds(50), fetchLease: .seconds(5)),
+            #"name: "users", timeout: 50 ms, fetchLease: 5 s"#
+        ),
+        (SharedTierError(.full, "No room."), "No room. [full]"),
+        (version, "019abcdef012003f00000000000000aa"),
+        (SharedKey(namespace: "users", key: "42"), #""42" in namespace "users""#),
+        (SharedScope(namespace: "users", tag: "open"), #"tag "open" in namespace "users""#),
+        (SharedScope(), "the part without a namespace"),
+        (sharedEntry, "3 bytes"),
+        (sharedLife, "1 min left, then kept 1 h"),
+        (SharedRead(key: SharedKey(key: "42"), known: version, sizeLimit: 1), "\"42\", known as \(version)"),
+        (SharedReading.Finding.removed(version), "removed by \(version)"),
+        (SharedReading(.missing, generations: []), "missing"),
+        (
+            SharedWrite(
+                key: SharedKey(key: "42"), version: version, entry: sharedEntry, life: sharedLife, generations: []),
+            "\"42\" as \(version) with 3 bytes, 1 min left, then kept 1 h"
+        ),
+        (SharedOutcome.superseded(version), "superseded by \(version)"),
+        (SharedTierState.disconnected(reason: "cut"), "disconnected: cut"),
+        (SharedNotice.changed(SharedKey(key: "42"), version: nil), #"changed "42""#),
         (
             TierStatistics(memoryHits: 1, diskHits: 12, misses: 1, fetches: fetches, memory: memory, disk: disk),
             "1 from memory, 12 from disk, 1 miss; fetches (\(fetches)); memory (\(memory)); disk (\(disk))"
         ),
+        (segments, "2 with 90 live and 10 dead bytes, 1 cleaned, 30 bytes moved"),
         (CacheEvent(.removed, keys: ["a", "b"], namespace: "users"), #"removed "a", "b" in namespace "users""#),
         (CacheEvent(.expired, keys: ["a", "b", "c", "d", "e"]), #"expired "a", "b", "c" and 2 more"#),
         (CacheEvent(.evicted, keys: ["a"], limit: .size), #"evicted "a" for size"#),

@@ -10,16 +10,19 @@ final class CommitQueue: Sendable {
     let saveDue = Hook()
     private let saveTimer = OwnedTimer()
 
+    private let fileSystem: any FileSystem
     private let queue = SerialQueue()
     private let path: String
+    /// That of the format of a journal.
+    private let version: UInt64
     private let isPowerSafe: Bool
     private let saveDelay: Duration
     private let entriesPerGroup: Int
     private let clock: any Clock
     private let reporter: Reporter
     private let numbers: Lock<Numbers>
-    /// Whether the journal has a clean-shutdown marker, or is missing. The first change must remove the marker or
-    /// create the journal.
+    /// Whether the journal has a clean-shutdown marker, or is missing, or may be of an older version. The first change
+    /// must remove the marker or create the journal.
     private let hasShutdownMarker: Flag
     private let provisional: ProvisionalState
     /// The other processes of a shared directory.
@@ -42,7 +45,9 @@ final class CommitQueue: Sendable {
         _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?,
         _ context: StoreContext
     ) {
+        fileSystem = context.fileSystem
         path = context.path
+        version = context.settings.inlineThreshold > 0 ? Record.segmentsVersion : Record.plainVersion
         isPowerSafe = context.settings.isPowerSafe
         saveDelay = context.settings.saveDelay
         entriesPerGroup = context.settings.entriesPerGroup
@@ -50,10 +55,10 @@ final class CommitQueue: Sendable {
         reporter = context.reporter
         numbers = Lock(Numbers(last: lastNumber, before: lastNumber, recorded: loaded.recorded))
         others = context.disk.others
-        hasShutdownMarker = Flag(loaded.hasShutdownMarker || membership != nil)
+        hasShutdownMarker = Flag(loaded.hasShutdownMarker || membership != nil || loaded.headerVersion < version)
         provisional = context.provisional
-        journal = Journal(loaded, of: directory, isPowerSafe: isPowerSafe, membership) { [provisional] in
-            provisional.isSettled
+        journal = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership) {
+            [provisional] in provisional.isSettled
         }
     }
 
@@ -61,11 +66,11 @@ final class CommitQueue: Sendable {
     func replaceJournal(
         _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?
     ) {
-        let fresh = Journal(loaded, of: directory, isPowerSafe: isPowerSafe, membership) { [provisional] in
-            provisional.isSettled
+        let fresh = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership) {
+            [provisional] in provisional.isSettled
         }
         queue.run { journal = fresh }
-        hasShutdownMarker.set(loaded.hasShutdownMarker || membership != nil)
+        hasShutdownMarker.set(loaded.hasShutdownMarker || membership != nil || loaded.headerVersion < version)
         numbers.withLock { numbers in
             numbers = Numbers(last: max(numbers.last, lastNumber), before: lastNumber, recorded: loaded.recorded)
         }
@@ -149,6 +154,16 @@ extension CommitQueue {
         }
     }
 
+    /// Announces that values with this number, or a higher one, are being moved. Until `endStaging`, other processes keep
+    /// what covers them.
+    func beginMove(from number: UInt64) {
+        guard let others = others.object else { return }
+        staged.withLock { staged in
+            staged.insert(number)
+            others.noteStaged(staged.min() ?? 0)
+        }
+    }
+
     private func checked(_ number: UInt64) throws(CacheError) -> UInt64 {
         guard number <= Record.lastNumber else {
             throw CacheError(
@@ -210,10 +225,10 @@ extension CommitQueue {
     /// the highest one that was taken for the lines. In a shared directory the disk has some room for removals, even
     /// when it is full.
     ///
-    /// - Returns: In power-safe caches, a ticket to wait for.
+    /// - Returns: In power-safe caches, or with `mustSync`, a ticket to wait for.
     func commit(
         _ lines: UnsafeRawBufferPointer, count: Int = 1, number: UInt64 = 0, isRemoval: Bool = false,
-        publish: () -> Void
+        mustSync: Bool = false, publish: () -> Void
     ) throws(CacheError) -> Ticket? {
         queue.enter()
         defer { queue.leave() }
@@ -227,7 +242,7 @@ extension CommitQueue {
         // Beside others, the page has the numbers.
         if number > 0, !others.isSet { numbers.withLock { $0.recorded = max($0.recorded, number) } }
         if journal.debouncer.changed() { scheduleSave() }
-        let ticket = isPowerSafe ? journal.sync.map { Ticket(sync: $0, number: $0.note()) } : nil
+        let ticket = isPowerSafe || mustSync ? journal.sync.map { Ticket(sync: $0, number: $0.note()) } : nil
         publish()
         _ = others.use { $0.noteOwnCommit(journal.epoch) }
         return ticket
@@ -325,6 +340,26 @@ extension CommitQueue {
             }
             throw CacheError(error, doing: "sync the journal", path: path)
         }
+    }
+
+    /// Waits until records, and the names of their journals, are on stable storage, whatever the durability of changes.
+    /// A save may have begun another journal since.
+    func wait(for tickets: [Ticket]) throws(CacheError) {
+        if tickets.isEmpty { return }
+        for ticket in tickets { try wait(for: ticket) }
+        try translating("sync the directory", at: path) { () throws(Errno) in
+            let unnamed = try queue.run { () throws(Errno) in try journal.unsyncedName }
+            guard let (root, generation) = unnamed else { return }
+            // Outside of the queue, so no change waits for it.
+            try fileSystem.sync(root.file)
+            queue.run { journal.noteSyncedName(of: generation) }
+        }
+    }
+
+    /// The same for all records so far of the current journal.
+    func syncJournal() throws(CacheError) {
+        let ticket = queue.run { journal.sync.map { Ticket(sync: $0, number: $0.note()) } }
+        try wait(for: ticket.map { [$0] } ?? [])
     }
 
     /// Undoes a change that has failed after its commit: appends `lines`, which revert it, and publishes the old state.

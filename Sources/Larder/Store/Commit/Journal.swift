@@ -25,6 +25,8 @@ final class Journal {
     private var file: SharedDescriptor?
     /// Its generation; 0: none. `generation` may be that of a journal of another process, after an attempt that failed.
     private var openGeneration: UInt64 = 0
+    /// The journal whose name is on stable storage.
+    private var namedGeneration: UInt64 = 0
     /// The generation of the journal of this session, or of the last session if this one has none.
     var ownGeneration: UInt64 { file == nil ? generation : openGeneration }
     private(set) var sync: GroupSync?
@@ -56,6 +58,10 @@ final class Journal {
     private let closedLength: Int
     /// The last number taken, according to the header of the current journal.
     private var headerLast: UInt64
+    /// The version of the format in its header.
+    private var headerVersion: UInt64
+    /// The same of a journal that is begun.
+    private let version: UInt64
     /// Whether the header promises that every file which no line mentions belongs to a change that was under way at the
     /// end; nil in a journal of version 1, whose header does not say.
     private var isHeaderSettled: Bool?
@@ -83,8 +89,8 @@ final class Journal {
     private var oldMarker: JournalPart?
 
     init(
-        _ loaded: LoadedJournals, of place: StoreDirectory, isPowerSafe: Bool, _ membership: Membership?,
-        isSettled: @escaping @Sendable () -> Bool
+        _ loaded: LoadedJournals, of place: StoreDirectory, version: UInt64, isPowerSafe: Bool,
+        _ membership: Membership?, isSettled: @escaping @Sendable () -> Bool
     ) {
         self.membership = membership
         unretained = membership.map { UnretainedReference($0) }
@@ -106,6 +112,8 @@ final class Journal {
         if membership != nil, loaded.endsClosed {
             oldMarker = JournalPart(generation: generation, length: loaded.length - loaded.closedLength)
         }
+        self.version = version
+        headerVersion = loaded.headerVersion
         headerLast = loaded.headerLast
         isHeaderSettled = membership == nil ? loaded.isHeaderSettled : nil
         mustUnsettle = loaded.isUnsettled
@@ -143,7 +151,8 @@ final class Journal {
         if file == nil, try !resume() { return }
         guard let file else { return }
         let header = JournalFormat.header(
-            generation: generation, last: headerLast, boot: isSettled ? fileSystem.boot : 0)
+            version: max(version, headerVersion), generation: generation, last: headerLast,
+            boot: isSettled ? fileSystem.boot : 0)
         try fileSystem.write(header, to: file.file, at: 0)
         if isPowerSafe { try fileSystem.sync(file.file) }
         self.isHeaderSettled = isSettled
@@ -161,7 +170,7 @@ final class Journal {
             return (try? begin(last: last)) ?? ()
         }
         if mustUnsettle { try setHeader(isSettled: false) }
-        guard endsClosed || isMarkerUnsynced else { return }
+        guard endsClosed || isMarkerUnsynced || isOutdated else { return }
         var isResumed = false
         if endsClosed { isResumed = try resume() }
         if isResumed, let file {
@@ -225,6 +234,18 @@ final class Journal {
         }
     }
 
+    /// The directory and the generation of the journal, if its name may not be on stable storage.
+    var unsyncedName: (root: SharedDescriptor, generation: UInt64)? {
+        get throws(Errno) {
+            if file == nil || namedGeneration == openGeneration { return nil }
+            return (try root, openGeneration)
+        }
+    }
+
+    func noteSyncedName(of generation: UInt64) {
+        namedGeneration = max(namedGeneration, generation)
+    }
+
     /// Syncs the journal that was begun last, and its name.
     func syncBegun() throws(Errno) {
         if let file { try fileSystem.sync(file.file) }
@@ -258,7 +279,7 @@ final class Journal {
     private func allocate(beyond end: Int, of file: SharedDescriptor) throws(Errno) {
         let size = end + 2 * Self.removalReserve
         do throws(Errno) {
-            try fileSystem.allocate(size, for: file.file)
+            try fileSystem.allocate(max(allocated, length)..<size, for: file.file)
         } catch {
             guard error == .noSpace || error == .overQuota else { return allocated = size }
             // Alone, the files of a removal tell enough.
@@ -332,6 +353,9 @@ final class Journal {
         isBroken = true
     }
 
+    /// An older Larder would read the current journal, but not the segments.
+    private var isOutdated: Bool { version > Record.plainVersion && headerVersion < version }
+
     private func current(last: UInt64, isRemoval: Bool = false) throws(Errno) -> SharedDescriptor {
         if let unretained {
             // Another process has saved: the old journal can go once this process has left it.
@@ -367,7 +391,7 @@ final class Journal {
 
     /// Opens the last session's journal for appending; false when it cannot be continued.
     private func resume() throws(Errno) -> Bool {
-        if membership != nil { return false }
+        if membership != nil || isOutdated { return false }
         do {
             let name = DirectoryLayout.journal(generation).name
             guard let (file, size) = try fileSystem.openRegular(name, in: try root.file, for: .updating), size == length
@@ -413,7 +437,7 @@ final class Journal {
         if let membership { membership.page.note(.created(generation + 1), of: membership.lane) }
         let isSettled = membership == nil && isSettled() && !mustSave
         let boot = membership != nil ? Record.sharedBoot : isSettled ? fileSystem.boot : 0
-        let header = JournalFormat.header(generation: generation + 1, last: last, boot: boot)
+        let header = JournalFormat.header(version: version, generation: generation + 1, last: last, boot: boot)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
             // The first journal proves that the directory is ours. A power cut must not undo it and leave torn entries.
@@ -428,6 +452,7 @@ final class Journal {
         generation += 1
         generations.append(generation)
         headerLast = last
+        headerVersion = version
         isHeaderSettled = membership == nil ? isSettled : nil
         mustUnsettle = !isSettled
         length = header.count

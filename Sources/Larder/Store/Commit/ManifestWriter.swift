@@ -163,6 +163,12 @@ final class ManifestWriter: Sendable {
         return format
     }
 
+    /// The version of the format: the cache of another process may have made segments.
+    private var version: UInt64 {
+        let hasSegments = settings.inlineThreshold > 0 || disk.runAnyway { $0?.segments.exist ?? false }
+        return hasSegments ? Record.segmentsVersion : Record.plainVersion
+    }
+
     /// From now on, groups that are not loaded are read from the new manifest. If it cannot be opened, they are read
     /// from the old one, whose file is still open.
     private func move(_ groups: GroupWriter, to manifest: FileName, in root: SharedDescriptor) {
@@ -204,7 +210,7 @@ final class ManifestWriter: Sendable {
             try printer.withBytes(write)
             printer.removeAll()
         }
-        JSONManifest.begin(&printer, generation: generation, last: info.lastTaken)
+        JSONManifest.begin(&printer, version: version, generation: generation, last: info.lastTaken)
         try flush()
         var groups = GroupWriter(
             index, generation: generation, start: offset, entriesPerGroup: settings.entriesPerGroup)
@@ -231,7 +237,7 @@ final class ManifestWriter: Sendable {
 
     /// Returns the manifest as a property list; nil when it would be too long.
     private func propertyList(_ generation: UInt64) throws(Errno) -> Data? {
-        var manifest = PropertyListManifest(generation: generation, last: info.lastTaken)
+        var manifest = PropertyListManifest(version: version, generation: generation, last: info.lastTaken)
         var hasRoom = true
         try forEachRecord { record throws(Errno) in
             hasRoom = manifest.append(record)

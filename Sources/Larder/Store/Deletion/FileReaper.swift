@@ -93,8 +93,9 @@ extension FileReaper {
     /// dead.
     @discardableResult
     func deleteObsolete(in directory: StoreDirectory, shard: Int) -> Int {
-        let waiting = index.withShard(at: shard) { shard in
-            provisional.isReconciling ? [] : shard.obsolete.prefix(Self.slice)
+        // Both at once: copies are held before they wait.
+        let (waiting, held) = index.withShard(at: shard) { shard in
+            (provisional.isReconciling ? [] : Array(shard.obsolete.prefix(Self.slice)), directory.segments.held)
         }
         if waiting.isEmpty { return 0 }
         do {
@@ -103,21 +104,25 @@ extension FileReaper {
             reporter.report(error)
             return 0
         }
-        var deleted: Set<Shard.ObsoleteFile> = []
+        var deleted: [Shard.ObsoleteFile] = []
         var failure: CacheError?
         var stuck: Set<UInt64> = []
         // In order, so no newer file of a key goes before an older one: if the index were lost, the older one would be
         // adopted.
         for file in waiting where !stuck.contains(file.hash) {
+            if held.contains(file.file.place.segment) {
+                stuck.insert(file.hash)
+                continue
+            }
             do {
                 try directory.delete(file.file, ofKey: file.hash, isPowerSafe: isPowerSafe)
-                deleted.insert(file)
+                deleted.append(file)
             } catch {
                 stuck.insert(file.hash)
                 failure = CacheError(error, doing: "delete a file", path: directory.path(of: file.file))
             }
         }
-        if !deleted.isEmpty { index.withShard(at: shard) { $0.obsolete.removeAll { deleted.contains($0) } } }
+        if !deleted.isEmpty { index.withShard(at: shard) { $0.forgetDeleted(deleted) } }
         if let failure { reporter.report(failure) }
         return deleted.count
     }
@@ -128,7 +133,7 @@ extension FileReaper {
         guard isPowerSafe else { return }
         try translating("sync the directory", at: path) { () throws(Errno) in
             // Nobody has noted the deletions of others.
-            if disk.hasHadOthers { return try directory.syncNames() }
+            if disk.hasHadOthers { return try directory.syncNames(ofAll: true) }
             try directory.syncDeletions(ofKey: key?.hash)
         }
     }
@@ -141,15 +146,20 @@ extension FileReaper {
     }
 
     /// Deletes the file of a value that could not be stored. It is truncated first: without a footer it is never
-    /// adopted.
-    func deleteUncommitted(_ file: UInt64, of key: Key, in directory: StoreDirectory) {
-        if let open = try? fileSystem.open(.number(file), in: directory.entries.file, for: .updating) {
+    /// adopted. Returns false when it is deleted later.
+    @discardableResult
+    func deleteUncommitted(_ file: FileID, of key: Key, in directory: StoreDirectory) -> Bool {
+        if !file.place.isInSegment,
+            let open = try? fileSystem.open(.number(file.number), in: directory.entries.file, for: .updating)
+        {
             try? fileSystem.truncate(open, to: 0)
         }
         do {
             try directory.delete(file, ofKey: key.hash, isPowerSafe: isPowerSafe)
+            return true
         } catch {
             index.withShard(of: key) { $0.markObsolete(file, of: key) }
+            return false
         }
     }
 }
@@ -190,7 +200,7 @@ extension FileReaper {
                 continue
             } catch {
                 let name = DirectoryLayout.tombstoneNumber(number)
-                let error = CacheError(error, doing: "place a tombstone", path: directory.path(of: name))
+                let error = CacheError(error, doing: "place a tombstone", path: directory.path(of: FileID(name)))
                 if error.code != .noSpace { throw error }
                 if case .key = removal { throw error }
                 if deleteObsolete(in: directory) > 0 { continue }
@@ -218,7 +228,7 @@ extension FileReaper {
     private func entries(coveredBy removal: EntryFile.Removal, below number: UInt64) -> [IndexEntry] {
         // Another process may have stored a value with a higher number meanwhile, or renewed one.
         let covered = (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter { entry in
-            removal.covers(entry) && max(entry.file, entry.change) < number
+            removal.covers(entry) && max(entry.file.number, entry.change) < number
         }
         return covered.sorted { left, right in
             let isKept = (left.isKept(after: removal), right.isKept(after: removal))
@@ -320,7 +330,7 @@ extension FileReaper {
     /// Deletes a tombstone that covers nothing; if that fails, it is deleted with the others.
     private func deleteTombstone(_ number: UInt64, in directory: StoreDirectory) {
         do {
-            try directory.delete(DirectoryLayout.tombstoneNumber(number))
+            try directory.delete(FileID(DirectoryLayout.tombstoneNumber(number)))
         } catch {
             tombstones.withLock { $0.insert(unread: number) }
         }
@@ -335,14 +345,17 @@ extension FileReaper {
         _ = reporter.attempt { () throws(CacheError) in
             try disk.run { directory throws(CacheError) in
                 guard !provisional.mayNeedTombstones, !info.mustSave else { return }
-                let needless = needlessTombstones()
+                // Other processes may be moving values that they cover, and may have done so.
+                let settled = disk.others.object?.page.lowestOpen ?? .max
+                try disk.followOrThrow()
+                let needless = needlessTombstones(below: settled)
                 var deleted: Set<UInt64> = []
                 defer { tombstones.withLock { [deleted] in $0.remove(deleted) } }
                 for number in needless {
                     let name = DirectoryLayout.tombstoneNumber(number)
-                    try translating("delete a tombstone", at: directory.path(of: name)) { () throws(Errno) in
-                        if isPowerSafe, deleted.isEmpty { try fileSystem.sync(directory.entries.file) }
-                        try directory.delete(name)
+                    try translating("delete a tombstone", at: directory.path(of: FileID(name))) { () throws(Errno) in
+                        if isPowerSafe, deleted.isEmpty { try directory.syncNames() }
+                        try directory.delete(FileID(name))
                     }
                     deleted.insert(number)
                 }
@@ -350,12 +363,12 @@ extension FileReaper {
         }
     }
 
-    private func needlessTombstones() -> [UInt64] {
-        var oldest = UInt64.max
+    private func needlessTombstones(below settled: UInt64) -> [UInt64] {
+        var oldest = settled
         var unwritten: [IndexEntry] = []
         index.forEachShard { shard in
             if shard.table.hasCleared || shard.table.hasMarks { oldest = 0 }
-            oldest = shard.obsolete.reduce(oldest) { min($0, $1.file) }
+            oldest = shard.obsolete.reduce(oldest) { min($0, $1.file.number) }
             unwritten += shard.table.ending.unwritten.values.compactMap { shard.table.entry($0) }
         }
         let needed = oldest == 0 ? [] : tombstones.withLock { $0.expiries(neededBy: unwritten) }

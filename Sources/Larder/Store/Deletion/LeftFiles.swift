@@ -57,16 +57,14 @@ final class LeftFiles: StoreOwner {
     }
 
     /// The files with lower numbers that nothing mentions.
-    private func files(below settled: UInt64, sparingTombstones: Bool) -> [UInt64]? {
-        let names = reporter.attempt { () throws(CacheError) in
+    private func files(below settled: UInt64, sparingTombstones: Bool) -> [FileID]? {
+        let listed = reporter.attempt { () throws(CacheError) in
             try disk.run { directory throws(CacheError) in
-                try translating("list the entries", at: path) { () throws(Errno) in
-                    try fileSystem.numbers(.regular, in: directory.entries.file)
-                }
+                try translating("list the entries", at: path) { () throws(Errno) in try directory.files() }
             }
         }
-        guard let names else { return nil }
-        var used: Set<UInt64> = []
+        guard let (names, inSegments) = listed else { return nil }
+        var used: Set<FileID> = []
         index.forEachShard { shard in
             for entry in shard.table.entries where entry.file != 0 { used.insert(entry.file) }
             for entry in shard.table.evacuated { used.insert(entry.file) }
@@ -76,10 +74,11 @@ final class LeftFiles: StoreOwner {
         let tombstones = names.filter { name in
             !sparingTombstones && DirectoryLayout.number(ofTombstone: name).map { $0 < settled } ?? false
         }
-        return tombstones
-            + names.filter { name in
-                let number = DirectoryLayout.number(ofStaged: name) ?? name
-                return number > 0 && number < settled && !used.contains(name)
-            }.sorted(by: >)
+        let left = names.filter { name in
+            let number = DirectoryLayout.number(ofStaged: name) ?? name
+            return number > 0 && number < settled && !used.contains(FileID(name))
+        }
+        let all = left.map { FileID($0) } + inSegments.filter { $0 < settled && !used.contains($0) }
+        return tombstones.map { FileID($0) } + all.sorted(by: >)
     }
 }

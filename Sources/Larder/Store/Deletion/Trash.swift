@@ -89,6 +89,7 @@ struct TrashSweep: Sendable {
             if !names.isEmpty { return true }
             try listNames(of: directory, fileSystem)
             if !names.isEmpty { return true }
+            if try deleteSegments(in: directory, fileSystem) { return true }
             try fileSystem.remove(.number(last), in: trash, directory: true)
         } catch .noEntry, .directoryNotEmpty {
             // The directory is already deleted, or holds foreign files.
@@ -102,6 +103,27 @@ struct TrashSweep: Sendable {
         names = []
         stuck = []
         return true
+    }
+
+    /// Deletes a segment, and after the last one their directory; false when nothing is left to do.
+    private mutating func deleteSegments(
+        in entries: borrowing FileDescriptor, _ fileSystem: any FileSystem
+    ) throws(Errno) -> Bool {
+        let directory: FileDescriptor
+        do throws(Errno) {
+            directory = try fileSystem.open(SegmentTable.name, in: entries, for: .directory)
+        } catch {
+            // Something else may have the name.
+            if [.noEntry, .notDirectory, .notRegular].contains(error) { return false }
+            throw error
+        }
+        let numbers = try fileSystem.numbers(.regular, in: directory)
+        if let number = numbers.first {
+            try fileSystem.remove(.number(number), in: directory, directory: false)
+            return true
+        }
+        try fileSystem.remove(SegmentTable.name, in: entries, directory: true)
+        return false
     }
 
     private mutating func delete(

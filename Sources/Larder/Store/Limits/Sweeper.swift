@@ -108,7 +108,8 @@ final class Sweeper: StoreOwner {
         for use in uses {
             let entry = use.entry
             let record = Record.used(
-                key: entry.key, file: entry.file, change: entry.change, at: entry.used, expires: entry.life.expires)
+                key: entry.key, file: entry.file.number, change: entry.change, at: entry.used,
+                expires: entry.life.expires)
             JournalFormat.append(record, to: &printer)
         }
         do {

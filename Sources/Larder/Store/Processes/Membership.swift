@@ -35,8 +35,20 @@ final class Membership: Sendable {
         let root: SharedDescriptor
     }
 
-    /// Whether the lock for joining is still held. Locked while nobody may join.
-    private let isJoining: Lock<Bool>
+    /// The reasons for which the lock for joining is held. Locked while nobody may join.
+    private let reasons: Lock<Reasons>
+    /// The stripe that this process holds for long, if any.
+    private let longHeld = Lock<Int?>(nil)
+
+    /// Reasons to keep others from joining.
+    struct Reasons: OptionSet {
+        let rawValue: Int
+
+        /// Entries and files may not agree.
+        static let opening = Reasons(rawValue: 1)
+        /// Values are being moved.
+        static let moving = Reasons(rawValue: 2)
+    }
 
     private init(
         _ page: SharedPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
@@ -49,7 +61,7 @@ final class Membership: Sendable {
         self.isFirst = isFirst
         self.lane = lane
         self.files = Lock(files)
-        isJoining = Lock(true)
+        reasons = Lock(.opening)
     }
 
     /// Takes a lane, with the lock for joining held, which the first one keeps. Nil when all are in use.
@@ -74,21 +86,20 @@ final class Membership: Sendable {
         guard let found else { return nil }
         self.init(page, found, Files(page: file, root: root), identity, in: fileSystem, isFirst: isFirst, announced)
         page.begin(found)
-        if !isFirst { finishJoining() }
+        if !isFirst { letJoin(.opening) }
     }
 
     deinit {
         leave()
     }
 
-    /// True until `finishJoining`.
-    var keepsOthersOut: Bool { isJoining.withLock { $0 } }
+    /// True while others are kept out for a reason.
+    func keepsOut(for reason: Reasons) -> Bool { reasons.withLock { $0.contains(reason) } }
 
-    /// Lets others join.
-    func finishJoining() {
-        isJoining.withLock { isJoining in
-            if isJoining { unlock(byte: PageLocks.joining) }
-            isJoining = false
+    /// Lets others join, unless there is another reason to keep them out.
+    func letJoin(_ reason: Reasons) {
+        reasons.withLock { reasons in
+            if reasons.remove(reason) != nil, reasons.isEmpty { unlock(byte: PageLocks.joining) }
         }
     }
 
@@ -116,8 +127,8 @@ final class Membership: Sendable {
     func whileNobodyJoins<Result, Failure: Error>(
         _ body: (_ isAlone: Bool) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        try isJoining.withLock { isJoining throws(Failure) in
-            if isJoining { return try body(isAlone) }
+        try reasons.withLock { reasons throws(Failure) in
+            if !reasons.isEmpty { return try body(isAlone) }
             guard lock(byte: PageLocks.joining) else { return try body(false) }
             defer { unlock(byte: PageLocks.joining) }
             buryTheDead()
@@ -132,18 +143,17 @@ final class Membership: Sendable {
         }
     }
 
-    /// Keeps others from joining until `finishJoining`; false when somebody is there.
-    func beginAlone() -> Bool {
-        isJoining.withLock { isJoining in
-            if !isJoining {
-                guard lock(byte: PageLocks.joining) else { return false }
-                isJoining = true
-            }
+    /// Keeps others from joining until `letJoin`; false when somebody is there.
+    func keepOut(_ reason: Reasons) -> Bool {
+        reasons.withLock { reasons in
+            if reasons.isEmpty, !lock(byte: PageLocks.joining) { return false }
             buryTheDead()
-            if isAlone { return true }
-            unlock(byte: PageLocks.joining)
-            isJoining = false
-            return false
+            if isAlone {
+                reasons.insert(reason)
+            } else if reasons.isEmpty {
+                unlock(byte: PageLocks.joining)
+            }
+            return isAlone
         }
     }
 
@@ -198,13 +208,31 @@ extension Membership {
     /// change holds the stripe.
     func tryLock(stripe: Int) -> Bool { page.tryLock(stripe: stripe, by: lane) }
 
-    /// The same, but waits for the other threads of this process. Stripes in ascending order: two threads that take
-    /// several do not wait for each other.
+    /// The same for work that takes locks of this process afterwards: nobody who has one of these waits for the stripe.
+    func tryLockForLong(stripe: Int) -> Bool {
+        let isFirst = longHeld.withLock { longHeld in
+            if longHeld != nil { return false }
+            longHeld = stripe
+            return true
+        }
+        guard isFirst else { return false }
+        if tryLock(stripe: stripe) { return true }
+        longHeld.withLock { $0 = nil }
+        return false
+    }
+
+    func unlockForLong(stripe: Int) {
+        unlock(stripe: stripe)
+        longHeld.withLock { $0 = nil }
+    }
+
+    /// The same as `tryLock`, but waits for the other threads of this process. Stripes in ascending order: two threads
+    /// that take several do not wait for each other.
     func lockUnlessElsewhere(stripe: Int) -> Bool {
         var backoff = Backoff()
         while !tryLock(stripe: stripe) {
             guard let holder = page.holder(ofStripe: stripe) else { continue }
-            guard holder == lane else { return false }
+            guard holder == lane, longHeld.withLock({ $0 }) != stripe else { return false }
             backoff.wait()
         }
         return true

@@ -6,10 +6,12 @@ struct GroupedIndex {
     private(set) var journals = LoadedJournals()
     private(set) var lastNumber: UInt64
     /// Files that wait to be deleted.
-    private(set) var obsolete: [UInt64] = []
+    private(set) var obsolete: [FileID] = []
+    /// Their numbers.
+    private var obsoleteNumbers: Set<UInt64> = []
     private(set) var cleared = ClearMarks()
     /// After a kill: files that no line mentions.
-    private(set) var suspects: [UInt64] = []
+    private(set) var suspects: [FileID] = []
     /// The last session was killed.
     var isAfterKill: Bool { !journals.endsClosed }
 
@@ -48,6 +50,7 @@ struct GroupedIndex {
             fileSystem = reader.fileSystem
             journals.recorded = lastNumber
             for record in found.others { guard take(record) else { return nil } }
+            obsoleteNumbers = Set(obsolete.map(\.number))
             journals.generations = listing.journals
             journals.manifests = listing.manifests
             journals.savedGeneration = manifest.table.generation
@@ -101,7 +104,7 @@ struct GroupedIndex {
         let probe = SuspectProbe(directory: directory)
         guard let found = probe.suspects(above: saved, through: lastNumber, taken: Set(taken)) else { return false }
         suspects = found
-        lastNumber = max(lastNumber, suspects.last ?? 0)
+        lastNumber = max(lastNumber, suspects.last?.number ?? 0)
         return true
     }
 
@@ -146,6 +149,13 @@ struct GroupedIndex {
         journals.recorded = max(journals.recorded, number)
     }
 
+    /// Notes that a line gives a key a file that was to be deleted when the manifest was saved: the copy of a value in a
+    /// segment, which had not been recorded.
+    private mutating func noteUse(by line: UnsafeRawBufferPointer) {
+        guard case .set(let entry)? = RecordScanner.record(on: line) else { return }
+        obsolete.removeAll { $0 == entry.file }
+    }
+
     private mutating func note(taken number: UInt64) {
         if taken.count == 8 * Int(SuspectProbe.concurrency) {
             taken.removeAll { $0 + SuspectProbe.concurrency < lastNumber }
@@ -158,7 +168,8 @@ struct GroupedIndex {
         if line.isEmpty { return offset > 0 }
         journals.endsClosed = false
         switch RecordRoute(of: line, among: manifest.table.hash) {
-        case .keyed(let group, let number, let isTaken, let expires):
+        case .keyed(let group, let number, let isTaken, let file, let expires):
+            if let file, obsoleteNumbers.contains(file) { noteUse(by: line) }
             lines.append(at: offset, length: line.count, expires: expires, to: group)
             journals.records += 1
             note(recorded: number)
@@ -170,7 +181,8 @@ struct GroupedIndex {
             isSettled = isSettled && fileSystem.isThisBoot(boot) == true
             journals.headerLast = last
             journals.isHeaderSettled = fileSystem.isThisBoot(boot)
-            return offset == 0 && version <= Record.version
+            journals.headerVersion = version
+            return offset == 0 && version <= Record.lastVersion
         case .whole(.closed(let number, let totals)):
             journals.endsClosed = true
             journals.closedLength = line.count + 1
@@ -203,7 +215,7 @@ private struct ManifestFrame {
             let end = head.firstIndex(of: UInt8(ascii: "\n")), head[0] == UInt8(ascii: "["),
             case .header(let version, let generation, let number, _)? = Array(head[1..<end]).withBytes({
                 RecordScanner.record(on: $0)
-            }), version == Record.version, generation == table.generation, generation > 0
+            }), Record.plainVersion...Record.lastVersion ~= version, generation == table.generation, generation > 0
         else { return nil }
         if size > reader.freely {
             let isPlausible = (try? reader.isPlausible((entries: table.totals.whole.count, others: 0))) ?? false

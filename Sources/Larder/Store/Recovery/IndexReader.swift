@@ -138,7 +138,7 @@ struct IndexReader {
             throw .error(CacheError(error, doing: "read \(name)", path: path))
         }
         let content = bytes.flatMap { PropertyListManifest.content(of: $0) }
-        if let content, content.version > Record.version { throw .error(newer(content.version)) }
+        if let content, content.version > Record.lastVersion { throw .error(newer(content.version)) }
         return content
     }
 
@@ -193,16 +193,16 @@ struct IndexReader {
         var endsClosed = false
         var hasHeader = false
         var closedLength = 0
-        var header: (last: UInt64, boot: UInt64?) = (0, nil)
+        var header: (version: UInt64, last: UInt64, boot: UInt64?) = (0, 0, nil)
         let outcome = try readLines(
             of: DirectoryLayout.journal(generation).name, in: start..<end, mayVanish: published != nil,
             appliesRecords: placed == nil, into: &replay
         ) { line, length in
             if case .record(let record) = line { placed?.append(placer.place(record)) }
             switch line {
-            case .record(.header(_, _, let last, let boot)):
+            case .record(.header(let version, _, let last, let boot)):
                 hasHeader = true
-                header = (last, boot)
+                header = (version, last, boot)
             case .record(.closed):
                 endsClosed = true
                 closedLength = length + 1
@@ -224,6 +224,7 @@ struct IndexReader {
         replay.journals.records += records
         if header.boot == Record.sharedBoot { replay.journals.wasShared = true }
         guard isLast else { return }
+        replay.journals.headerVersion = header.version
         replay.journals.headerLast = header.last
         replay.journals.isHeaderSettled = fileSystem.isThisBoot(header.boot)
         replay.journals.endsClosed = endsClosed
@@ -262,7 +263,8 @@ struct IndexReader {
                     replay.damagedLines += 1
                     damage += bytes.count
                     return damage <= Self.mostDamage
-                case .record(.header(let version, _, _, _)) where version > Record.version: throw .error(newer(version))
+                case .record(.header(let version, _, _, _)) where version > Record.lastVersion:
+                    throw .error(newer(version))
                 case .record(let record):
                     if isManifest {
                         replay.applyOfManifest(record)
@@ -307,7 +309,7 @@ struct IndexReader {
         CacheError(
             code: .newerFormat,
             message:
-                "The directory was written by a newer Larder (format \(version), this one knows \(Record.version)).",
+                "The directory was written by a newer Larder (format \(version), this one knows \(Record.lastVersion)).",
             path: path)
     }
 }

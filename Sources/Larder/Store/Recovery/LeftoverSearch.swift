@@ -4,7 +4,7 @@ import LarderFiles
 struct LeftoverSearch {
     let directory: StoreDirectory
     /// The numbers of entry files, sorted, and which of them the index mentions.
-    private let files: [UInt64]
+    private let files: [FileID]
     private var isMentioned: [Bool]
     private let last: UInt64
     private var missing: [Reconciliation.Entry] = []
@@ -16,10 +16,10 @@ struct LeftoverSearch {
     private var group = 0
 
     /// `last`: the last number that was taken before the session.
-    init(_ names: [UInt64], of directory: StoreDirectory, through last: UInt64) {
+    init(_ names: [UInt64], _ inSegments: [FileID], of directory: StoreDirectory, through last: UInt64) {
         self.directory = directory
         self.last = last
-        files = names.filter { $0 > 0 && $0 <= last }.sorted()
+        files = (names.lazy.filter { $0 > 0 }.map { FileID($0) } + inSegments).filter { $0 <= last }.sorted()
         isMentioned = Array(repeating: false, count: files.count)
         for name in names where name > Record.lastNumber {
             if let number = DirectoryLayout.number(ofStaged: name) {
@@ -74,7 +74,7 @@ struct LeftoverSearch {
 
     /// Returns false when there is no such file.
     @discardableResult
-    private mutating func mention(_ file: UInt64) -> Bool {
+    private mutating func mention(_ file: FileID) -> Bool {
         guard let position = files.sortedPosition(of: file) else { return false }
         isMentioned[position] = true
         return true
@@ -85,7 +85,7 @@ struct LeftoverSearch {
         var findings = Reconciliation.Findings()
         findings.suspects = zip(files, isMentioned).compactMap { $1 ? nil : $0 }
         findings.missing = missing
-        findings.dead = copies.map { ($0, nil) }
+        findings.dead = copies.map { (FileID($0), nil) }
         findings.aside = aside
         if isDamaged {
             findings.unverified = mentioned.sorted { $0.file < $1.file }

@@ -144,20 +144,23 @@ struct Opener {
         var replay = replay
         var expired = 0
         var scan: OpeningScan?
+        var (inSegments, unreadable) = ([FileID](), CacheError?.none)
         if replay.isClean || listing.isEmpty {
             expired = replay.finishPurging(at: now)
         } else {
             let names = try numbers(in: directory)
+            (inSegments, unreadable) = try filesInSegments(of: directory)
             // Before any other file: entries and files that tombstones cover are dead.
             let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: directory)
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
             replay.journals.isLost = replay.journals.generations.isEmpty && replay.journals.savedGeneration == 0
-            scan = OpeningScan(replay, names: names, tombstones)
+            scan = OpeningScan(replay, names: names, inSegments, tombstones)
         }
         let lookedAt = try scan?.look(in: directory, at: now)
         let found = LoadedStore.Found(
-            expired: expired, adopted: scan?.adopted ?? [], failures: scan?.failures ?? [],
+            expired: expired, adopted: scan?.adopted ?? [],
+            failures: (scan?.failures ?? []) + [unreadable].compactMap(\.self),
             hasTrash: listing.hasTrash,
             leftovers: leftovers(
                 listing, savedGeneration: replay.journals.savedGeneration, older: replay.journals.older))
@@ -167,6 +170,11 @@ struct Opener {
             journals: replay.journals,
             reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
             tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
+        if unreadable != nil {
+            // Nobody knows the numbers of these entries. The files are listed again later.
+            loaded.lastNumber += Reconciliation.mostUnknown
+            _ = loaded.reconciliation.distrust(through: loaded.lastNumber)
+        }
         // No line mentions an adopted entry.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
         loaded.journals.lacksRemovals = expired > 0 && replay.hasGroups
@@ -213,7 +221,7 @@ struct Opener {
             } catch .io, .accessDenied, .notPermitted {
                 tombstones.unread.append(number)
             } catch {
-                throw CacheError(error, doing: "read a tombstone", path: directory.path(of: name))
+                throw CacheError(error, doing: "read a tombstone", path: directory.path(of: FileID(name)))
             }
         }
         return tombstones
@@ -271,6 +279,18 @@ struct Opener {
     private func numbers(in directory: StoreDirectory) throws(CacheError) -> [UInt64] {
         try translating("list the entries", at: path) { () throws(Errno) in
             try fileSystem.numbers(.regular, in: directory.entries.file)
+        }
+    }
+
+    /// The entries in segments; none when a segment cannot be read.
+    private func filesInSegments(of directory: StoreDirectory) throws(CacheError) -> ([FileID], CacheError?) {
+        do throws(Errno) {
+            return (try directory.segments.files(), nil)
+        } catch {
+            let failure = CacheError(error, doing: "read a segment", path: path)
+            // The next opening may have a descriptor.
+            if error == .tooManyOpenFiles { throw failure }
+            return ([], failure)
         }
     }
 }

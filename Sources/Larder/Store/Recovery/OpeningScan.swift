@@ -24,17 +24,17 @@ struct OpeningScan {
     private let cleared: ClearMarks
     private let marks: ExpiryMarks
     /// The existing files, sorted.
-    private let files: [UInt64]
-    private var torn: [UInt64] = []
+    private let files: [FileID]
+    private var torn: [FileID] = []
     private var findings = Reconciliation.Findings()
 
-    init(_ replay: borrowing Replay, names: [UInt64], _ found: FoundTombstones) {
+    init(_ replay: borrowing Replay, names: [UInt64], _ inSegments: [FileID], _ found: FoundTombstones) {
         shards = replay.shards
         lastNumber = replay.lastNumber
         cleared = replay.cleared
         marks = replay.marks
         tombstones = TombstoneFiles(found.valid)
-        files = names.filter { $0 > 0 && $0 <= Record.lastNumber }.sorted()
+        files = (names.lazy.filter { $0 > 0 && $0 <= Record.lastNumber }.map { FileID($0) } + inSegments).sorted()
         findings.isDamaged = replay.journals.isDamaged
         // Twice: the last session may have skipped as many numbers.
         let distance = 2 * Reconciliation.concurrency
@@ -52,14 +52,14 @@ struct OpeningScan {
             }
         }
         findings.aside = names.compactMap(DirectoryLayout.number(ofAside:))
-        findings.dead = (names.filter(DirectoryLayout.isStaged) + found.torn).map { ($0, nil) }
+        findings.dead = (names.filter(DirectoryLayout.isStaged) + found.torn).map { (FileID($0), nil) }
         sortFiles(obsolete: replay.obsolete, wasShared: replay.journals.wasShared && !findings.isDamaged)
     }
 
     /// Sorts the files: an index may mention all of them, none, or others. After a session that shared the directory,
     /// those that an undamaged one does not mention are dead.
-    private mutating func sortFiles(obsolete: [UInt64], wasShared: Bool) {
-        var live: [UInt64] = []
+    private mutating func sortFiles(obsolete: [FileID], wasShared: Bool) {
+        var live: [FileID] = []
         var dead = obsolete
         for position in shards.indices {
             for entry in shards[position].table.entries where entry.file != 0 { live.append(entry.file) }
@@ -87,13 +87,15 @@ struct OpeningScan {
         findings.unreadable.removeAll { $0 > limit }
         findings.unreadTombstones.removeAll { $0 > limit }
         findings.aside.removeAll { $0 > limit }
-        let unproven = findings.unreadable + findings.unreadTombstones + findings.aside + torn.filter { $0 <= limit }
+        let unproven =
+            (findings.unreadable + torn.filter { $0 <= limit }).map(\.number) + findings.unreadTombstones
+            + findings.aside
         lastNumber = max(lastNumber, unproven.max() ?? 0)
         sortEntries(at: now)
         return Reconciliation(findings, cleared: cleared, marks: marks)
     }
 
-    private mutating func look(at file: UInt64, in directory: StoreDirectory, _ now: Timestamp) throws(CacheError) {
+    private mutating func look(at file: FileID, in directory: StoreDirectory, _ now: Timestamp) throws(CacheError) {
         let footer: EntryFile.Footer?
         do {
             footer = try directory.footer(of: file)
@@ -108,7 +110,7 @@ struct OpeningScan {
         }
         switch footer {
         case .valid(let found):
-            lastNumber = max(lastNumber, found.file, found.change)
+            lastNumber = max(lastNumber, found.file.number, found.change)
             judge(found, at: now)
         case .invalid, .longer:
             torn.append(file)
@@ -127,9 +129,18 @@ struct OpeningScan {
             return
         case .dead:
             findings.dead.append((found.file, key))
+        case .copy(let known):
+            // The index has the right place, unless it was deleted before the record of the move was on disk.
+            var entry = known.merged(with: ended)
+            let isGone = files.sortedPosition(of: known.file) == nil
+            entry.file = isGone ? found.file : known.file
+            shards[position].table.publish(entry, for: key)
+            if !isGone { findings.dead.append((found.file, key)) }
         case .over:
             findings.dead.append((found.file, key))
-            if let old = shards[position].remove(key, below: found.file + 1) { findings.dead.append((old.file, key)) }
+            if let old = shards[position].remove(key, below: found.file.number + 1) {
+                findings.dead.append((old.file, key))
+            }
         case .adopt:
             adopted.append(key)
             var entry = found
@@ -153,10 +164,10 @@ struct OpeningScan {
     }
 }
 
-extension [UInt64] {
+extension [FileID] {
     /// The elements that are not in `others`; both are sorted. O(n).
-    fileprivate func without(_ others: [UInt64]) -> [UInt64] {
-        var rest: [UInt64] = []
+    fileprivate func without(_ others: [FileID]) -> [FileID] {
+        var rest: [FileID] = []
         var position = 0
         for element in self {
             while position < others.count, others[position] < element { position += 1 }
@@ -166,7 +177,7 @@ extension [UInt64] {
     }
 
     /// The position of an element of a sorted array; nil when it has none. O(log n).
-    func sortedPosition(of element: UInt64) -> Int? {
+    func sortedPosition(of element: FileID) -> Int? {
         var (low, high) = (0, count)
         while low < high, case let middle = (low + high) / 2 {
             if self[middle] < element { low = middle + 1 } else { high = middle }

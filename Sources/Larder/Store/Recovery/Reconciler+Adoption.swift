@@ -11,21 +11,21 @@ extension Reconciler {
 
     /// Examines files, the newest first. Two threads share them if there are many: most of the time goes to system
     /// calls. Older entries count only once all of these files are examined.
-    func examine(_ files: [UInt64], in directory: StoreDirectory) {
+    func examine(_ files: [FileID], in directory: StoreDirectory) {
         if files.count < Self.many {
-            consider(files.compactMap { read($0, in: directory) })
+            consider(files.compactMap { read($0, in: directory) }, in: directory)
         } else {
             let found = readOnTwoThreads(files, in: directory)
             // Each thread takes every other stripe: the files of a key stay in order.
             DispatchQueue.concurrentPerform(iterations: 2) { half in
-                consider(found.filter { $0.key.shard % 2 == half })
+                consider(found.filter { $0.key.shard % 2 == half }, in: directory)
             }
         }
         provisional.update { $0.examined() }
     }
 
     /// Returns the entries that files describe, in their order.
-    private func readOnTwoThreads(_ files: [UInt64], in directory: StoreDirectory) -> [IndexEntry] {
+    private func readOnTwoThreads(_ files: [FileID], in directory: StoreDirectory) -> [IndexEntry] {
         let middle = files.count / 2
         let halves = Lock([[IndexEntry]](repeating: [], count: 2))
         DispatchQueue.concurrentPerform(iterations: 2) { half in
@@ -36,7 +36,7 @@ extension Reconciler {
     }
 
     /// Returns the entry that a file describes; nil when there is nothing to adopt.
-    private func read(_ file: UInt64, in directory: StoreDirectory) -> IndexEntry? {
+    private func read(_ file: FileID, in directory: StoreDirectory) -> IndexEntry? {
         do {
             switch try directory.footer(of: file) {
             case .valid(let found): return found
@@ -66,17 +66,17 @@ extension Reconciler {
     }
 
     /// Decides about entries that were found by their files, the newest first: adopts them or has the files deleted.
-    func consider(_ found: [IndexEntry]) {
+    func consider(_ found: [IndexEntry], in directory: StoreDirectory) {
         for start in stride(from: 0, to: found.count, by: Self.slice) {
-            considerSome(Array(found[start...].prefix(Self.slice)))
+            considerSome(Array(found[start...].prefix(Self.slice)), in: directory)
         }
     }
 
-    private func considerSome(_ found: [IndexEntry]) {
-        info.raiseNumbers(to: found.reduce(0) { max($0, $1.file, $1.change) })
+    private func considerSome(_ found: [IndexEntry], in directory: StoreDirectory) {
+        info.raiseNumbers(to: found.reduce(0) { max($0, $1.file.number, $1.change) })
         let now = clock.now
         let (keys, entries) = (found.map(\.key), found.map(recovery.endingHidden))
-        var orphans: [(file: UInt64, key: Key)] = []
+        var orphans: [(file: FileID, key: Key)] = []
         disk.withStripes(keys.map(\.shard)) {
             let (cleared, marks) = provisional.update { state in (found.map(state.cleared.number), state.marks) }
             var seen: Set<Key> = []
@@ -92,10 +92,18 @@ extension Reconciler {
                     recovery.takeOverLife(of: found[place], key)
                 case .dead:
                     orphans.append((file, key))
+                case .copy(let known) where isGone(known.file, in: directory):
+                    // Its move was not recorded, and its old place has been deleted.
+                    var entry = known.merged(with: entries[place])
+                    entry.file = file
+                    changes.append((key, .adopt(entry, hasEnded: entry.life.isEnded)))
+                case .copy:
+                    recovery.takeOverLife(of: found[place], key)
+                    orphans.append((file, key))
                 case .over where !isNewest, .adopt where !isNewest:
                     orphans.append((file, key))
                 case .over:
-                    changes.append((key, .remove(below: file + 1, cleared[place] > file ? .cleared : .expired)))
+                    changes.append((key, .remove(below: file.number + 1, cleared[place] > file ? .cleared : .expired)))
                     orphans.append((file, key))
                 case .adopt:
                     var entry = entries[place]
@@ -106,6 +114,15 @@ extension Reconciler {
             commit(changes, marks)
         }
         provisional.update { state in orphans.forEach { state.addOrphan($0.file, of: $0.key) } }
+    }
+
+    private func isGone(_ file: FileID, in directory: StoreDirectory) -> Bool {
+        do throws(Errno) {
+            try directory.requireFile(file)
+            return false
+        } catch {
+            return error == .noEntry
+        }
     }
 
     private func commit(_ changes: [(key: Key, change: Change)], _ marks: ExpiryMarks) {

@@ -19,7 +19,7 @@ extension Reconciler {
     /// Beside other processes the files do not say what is dead: each of them deletes some later. The index is then read
     /// anew. While that fails, and until this process is alone, its calls find nothing of earlier sessions.
     func listFiles() -> Bool {
-        if let others = disk.others.object, !others.membership.beginAlone() {
+        if let others = disk.others.object, !others.membership.keepOut(.opening) {
             if others.reread() { provisional.replace(with: Reconciliation()) }
             return false
         }
@@ -30,7 +30,8 @@ extension Reconciler {
                 // Another directory may have been opened meanwhile.
                 guard let last = provisional.distrusted else { return true }
                 try info.removeShutdownMarker()
-                var search = LeftoverSearch(try numbers(in: directory), of: directory, through: last)
+                let (names, inSegments) = try files(in: directory)
+                var search = LeftoverSearch(names, inSegments, of: directory, through: last)
                 search.take(index)
                 index.forEachShard { $0.rememberTombstones() }
                 provisional.take(search.findings(isDamaged: true))
@@ -42,10 +43,8 @@ extension Reconciler {
         return isListed ?? false
     }
 
-    /// The names of all files. O(files).
-    func numbers(in directory: StoreDirectory) throws(CacheError) -> [UInt64] {
-        try translating("list the entries", at: path) { () throws(Errno) in
-            try fileSystem.numbers(.regular, in: directory.entries.file)
-        }
+    /// The names of all files, and the entries in segments. O(files, and bytes in segments).
+    func files(in directory: StoreDirectory) throws(CacheError) -> (names: [UInt64], inSegments: [FileID]) {
+        try translating("list the entries", at: path) { () throws(Errno) in try directory.files() }
     }
 }

@@ -22,7 +22,8 @@ extension Reconciler {
         guard var found = search else {
             search = reporter.attempt { () throws(CacheError) in
                 try disk.run { directory throws(CacheError) in
-                    LeftoverSearch(try numbers(in: directory), of: directory, through: info.lastNumberBefore)
+                    let (names, inSegments) = try files(in: directory)
+                    return LeftoverSearch(names, inSegments, of: directory, through: info.lastNumberBefore)
                 }
             }
             return search != nil

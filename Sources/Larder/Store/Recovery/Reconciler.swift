@@ -47,11 +47,11 @@ final class Reconciler: StoreOwner {
 
     /// Lets other processes join once entries and files agree, and the index on disk says so.
     func finishJoining() {
-        guard provisional.isSettled, let membership = disk.others.object?.membership, membership.keepsOthersOut else {
-            return
-        }
+        guard provisional.isSettled, let membership = disk.others.object?.membership,
+            membership.keepsOut(for: .opening)
+        else { return }
         if info.mustSave { return mustSave() }
-        membership.finishJoining()
+        membership.letJoin(.opening)
     }
 
     /// Does a step; false when there is nothing left to do.
@@ -167,7 +167,7 @@ extension Reconciler {
                     // The line describes another file with the same number: the index comes from another directory or
                     // an old copy.
                     removeLost(entry)
-                    consider([found])
+                    consider([found], in: directory)
                 } else {
                     disk.withStripe(key.shard) { recovery.takeOverLife(of: found, key) }
                 }
@@ -181,8 +181,9 @@ extension Reconciler {
         provisional.update { $0.verified(entry) }
     }
 
-    private func delete(_ file: UInt64, of key: Key?, in directory: StoreDirectory) {
+    private func delete(_ file: FileID, of key: Key?, in directory: StoreDirectory) {
         do {
+            if let key, file.place.isInSegment { try keepLife(of: file, key, in: directory) }
             try directory.delete(file, ofKey: key?.hash, isPowerSafe: settings.isPowerSafe)
             reporter.count { $0.orphansDeleted += 1 }
         } catch {
@@ -196,14 +197,26 @@ extension Reconciler {
         }
     }
 
-    private func knownKey(of file: UInt64, in directory: StoreDirectory) -> Key? {
+    /// Writes the life of a value to the copy that stays: only this one, which is about to be deleted, may have it.
+    private func keepLife(of file: FileID, _ key: Key, in directory: StoreDirectory) throws(Errno) {
+        try disk.withStripe(key.shard) { () throws(Errno) in
+            guard let kept = index.entry(key), kept.file.number == file.number, kept.file != file else { return }
+            do throws(Errno) {
+                _ = try directory.writeSlot(kept.life, kept.change, of: kept, isPowerSafe: settings.isPowerSafe)
+            } catch {
+                if error != .noEntry { throw error }
+            }
+        }
+    }
+
+    private func knownKey(of file: FileID, in directory: StoreDirectory) -> Key? {
         if case .valid(let found)? = try? directory.footer(of: file) { found.key } else { nil }
     }
 
     /// Removes an entry whose file was not in the directory, if it is still missing.
     private func check(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
         do {
-            _ = try fileSystem.status(of: .number(entry.file), in: directory.entries.file)
+            try directory.requireFile(entry.file)
         } catch .noEntry {
             removeLost(entry)
         } catch {
@@ -217,8 +230,9 @@ extension Reconciler {
         let (key, file) = entry
         let isRemoved = disk.withStripe(key.shard) {
             guard index.entry(key)?.file == file else { return false }
-            _ = info.commitBestEffort(.remove(key: key, number: file + 1)) {
-                index.change(key, .evictedOnDisk) { _ = $0.remove(key, below: file + 1) }
+            let number = file.number + 1
+            _ = info.commitBestEffort(.remove(key: key, number: number)) {
+                index.change(key, .evictedOnDisk) { _ = $0.remove(key, below: number) }
             }
             return true
         }
@@ -237,14 +251,14 @@ extension Reconciler {
         } catch .noEntry {
             found = nil
         } catch {
-            return reporter.report(CacheError(error, doing: "read a tombstone", path: directory.path(of: name)))
+            return reporter.report(CacheError(error, doing: "read a tombstone", path: directory.path(of: FileID(name))))
         }
         switch found {
         case .newer: return
         case .valid(let removal):
             remove(removal, below: number)
             reaper.noteTombstone(number, of: removal)
-        case .invalid: provisional.update { $0.addOrphan(name, of: nil) }
+        case .invalid: provisional.update { $0.addOrphan(FileID(name), of: nil) }
         case nil: break
         }
         provisional.update { $0.readTombstone(number) }
@@ -271,7 +285,7 @@ extension Reconciler {
             for entry in index.snapshot(shard) where entry.file < number && removal.covers(entry) {
                 let key = entry.key
                 disk.withStripe(shard) {
-                    _ = info.commitBestEffort(.remove(key: key, number: entry.file + 1)) {
+                    _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
                         index.change(key, .cleared) { shard in
                             if shard.table.entry(key)?.file == entry.file { shard.removeWithFile(entry) }
                         }
@@ -285,11 +299,11 @@ extension Reconciler {
     private func resolve(aside file: UInt64, in directory: StoreDirectory) {
         let name = DirectoryLayout.asideNumber(file)
         do {
-            switch try directory.footer(of: file, in: name) {
+            switch try directory.footer(of: FileID(file), in: name) {
             case .valid(let found):
                 remove(.key(found.key), below: file)
-                provisional.update { $0.addOrphan(name, of: nil) }
-            case .invalid, .longer: provisional.update { $0.addOrphan(name, of: nil) }
+                provisional.update { $0.addOrphan(FileID(name), of: nil) }
+            case .invalid, .longer: provisional.update { $0.addOrphan(FileID(name), of: nil) }
             case .newer, nil: return
             }
         } catch .noEntry {
@@ -323,19 +337,19 @@ extension Reconciler {
         if !retry() { beginDeferredWork() }
     }
 
-    private func setAside(_ file: UInt64, in directory: StoreDirectory) {
+    private func setAside(_ file: FileID, in directory: StoreDirectory) {
         do {
             // A file that can be read by now is left to the examination.
             _ = try directory.footer(of: file)
         } catch .noEntry, .tooManyOpenFiles {
         } catch {
-            let name = DirectoryLayout.asideNumber(file)
+            let name = DirectoryLayout.asideNumber(file.number)
             let failure = CacheError(
                 error, doing: "read a file while \(Self.mostTombstones) entries were removed; it is set aside",
-                path: directory.path(of: name))
+                path: directory.path(of: FileID(name)))
             do {
                 guard provisional.update({ $0.setAside(file) }) else { return }
-                try directory.rename(file, to: name)
+                try directory.rename(file.number, to: name)
                 reporter.report(failure)
             } catch {
                 // In this session it counts as set aside all the same.

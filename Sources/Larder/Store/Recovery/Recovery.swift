@@ -86,7 +86,7 @@ extension Recovery {
         } catch .noEntry {
             // If the file was replaced meanwhile, it proves nothing about the current entry.
             _ = disk.follow()
-            return !index.isCurrent(entry, key)
+            return !index.isCurrentFile(entry, key)
                 && settle(key, at: now, checkingFile: checkingFile, in: directory, holdsStripe: holdsStripe)
         } catch {
             let path = directory.path(of: entry.file)
@@ -101,7 +101,7 @@ extension Recovery {
         // No line may record the change: its number must not be taken again.
         info.raiseNumbers(to: found.change)
         let taken = endingHidden(found)
-        let record = Record.life(key: key, file: taken.file, change: taken.change, taken.life)
+        let record = Record.life(key: key, file: taken.file.number, change: taken.change, taken.life)
         let marks = provisional.marks
         _ = info.commitBestEffort(record) {
             index.change(key, .replaced) { shard in
@@ -128,7 +128,7 @@ extension Recovery {
         guard disk.others.object != nil, cause == .lost else { return false }
         if !directory.isWhole { return true }
         do throws(Errno) {
-            _ = try fileSystem.status(of: .number(entry.file), in: directory.entries.file)
+            try directory.requireFile(entry.file)
             return true
         } catch {
             return error != .noEntry
@@ -145,11 +145,11 @@ extension Recovery {
         let isRemoved = reporter.attempt { () throws(CacheError) in
             // Where another process is changing the key, the file may be missing because of that.
             try disk.tryToRun(changing: key) { directory throws(CacheError) in
-                guard index.isCurrent(entry, key), !isReplaced(entry, in: directory, cause) else { return false }
+                guard index.isCurrentFile(entry, key), !isReplaced(entry, in: directory, cause) else { return false }
                 try info.removeShutdownMarker()
-                _ = info.commitBestEffort(.remove(key: key, number: entry.file + 1)) {
+                _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
                     index.change(key, .evictedOnDisk) { shard in
-                        shard.remove(key, below: entry.file + 1)
+                        shard.remove(key, below: entry.file.number + 1)
                         if cause != .lost { shard.markObsolete(entry.file, of: key) }
                     }
                 }

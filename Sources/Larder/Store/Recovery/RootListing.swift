@@ -121,14 +121,9 @@ struct RootListing {
             }
             if journals.isEmpty { isBare = try isBlank(name, in: directory, fileSystem) }
         }
-        return false
-    }
-
-    private enum Evidence {
-        case proof
-        /// Empty, cut within the first words, or all zeros: the remains of a new file after a kill or a power cut.
-        case blank
-        case foreign
+        let segments = try SegmentTable(of: directory, in: fileSystem).evidence()
+        if segments == .foreign { isBare = false }
+        return segments == .proof
     }
 
     /// Looks for a record among the first lines of a file with the name of a journal or manifest.

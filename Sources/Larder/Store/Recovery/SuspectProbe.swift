@@ -13,8 +13,8 @@ struct SuspectProbe {
 
     /// Returns the suspects, sorted; nil when there are too many, or when there is a tombstone, whose record is then
     /// missing.
-    func suspects(above saved: UInt64, through last: UInt64, taken: Set<UInt64>) -> [UInt64]? {
-        var found: [UInt64] = []
+    func suspects(above saved: UInt64, through last: UInt64, taken: Set<UInt64>) -> [FileID]? {
+        var found: [FileID] = []
         let lowest = max(saved, last > Self.concurrency ? last - Self.concurrency : 0) + 1
         var number = lowest
         var end = last + Reconciliation.reach
@@ -24,14 +24,17 @@ struct SuspectProbe {
                 if taken.contains(number) { continue }
                 if try exists(DirectoryLayout.tombstoneNumber(number)) { return nil }
                 guard try exists(number) else { continue }
-                found.append(number)
+                found.append(FileID(number))
                 end = max(end, number + Reconciliation.reach)
                 if found.count > OpeningScan.mostAtOnce { return nil }
             }
+            // In segments, numbers lead nowhere: their ends are read.
+            for file in try directory.segments.files(unsettled: true)
+            where file.number >= lowest && !taken.contains(file.number) { found.append(file) }
         } catch {
             return nil
         }
-        return found
+        return found.count > OpeningScan.mostAtOnce ? nil : found.sorted()
     }
 
     private func exists(_ number: UInt64) throws(Errno) -> Bool {

@@ -31,10 +31,14 @@ struct Verifier {
 
     private func verify(_ entry: IndexEntry, _ report: inout VerificationReport) throws(CacheError) {
         let key = entry.key
-        let (opened, path) = try context.disk.run { directory in
-            (directory.open(entry), directory.path(of: entry.file))
+        let (reading, path) = try context.disk.run { directory in
+            // Values in segments are short.
+            let reading: StoreDirectory.Reading<SharedDescriptor?> =
+                entry.file.place.isInSegment
+                ? directory.payload(of: entry).then { _ in .value(nil) } : directory.open(entry).then { .value($0) }
+            return (reading, directory.path(of: entry.file))
         }
-        switch check(opened, entry, path: path) {
+        switch check(reading, entry, path: path) {
         case .value:
             report.checked += 1
             report.bytes += entry.size
@@ -50,9 +54,10 @@ struct Verifier {
 
     /// Reads a whole open file, outside of the disk queue, so no barrier waits for it.
     private func check(
-        _ opened: StoreDirectory.Reading<SharedDescriptor>, _ entry: IndexEntry, path: String
+        _ opened: StoreDirectory.Reading<SharedDescriptor?>, _ entry: IndexEntry, path: String
     ) -> StoreDirectory.Reading<Void> {
         opened.then { file in
+            guard let file else { return .value(()) }
             do throws(Errno) {
                 let checksum = try context.fileSystem.checksum(of: file.file, size: entry.size)
                 return checksum == entry.checksum ? .value(()) : .damaged
@@ -64,12 +69,10 @@ struct Verifier {
 
     /// Counts the files that neither the index nor the tombstones mention, after waiting for running writes.
     private func countOrphans() throws(CacheError) -> Int {
-        let names = try context.disk.run { directory throws(CacheError) in
-            try translating("list the entries", at: context.path) { () throws(Errno) in
-                try context.fileSystem.numbers(.regular, in: directory.entries.file)
-            }
+        let (names, inSegments) = try context.disk.run { directory throws(CacheError) in
+            try translating("list the entries", at: context.path) { () throws(Errno) in try directory.files() }
         }
-        var unknown = Set(names.lazy.filter { $0 <= Record.lastNumber })
+        var unknown = Set(names.lazy.filter { $0 <= Record.lastNumber }.map { FileID($0) } + inSegments)
         // Twice: a file that was just replaced is for a moment neither an entry's nor obsolete, if it is synced first.
         for _ in 1...2 where !unknown.isEmpty {
             context.disk.runAlone {}
@@ -80,7 +83,7 @@ struct Verifier {
         }
         return try context.disk.run { directory in
             // A listed file may have been deleted since, and its entry with it.
-            unknown.count { (try? context.fileSystem.status(of: .number($0), in: directory.entries.file)) != nil }
+            unknown.count { (try? directory.requireFile($0)) != nil }
         }
     }
 }

@@ -90,6 +90,10 @@ struct StoreSettings: Hashable, Sendable {
     var entriesPerGroup: Int
     /// Other processes may use the directory at the same time.
     var isShared: Bool
+    /// Values of at most so many bytes are stored in segments.
+    var inlineThreshold: Int
+    /// Bytes of a segment, at most. Tests have shorter ones.
+    var segmentLength = Place.end
 
     var isPowerSafe: Bool { durability == .powerSafe }
 

@@ -1,4 +1,3 @@
-import Dispatch
 import LarderFiles
 import LarderFoundation
 
@@ -10,6 +9,10 @@ final class StoreDirectory: Sendable {
     let identity: FileIdentity
     let root: SharedDescriptor
     let entries: SharedDescriptor
+    let segments: SegmentTable
+    let segmentWriter: SegmentWriter
+    /// Writes what is left of segments that are cleaned.
+    let movedWriter: SegmentWriter
     private let entriesSync: GroupSync
     private let deletions = UnsyncedDeletions()
     private let isRootSynced = Flag()
@@ -23,7 +26,17 @@ final class StoreDirectory: Sendable {
         self.identity = identity
         self.root = root
         self.entries = entries
+        segments = SegmentTable(of: entries, in: fileSystem)
+        segmentWriter = SegmentWriter(segments, continuesOthers: true)
+        movedWriter = SegmentWriter(segments, continuesOthers: false)
         entriesSync = GroupSync(entries, of: fileSystem)
+    }
+
+    /// Gives up the segments of this process, at the end of the session.
+    func stopSegments() {
+        segmentWriter.stop()
+        movedWriter.stop()
+        segments.noteDeadBytes()
     }
 
     func with(entries: SharedDescriptor) -> StoreDirectory {
@@ -31,8 +44,10 @@ final class StoreDirectory: Sendable {
     }
 
     /// The path of an entry file, for messages only.
-    func path(of file: UInt64) -> String {
-        "\(path)/\(DirectoryLayout.entries.name)/\(FileName.number(file))"
+    func path(of file: FileID) -> String {
+        let entries = "\(path)/\(DirectoryLayout.entries.name)"
+        if !file.place.isInSegment { return "\(entries)/\(FileName.number(file.number))" }
+        return "\(entries)/\(SegmentTable.name)/\(FileName.number(file.place.segment))"
     }
 }
 
@@ -57,10 +72,10 @@ extension StoreDirectory {
         }
     }
 
-    /// Opens the file of an entry.
+    /// Opens the file of an entry that has its own.
     func open(_ entry: IndexEntry) -> Reading<SharedDescriptor> {
         do {
-            guard let (file, size) = try fileSystem.openRegular(.number(entry.file), in: entries.file) else {
+            guard let (file, size) = try fileSystem.openRegular(.number(entry.file.number), in: entries.file) else {
                 return .failed(notOurs(entry.file))
             }
             return size >= entry.size ? .value(file) : .damaged
@@ -69,16 +84,52 @@ extension StoreDirectory {
         }
     }
 
+    /// Where to copy the payload of an entry from.
+    struct Source {
+        let file: SharedDescriptor
+        /// The verified payload, of an entry that shares its file with others; nil: it is at the beginning of the file.
+        var bytes: [UInt8]?
+    }
+
+    /// Opens the file of an entry, or reads its payload from a segment.
+    func source(of entry: IndexEntry) -> Reading<Source> {
+        guard entry.file.place.isInSegment else { return open(entry).then { .value(Source(file: $0)) } }
+        return payload(of: entry).then { payload in
+            do throws(Errno) {
+                let segment = try segments.segment(entry.file.place.segment)
+                return .value(Source(file: segment.file, bytes: Array(payload)))
+            } catch {
+                return reading(error, of: entry.file)
+            }
+        }
+    }
+
     /// Reads the payload of an entry and verifies it. The size of the file is queried only for large and empty
     /// payloads.
     func payload(of entry: IndexEntry) -> Reading<Data> {
         // Zero bytes can be read from any file, and a record may claim a tebibyte, for which there is no memory.
+        if entry.file.place.isInSegment {
+            return entry.size > Self.large || entry.size == 0
+                ? checkedPayload(of: entry) : readPayload(of: entry, in: nil)
+        }
         if entry.size == 0 || entry.size > Self.large { return open(entry).then { readPayload(of: entry, in: $0) } }
         return readPayload(of: entry, in: nil)
     }
 
     /// Bytes.
     private static let large = 1 << 20
+
+    /// The same for an entry in a segment of which no byte may be there.
+    private func checkedPayload(of entry: IndexEntry) -> Reading<Data> {
+        do {
+            guard case .valid(let found)? = try segments.footer(of: entry.file), found.isSameValue(as: entry) else {
+                return .damaged
+            }
+        } catch {
+            return reading(error, of: entry.file)
+        }
+        return readPayload(of: entry, in: nil)
+    }
 
     /// Opens the file, unless it is already open.
     private func readPayload(of entry: IndexEntry, in opened: SharedDescriptor?) -> Reading<Data> {
@@ -106,8 +157,10 @@ extension StoreDirectory {
         let count: Int
         if let opened {
             count = try fileSystem.read(opened.file, at: 0, into: bytes)
+        } else if entry.file.place.isInSegment {
+            count = try segments.read(entry.file.place, into: bytes)
         } else {
-            let file = try fileSystem.open(.number(entry.file), in: entries.file, for: .reading)
+            let file = try fileSystem.open(.number(entry.file.number), in: entries.file, for: .reading)
             count = try fileSystem.read(file, at: 0, into: bytes)
         }
         return count == entry.size && XXH64.hash(UnsafeRawBufferPointer(bytes)) == entry.checksum
@@ -115,7 +168,9 @@ extension StoreDirectory {
 
     /// Reads a footer; nil when the name is not a regular file's. Pass `name` if it differs from the number. O(length
     /// of the record).
-    func footer(of number: UInt64, in name: UInt64? = nil) throws(Errno) -> EntryFile.Footer? {
+    func footer(of file: FileID, in name: UInt64? = nil) throws(Errno) -> EntryFile.Footer? {
+        if file.place.isInSegment { return try segments.footer(of: file) }
+        let number = file.number
         guard let (file, size) = try fileSystem.openRegular(.number(name ?? number), in: entries.file) else {
             return nil
         }
@@ -133,7 +188,7 @@ extension StoreDirectory {
         }
     }
 
-    private func reading<Value>(_ error: Errno, of file: UInt64) -> Reading<Value> {
+    private func reading<Value>(_ error: Errno, of file: FileID) -> Reading<Value> {
         switch error {
         case .noEntry: .gone
         case .notRegular: .failed(notOurs(file))
@@ -141,7 +196,7 @@ extension StoreDirectory {
         }
     }
 
-    func notOurs(_ file: UInt64) -> CacheError {
+    func notOurs(_ file: FileID) -> CacheError {
         CacheError(
             code: .io,
             message: "An entry's name belongs to something that is not a regular file; it is left alone.",
@@ -157,15 +212,29 @@ extension StoreDirectory {
         return bytes.withBytes { EntryFile.tombstone(number, $0) }
     }
 
+    /// The names of all files, and the entries in segments that are not dead. O(files, and bytes in segments).
+    func files() throws(Errno) -> (names: [UInt64], inSegments: [FileID]) {
+        let names = try fileSystem.numbers(.regular, in: entries.file)
+        return (names, try segments.files())
+    }
+
     func rename(_ file: UInt64, to name: UInt64) throws(Errno) {
         try fileSystem.rename(.number(file), in: entries.file, to: .number(name), in: entries.file)
     }
 
-    /// Deletes an entry file. A missing one is no error; anything but a regular file is left alone.
-    func delete(_ file: UInt64) throws(Errno) {
+    /// Throws `.noEntry` when an entry has no file, or its part of a segment is dead or damaged.
+    func requireFile(_ file: FileID) throws(Errno) {
+        if file.place.isInSegment { return try segments.requireEntry(at: file.place) }
+        _ = try fileSystem.status(of: .number(file.number), in: entries.file)
+    }
+
+    /// Deletes an entry file, or marks the entry in its segment as dead. A missing one is no error; anything but a
+    /// regular file is left alone.
+    func delete(_ file: FileID) throws(Errno) {
+        if file.place.isInSegment { return try segments.mark(file.place) }
         do {
-            if try fileSystem.status(of: .number(file), in: entries.file).kind == .regular {
-                try fileSystem.remove(.number(file), in: entries.file, directory: false)
+            if try fileSystem.status(of: .number(file.number), in: entries.file).kind == .regular {
+                try fileSystem.remove(.number(file.number), in: entries.file, directory: false)
             }
         } catch .noEntry {}
     }
@@ -174,7 +243,7 @@ extension StoreDirectory {
     /// storage.
     ///
     /// `hash`: that of the key; nil when the key is not known and the file was dead already.
-    func delete(_ file: UInt64, ofKey hash: UInt64?, isPowerSafe: Bool) throws(Errno) {
+    func delete(_ file: FileID, ofKey hash: UInt64?, isPowerSafe: Bool) throws(Errno) {
         guard isPowerSafe else { return try delete(file) }
         if let hash { try syncDeletions(ofKey: hash) }
         deletions.note(hash)
@@ -187,20 +256,28 @@ extension StoreDirectory {
         if deletions.mayHold(hash) { try syncNames() }
     }
 
-    /// Returns when the names of the entry files are on stable storage. With `andRoot`, that of their directory, too: a
-    /// session that was killed may have replaced it.
-    func syncNames(andRoot: Bool = true) throws(Errno) {
+    /// Returns when the names of the entry files, and the marks of dead entries, are on stable storage. With `andRoot`,
+    /// the name of their directory, too: a session that was killed may have replaced it. `ofAll`: other processes may
+    /// have marked entries.
+    func syncNames(andRoot: Bool = true, ofAll: Bool = false) throws(Errno) {
         if andRoot, !isRootSynced.isSet {
             try fileSystem.sync(root.file)
             isRootSynced.set()
         }
-        try deletions.syncing { () throws(Errno) in try entriesSync.sync(through: entriesSync.note()) }
+        try deletions.syncing { () throws(Errno) in
+            try segments.syncMarks(ofAll: ofAll)
+            try entriesSync.sync(through: entriesSync.note())
+        }
     }
 
     /// Overwrites the life slot in the trailer of an entry file. Returns nil when the name is not a regular file's, and
     /// false when the trailer is damaged; it is then left alone, because a rebuild ignores such a trailer either way.
     func writeSlot(_ life: Life, _ change: UInt64, of entry: IndexEntry, isPowerSafe: Bool) throws(Errno) -> Bool? {
-        guard let (file, size) = try fileSystem.openRegular(.number(entry.file), in: entries.file, for: .updating)
+        if entry.file.place.isInSegment {
+            return try segments.writeSlot(life, change, at: entry.file.place, isPowerSafe: isPowerSafe)
+        }
+        guard
+            let (file, size) = try fileSystem.openRegular(.number(entry.file.number), in: entries.file, for: .updating)
         else { return nil }
         let position = size - EntryFile.trailerLength
         guard position >= entry.size else { return false }
@@ -221,50 +298,6 @@ extension StoreDirectory {
             let open = try? fileSystem.status(of: entries.file)
         else { return false }
         return inside.identity == open.identity
-    }
-}
-
-/// Syncs one descriptor for many callers: callers that wait while a sync runs share the next one.
-///
-/// A failed sync is never retried for the same changes: after an error the system may count lost pages as written.
-///
-/// `@unchecked Sendable`: `done` and `failed` are accessed only on `queue`.
-final class GroupSync: @unchecked Sendable {
-    private let descriptor: SharedDescriptor
-    private let fileSystem: any FileSystem
-    private let queue = DispatchQueue(label: "larder.sync")
-    private let noted = Lock(0)
-    private var done = 0
-    private var failed: [(tickets: ClosedRange<Int>, error: Errno)] = []
-
-    init(_ descriptor: SharedDescriptor, of fileSystem: any FileSystem) {
-        self.descriptor = descriptor
-        self.fileSystem = fileSystem
-    }
-
-    /// Takes a ticket for a change that has been made.
-    func note() -> Int {
-        noted.withLock { count in
-            count += 1
-            return count
-        }
-    }
-
-    /// Returns when the change of `ticket` is on stable storage.
-    func sync(through ticket: Int) throws(Errno) {
-        try queue.run { () throws(Errno) in
-            if let failure = failed.first(where: { $0.tickets.contains(ticket) }) { throw failure.error }
-            if done >= ticket { return }
-            let target = noted.withLock { $0 }
-            do throws(Errno) {
-                try fileSystem.sync(descriptor.file)
-                done = target
-            } catch {
-                failed.append((done + 1...target, error))
-                done = target
-                throw error
-            }
-        }
     }
 }
 

@@ -150,7 +150,7 @@ struct BoundsTests {
         func publish(_ number: UInt64, in space: Namespace) {
             var entry = RecordTests.entry
             entry.keyText = "\(number)"
-            entry.file = number
+            entry.file = FileID(number)
             entry.life = Life(expires: Timestamp(milliseconds: Int64(number)), ttl: 1000)
             entry.attachments = Attachments(.init(namespace: space))
             manifest.publish(entry, for: entry.key)

@@ -482,7 +482,7 @@ struct SharingTests {
         let old = try #require(two.store.index.entry(key))
         let pool = two.store.context.pool
         var new = old
-        (new.file, new.change) = (old.file + 7, old.file + 7)
+        (new.file, new.change) = (FileID(old.file.number + 7), old.file.number + 7)
         let index = two.store.index
         _ = index.apply(.set(new), pool)
         // As an index does that was read anew in between.

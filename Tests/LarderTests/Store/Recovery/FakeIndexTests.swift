@@ -39,12 +39,12 @@ struct FakeIndexTests {
         let lines = fakes(4_000) { number in
             var entry = RecordTests.entry
             entry.keyText = "fake \(number)"
-            entry.file = 1_000 + UInt64(number)
+            entry.file = FileID(1_000 + UInt64(number))
             switch kind {
             case 0: return .set(entry)
             case 1: return .remove(key: Key("fake \(number)"), number: 1)
             case 2: return .clear(.tag(Key("fake \(number)")), number: 1)
-            default: return .obsolete(file: 1_000 + UInt64(number), of: nil)
+            default: return .obsolete(file: FileID(1_000 + UInt64(number)), of: nil)
             }
         }
         var image = world.files.image

@@ -412,7 +412,7 @@ struct FirstSecondTests {
         original.files.inject(nil)
         // A torn line: the next session must check every file, and saves meanwhile.
         try original.damage(try original.journal) { $0 += Array("\n{\"k\":\"torn".utf8) }
-        for kill in 1... {
+        for kill in Sample.calls {
             var world = original
             world.restart()
             let isReached = world.killing(in: kill)

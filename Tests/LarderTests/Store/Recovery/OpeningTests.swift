@@ -127,7 +127,7 @@ struct OpeningTests {
         second.settle()
         world.files.inject(nil)
         #expect(second.string(forKey: last) == "new")
-        #expect(second.store.provisional.update { $0.unreadable == [601] })
+        #expect(second.store.provisional.update { $0.unreadable == [FileID(601)] })
         world.clock.advance(by: .seconds(101))
         let (writes, expired) = (Lock(0), Lock(0))
         let (begin, end) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))

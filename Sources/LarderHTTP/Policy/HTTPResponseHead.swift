@@ -1,10 +1,12 @@
 package import LarderFiles
+public import LarderFoundation
 
-/// A stored response without its body, and the times that its age is counted from.
-package struct StoredHead: Hashable, Sendable {
-    package var status: Int
-    package var fields: [HTTPField]
-    /// When the request was sent, and when the response arrived.
+/// A response as a policy sees it: without its body, and with the times that its age is counted from.
+public struct HTTPResponseHead: Hashable, Sendable {
+    /// The status code.
+    public var status: Int
+    /// The fields, in their order and with every repetition.
+    public var fields: [HTTPField]
     package var requested: Timestamp
     package var received: Timestamp
 
@@ -14,6 +16,25 @@ package struct StoredHead: Hashable, Sendable {
         self.requested = requested
         self.received = received
     }
+
+    /// Creates a head.
+    ///
+    /// - Parameters:
+    ///   - status: The status code.
+    ///   - fields: The fields.
+    ///   - requestedAt: When the request was sent, to the millisecond.
+    ///   - receivedAt: When the response arrived, to the millisecond.
+    public init(status: Int, fields: [HTTPField], requestedAt: Date, receivedAt: Date) {
+        self.init(
+            status: status, fields: fields, requested: Timestamp(date: requestedAt),
+            received: Timestamp(date: receivedAt))
+    }
+
+    /// When the request was sent.
+    public var requestedAt: Date { requested.date }
+
+    /// When the response arrived.
+    public var receivedAt: Date { received.date }
 
     package var cacheControl: CacheControl { CacheControl(fields) }
 
@@ -45,4 +66,19 @@ package struct StoredHead: Hashable, Sendable {
 
     /// The bytes of a metadata record, roughly.
     package var size: Int { fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 } }
+}
+
+extension HTTPResponseHead: CustomStringConvertible {
+    /// The status and the fields, one per line.
+    public var description: String { (["\(status)"] + fields.map(\.description)).joined(separator: "\n") }
+}
+
+extension Timestamp {
+    /// The millisecond of a date. Dates beyond ten million years are these.
+    package init(date: Date) {
+        let limit = 3.2e17
+        self.init(milliseconds: Int64(max(-limit, min((date.timeIntervalSince1970 * 1000).rounded(), limit))))
+    }
+
+    package var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }

@@ -1,21 +1,23 @@
-package import LarderFoundation
+public import LarderFoundation
 
-/// A request as the policy sees it: without its body.
-package struct RequestHead: Sendable {
-    package var url: URL
-    /// In capitals where it is one of the methods that the cache knows; others as they are, since methods are compared
-    /// exactly (RFC 9110, section 9.1).
-    package var method: String
-    package var fields: [HTTPField]
+/// A request as a policy sees it: without its body.
+public struct HTTPRequestHead: Hashable, Sendable {
+    /// An `http` or `https` URL.
+    public var url: URL
+    /// The method. Methods are compared exactly, so those of the RFC are in capitals (RFC 9110, section 9.1).
+    public var method: String
+    /// The fields, in their order and with every repetition.
+    public var fields: [HTTPField]
 
-    package init(_ url: URL, method: String = "GET", fields: [HTTPField] = []) {
+    /// Creates a head. Default: a GET without fields.
+    public init(_ url: URL, method: String = "GET", fields: [HTTPField] = []) {
         self.url = url
         self.method = method
         self.fields = fields
     }
 
     /// The head of a request; nil when it has no URL.
-    package init?(_ request: URLRequest) {
+    public init?(_ request: URLRequest) {
         guard let url = request.url else { return nil }
         let fields = (request.allHTTPHeaderFields ?? [:]).sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }
         self.init(url, method: request.httpMethod ?? "GET", fields: fields)
@@ -42,5 +44,12 @@ package struct RequestHead: Sendable {
     var limitsAge: Bool {
         let directives = cacheControl
         return forbidsReuse || directives.has("max-age") || directives.has("min-fresh")
+    }
+}
+
+extension HTTPRequestHead: CustomStringConvertible {
+    /// The method and the URL, and the fields, one per line.
+    public var description: String {
+        (["\(method) \(url.absoluteString)"] + fields.map(\.description)).joined(separator: "\n")
     }
 }

@@ -1,7 +1,7 @@
 import LarderFiles
 
 /// A head as the metadata of an entry. The fields are text as in a message, so that order and repetition survive.
-extension StoredHead {
+extension HTTPResponseHead {
     private static let statusKey = "http-status"
     private static let fieldsKey = "http-fields"
     private static let requestedKey = "http-requested"
@@ -13,9 +13,8 @@ extension StoredHead {
             let requested = metadata[Self.requestedKey].flatMap(Int64.init),
             let received = metadata[Self.receivedKey].flatMap(Int64.init)
         else { return nil }
-        let fields = lines.split(separator: "\n").map { line in
-            let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-            return HTTPField(String(parts[0]), parts.count > 1 ? String(parts[1]) : "")
+        let fields = lines.utf8.split(separator: UInt8(ascii: "\n")).compactMap { line in
+            HTTPField(line: String(Substring(line)))
         }
         self.init(
             status: status, fields: fields, requested: Timestamp(milliseconds: requested),

@@ -1,9 +1,17 @@
 /// The request fields that select one of the responses of a URL: those that its `Vary` names (RFC 9111, section 4.1).
-package struct Variant: Hashable, Sendable {
+///
+/// A stored response is selected by every request whose variant equals that of the request it was stored for. Values
+/// that mean the same are equal: the order of languages, codings and character sets, and spaces, say nothing.
+public struct HTTPVariant: Hashable, Sendable {
     /// The names in `Vary`, in small letters, each once, sorted.
-    package let names: [String]
+    public let names: [String]
     /// A line for each name and its normalized value.
     package let text: String
+
+    /// The variant of a response that a request selects.
+    public init(of response: HTTPResponseHead, for request: HTTPRequestHead) {
+        self.init(response.fields, for: request.fields)
+    }
 
     /// The variant of a response with these fields, asked for by a request with those.
     package init(_ response: [HTTPField], for request: [HTTPField]) {
@@ -29,4 +37,9 @@ package struct Variant: Hashable, Sendable {
         }
         return members.joined(separator: ",")
     }
+}
+
+extension HTTPVariant: CustomStringConvertible {
+    /// A line for each name, with the value that selects it.
+    public var description: String { text }
 }

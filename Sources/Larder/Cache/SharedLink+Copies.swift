@@ -1,0 +1,200 @@
+import LarderFiles
+
+/// The knowledge about copies.
+extension SharedLink {
+    /// A copy that is being stored.
+    struct StoringCopy {
+        /// Notices that came after this number concern it.
+        let number: UInt64
+        fileprivate let id: Int
+        fileprivate let isQuestion: Bool
+    }
+
+    var epoch: String { state.withLock { $0.isConnected ? $0.epoch : "" } }
+
+    func count(_ change: (inout SharedStatistics) -> Void) {
+        state.withLock { change(&$0.counts) }
+    }
+
+    /// Notes that a copy is about to be stored; without `number` because of a call that begins now.
+    func beginStoring(_ key: Key, _ version: SharedVersion, since number: UInt64? = nil) -> StoringCopy {
+        state.withLock { state in
+            let begun = number ?? state.trust.begin(key)
+            let id = state.beginStoring(key, version, since: begun)
+            return StoringCopy(number: begun, id: id, isQuestion: number == nil)
+        }
+    }
+
+    func endStoring(_ key: Key, _ store: StoringCopy) {
+        state.withLock { state in
+            state.endStoring(key, store.id)
+            if store.isQuestion { state.trust.end(key) }
+        }
+    }
+
+    /// Trusts a copy, unless a notice has come since.
+    @discardableResult
+    func confirm(_ key: Key, _ tags: [Key], since number: UInt64) -> Bool {
+        state.withLock { $0.trust.confirm(key, tags: tags, since: number) }
+    }
+
+    /// The same for a copy that the server has confirmed or sent.
+    func noteConfirmed(_ key: Key, _ tags: [Key], since number: UInt64, isHit: Bool = false) -> Bool {
+        state.withLock { state in
+            if isHit { state.counts.hits += 1 } else { state.counts.confirmations += 1 }
+            return state.trust.confirm(key, tags: tags, since: number)
+        }
+    }
+
+    func isOutdated(_ key: Key, _ tags: [Key], since number: UInt64) -> Bool {
+        state.withLock { $0.trust.isOutdated(key, tags: tags, since: number) }
+    }
+
+    func isPending(_ key: Key) -> Bool { state.withLock { $0.queue.pending(key) != nil } }
+
+    /// The version of a change of this machine that the server may not have yet, on the server's clock.
+    func pendingVersion(_ key: Key) -> SharedVersion? {
+        state.withLock { state in
+            guard let change = state.queue.pending(key) else { return nil }
+            return change.isTimed ? change.version : change.version.moved(by: state.clock.offset)
+        }
+    }
+
+    /// Whether a clear by this machine, which the server may not know yet, covers a value.
+    func isCleared(_ version: SharedVersion, _ tags: [Key]) -> Bool {
+        state.withLock { $0.queue.isCleared(version, tags: tags) }
+    }
+
+    func observe(_ version: SharedVersion) {
+        let now = now
+        state.withLock { $0.clock.observe(version, at: now) }
+    }
+
+    /// Notes the current generations; those that this machine is about to replace are not.
+    func learn(_ reading: SharedReading, _ tags: [Key]) {
+        state.withLock { if $0.queue.clears.isEmpty { $0.learn(reading.generations, tags) } }
+    }
+
+    func noteMalformed(_ key: Key) {
+        count { counts in
+            counts.malformed += 1
+            counts.misses += 1
+        }
+        let message = "The shared tier has sent something else than a value of this cache for a key."
+        disk.store.events.post(
+            CacheEvent(.failed, of: key, error: CacheError(code: .sharedTier, message: message)))
+    }
+
+    func verdict(on reading: SharedReading, _ entry: IndexEntry, _ key: Key) -> SharedVerdict {
+        let now = now
+        let (isNoticed, isPending, epoch) = state.withLock { state in
+            (
+                state.trust.standing(of: key, tags: entry.tags) == .noticed, state.queue.pending(key) != nil,
+                state.epoch
+            )
+        }
+        let copy = SharedCopy(
+            stamp: entry.sharedStamp, age: max(0, now.millisecondsSince(entry.stored)), isNoticed: isNoticed,
+            isPending: isPending)
+        return copy.verdict(on: reading, epoch: epoch, memory: SharedTierPolicy.removalMemory.milliseconds)
+    }
+}
+
+/// The part of a shared tier in a fetch: the version of its results, and its right to fetch, if it has one.
+final class SharedFetch: Sendable {
+    struct Part {
+        let version: SharedVersion
+        let number: UInt64
+    }
+
+    private let link: SharedLink
+    private let parts: [Key: Part]
+    private let lease: SharedLease?
+
+    init(_ keys: [Key], _ link: SharedLink, _ lease: SharedLease?) {
+        self.link = link
+        self.lease = lease
+        let version = link.nextVersion()
+        parts = link.state.withLock { state in
+            var parts: [Key: Part] = [:]
+            for key in keys { parts[key] = Part(version: version, number: state.trust.begin(key)) }
+            return parts
+        }
+    }
+
+    deinit {
+        let keys = parts.keys
+        link.state.withLock { state in
+            for key in keys { state.trust.end(key) }
+        }
+    }
+
+    func part(_ key: Key) -> Part? { parts[key] }
+}
+
+/// The right to fetch a key on behalf of all machines, until it is released.
+final class SharedLease: Sendable {
+    private let link: SharedLink
+    private let key: Key
+    let holder: String
+
+    init(_ key: Key, _ holder: String, _ link: SharedLink) {
+        self.link = link
+        self.key = key
+        self.holder = holder
+    }
+
+    deinit {
+        let (link, key, holder) = (link, key, holder)
+        // The value first: who waits looks for it when the lease ends.
+        Flight.$current.withValue(nil) {
+            _ = Task {
+                await link.awaitSent([key])
+                await link.endLease(key, holder)
+            }
+        }
+    }
+}
+
+extension SharedLink {
+    enum LeaseAnswer: Sendable {
+        case taken(SharedLease)
+        case refused
+        /// Without the server nobody waits. The lease may have been granted although no answer has come: it ends with
+        /// the fetch.
+        case unavailable(SharedLease?)
+    }
+
+    func takeLease(_ key: Key, for duration: Duration) async -> LeaseAnswer {
+        let (holder, name) = (FixedHex.random(), name(key))
+        guard state.withLock({ $0.canSend && !$0.reads.isOpen }) else { return .unavailable(nil) }
+        let isTaken = try? await SharedRace.run(policy.timeout, clock) { [tier] in
+            try await tier.lease(name, holder: holder, for: duration)
+        }
+        guard let isTaken else {
+            count { $0.failures += 1 }
+            return .unavailable(SharedLease(key, holder, self))
+        }
+        return isTaken ? .taken(SharedLease(key, holder, self)) : .refused
+    }
+
+    func endLease(_ key: Key, _ holder: String) async {
+        let name = name(key)
+        // Without an answer it ends by itself.
+        try? await SharedRace.run(Self.sendLimit, clock) { [tier] in try await tier.endLease(name, holder: holder) }
+    }
+
+    /// A gate that the next notice about the key opens.
+    func gate(_ key: Key) -> SharedGate {
+        let gate = SharedGate()
+        state.withLock { $0.waiters[key, default: []].append(gate) }
+        return gate
+    }
+
+    func remove(_ gate: SharedGate, _ key: Key) {
+        state.withLock { state in
+            state.waiters[key]?.removeAll { $0 === gate }
+            if state.waiters[key]?.isEmpty == true { state.waiters[key] = nil }
+        }
+    }
+}

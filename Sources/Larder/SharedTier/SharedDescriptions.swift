@@ -1,0 +1,93 @@
+extension SharedKey: CustomStringConvertible {
+    /// The key, and its namespace if it has one.
+    public var description: String {
+        let key = Wording.quoted(key)
+        return namespace.isEmpty ? key : "\(key) in namespace \(Wording.quoted(namespace))"
+    }
+}
+
+extension SharedScope: CustomStringConvertible {
+    /// The namespace, and the tag if there is one.
+    public var description: String {
+        let part = namespace.isEmpty ? "the part without a namespace" : "namespace \(Wording.quoted(namespace))"
+        return tag.map { "tag \(Wording.quoted($0)) in \(part)" } ?? part
+    }
+}
+
+extension SharedEntry: CustomStringConvertible {
+    /// The number of payload bytes.
+    public var description: String { Wording.number(payload.count, "byte", "bytes") }
+}
+
+extension SharedLife: CustomStringConvertible {
+    /// The remaining life and the stale window.
+    public var description: String {
+        let life = remaining.map { "\(Wording.duration(milliseconds: $0)) left" } ?? "never expires"
+        return keptStale == 0 ? life : "\(life), then kept \(Wording.duration(milliseconds: keptStale))"
+    }
+}
+
+extension SharedRead: CustomStringConvertible {
+    /// The key, and the version of the caller's copy.
+    public var description: String { known.map { "\(key), known as \($0)" } ?? "\(key)" }
+}
+
+extension SharedReading.Finding: CustomStringConvertible {
+    /// The kind of the answer, with its version and its life.
+    public var description: String {
+        switch self {
+        case .missing: "missing"
+        case .removed(let version): "removed by \(version)"
+        case .cleared(let version): "\(version) was cleared"
+        case .unchanged(let version, let life): "\(version) is unchanged, \(life)"
+        case .value(let entry, let version, let life, _): "\(version) with \(entry), \(life)"
+        }
+    }
+}
+
+extension SharedReading: CustomStringConvertible {
+    /// The answer about the key.
+    public var description: String { "\(finding)" }
+}
+
+extension SharedWrite: CustomStringConvertible {
+    /// The key, the version, the entry and its life.
+    public var description: String { "\(key) as \(version) with \(entry), \(life)" }
+}
+
+extension SharedOutcome: CustomStringConvertible {
+    /// The fate of the change, with the version or the time.
+    public var description: String {
+        switch self {
+        case .done: "done"
+        case .superseded(let version): "superseded by \(version)"
+        case .cleared: "cleared"
+        case .missing: "missing"
+        case .ahead(let time): "ahead of the server's time \(time)"
+        }
+    }
+}
+
+extension SharedTierState: CustomStringConvertible {
+    /// The state, with the epoch or the reason.
+    public var description: String {
+        switch self {
+        case .connected(let epoch): "connected, epoch \(epoch)"
+        case .disconnected(let reason): "disconnected: \(reason)"
+        }
+    }
+}
+
+extension SharedNotice: CustomStringConvertible {
+    /// The kind of the notice, and what it concerns.
+    public var description: String {
+        switch self {
+        case .connected(let epoch, _): "connected, epoch \(epoch)"
+        case .disconnected(let reason): "disconnected: \(reason)"
+        case .changed(let key, _): "changed \(key)"
+        case .cleared(let scope, _, let isExpiry): "\(isExpiry ? "expired" : "cleared") \(scope)"
+        case .changedAll: "changed all"
+        case .leaseEnded(let key): "the lease of \(key) has ended"
+        }
+    }
+}

@@ -1,0 +1,191 @@
+public import LarderFoundation
+
+/// The name of an entry on all machines.
+public struct SharedKey: Hashable, Sendable {
+    /// The namespace; "": none.
+    public var namespace: String
+    /// The key, compared by its UTF-8 bytes.
+    public var key: String
+
+    /// Creates a name.
+    public init(namespace: String = "", key: String) {
+        self.namespace = namespace
+        self.key = key
+    }
+
+    /// The UTF-8 bytes count, as everywhere.
+    public static func == (left: SharedKey, right: SharedKey) -> Bool {
+        left.key.hasSameBytes(as: right.key) && left.namespace.hasSameBytes(as: right.namespace)
+    }
+
+    /// Hashes the UTF-8 bytes.
+    public func hash(into hasher: inout Hasher) {
+        for byte in key.utf8 { hasher.combine(byte) }
+        hasher.combine(namespace.utf8.count)
+    }
+}
+
+/// A namespace, or a tag in it.
+public struct SharedScope: Hashable, Sendable {
+    /// The namespace; "": none.
+    public var namespace: String
+    /// The tag; nil: the whole namespace.
+    public var tag: String?
+
+    /// Creates a scope.
+    public init(namespace: String = "", tag: String? = nil) {
+        self.namespace = namespace
+        self.tag = tag
+    }
+}
+
+/// The content of an entry file, as it travels: Larder alone knows what the bytes mean.
+public struct SharedEntry: Hashable, Sendable {
+    /// The value's bytes; empty for the knowledge that there is no value.
+    public var payload: Data
+    /// The entry's record: its key, metadata and tags.
+    public var record: Data
+    /// XXH64 of payload and record: of the record, seeded with that of the payload.
+    public var checksum: UInt64
+
+    /// Creates an entry.
+    public init(payload: Data, record: Data, checksum: UInt64) {
+        self.payload = payload
+        self.record = record
+        self.checksum = checksum
+    }
+
+    /// Whether the bytes are those that were written.
+    var isIntact: Bool { checksum == Self.checksum(of: payload, record) }
+
+    static func checksum(of payload: Data, _ record: Data) -> UInt64 {
+        let seed = payload.withUnsafeBytes { XXH64.hash($0) }
+        return record.withUnsafeBytes { XXH64.hash($0, seed: seed) }
+    }
+}
+
+/// The life of an entry in durations, so that no two clocks need to agree. Milliseconds.
+public struct SharedLife: Hashable, Sendable {
+    /// The time until the expiry, zero or less after it; nil: never expires.
+    public var remaining: Int64?
+    /// For how long the entry is kept beyond its expiry, at most ``longestStale``.
+    public var keptStale: Int64
+    /// The time since the value was stored.
+    public var age: Int64
+
+    /// Ten years: the longest stale window that a server is told of.
+    public static let longestStale: Int64 = 315_360_000_000
+
+    /// Creates a life.
+    public init(remaining: Int64?, keptStale: Int64, age: Int64) {
+        self.remaining = remaining
+        self.keptStale = keptStale
+        self.age = age
+    }
+}
+
+/// A question for one key.
+public struct SharedRead: Hashable, Sendable {
+    /// The key.
+    public var key: SharedKey
+    /// The version of the caller's own copy, which need not be sent again; nil: none.
+    public var known: SharedVersion?
+    /// The tags of that copy, whose generations the caller wants to know.
+    public var tags: [String]
+    /// The longest payload that the caller takes. Bytes.
+    public var sizeLimit: Int
+
+    /// Creates a question.
+    public init(key: SharedKey, known: SharedVersion? = nil, tags: [String] = [], sizeLimit: Int) {
+        self.key = key
+        self.known = known
+        self.tags = tags
+        self.sizeLimit = sizeLimit
+    }
+}
+
+/// The answer of the server.
+public struct SharedReading: Hashable, Sendable {
+    /// The kinds of answers about a key.
+    public enum Finding: Hashable, Sendable {
+        /// Nothing. The server may have evicted it, so this proves neither that it was removed, nor that it is valid.
+        case missing
+        /// A tombstone, of a removal or of a value that is too large for the server; or nothing any more, where a value
+        /// of this version, or of a lower one, has expired.
+        case removed(SharedVersion)
+        /// A value whose generations have been replaced: it does not count any more.
+        case cleared(SharedVersion)
+        /// The version that the caller already has.
+        case unchanged(SharedVersion, SharedLife)
+        /// A value, with its generations: that of its namespace and those of its tags, in their order.
+        case value(SharedEntry, SharedVersion, SharedLife, generations: [String])
+    }
+
+    /// The answer about the key.
+    public var finding: Finding
+    /// The current generations of the namespace and of the tags of the question, in their order; "": none.
+    public var generations: [String]
+    /// The server's epoch at the time of the answer, where its memory counts: the caller has a copy, and the server has
+    /// nothing for the key, or something older. Nil: that of the connection.
+    public var epoch: String?
+
+    /// Creates an answer.
+    public init(_ finding: Finding, generations: [String], epoch: String? = nil) {
+        self.finding = finding
+        self.generations = generations
+        self.epoch = epoch
+    }
+}
+
+/// An entry on its way to the server.
+public struct SharedWrite: Hashable, Sendable {
+    /// The key.
+    public var key: SharedKey
+    /// The version of the change.
+    public var version: SharedVersion
+    /// The entry. The payload is empty in a renewal.
+    public var entry: SharedEntry
+    /// Its life.
+    public var life: SharedLife
+    /// Its tags.
+    public var tags: [String]
+    /// The generations of the namespace and of the tags, as the writer knew them when the change was made; "": not
+    /// known.
+    public var generations: [String]
+    /// Whether the change was made before the present connection, or before a notice about the key, so that newer ones
+    /// may have come and gone. The server then takes it only if it can have forgotten nothing since: it has something
+    /// for the key, or has lost nothing since the change, by expiry, eviction or a restart; and the same of each
+    /// generation, unless that is the one that the writer knew, or older than the change.
+    public var isLate: Bool
+    /// In a renewal, the version of the writer's copy; nil: not known. The server refuses to renew another value.
+    public var base: SharedVersion?
+
+    /// Creates a write.
+    public init(
+        key: SharedKey, version: SharedVersion, entry: SharedEntry, life: SharedLife, tags: [String] = [],
+        generations: [String], isLate: Bool = false, base: SharedVersion? = nil
+    ) {
+        self.key = key
+        self.version = version
+        self.entry = entry
+        self.life = life
+        self.tags = tags
+        self.generations = generations
+        self.isLate = isLate
+        self.base = base
+    }
+}
+
+/// The fate of a change on the server.
+public enum SharedOutcome: Hashable, Sendable {
+    /// The change is in force. For a write: under these generations of the namespace and of the tags.
+    case done(generations: [String])
+    /// The server has another change that is newer, with this version.
+    case superseded(SharedVersion)
+    /// The namespace or a tag was cleared after the change, or may have been.
+    case cleared
+    /// There is nothing to renew or to expire.
+    case missing
+    /// The version is ahead of the server's clock, which shows this time, in milliseconds since 1970.
+    case ahead(time: Int64)
+}

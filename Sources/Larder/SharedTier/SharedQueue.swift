@@ -1,0 +1,153 @@
+import LarderFiles
+
+/// The changes that wait to be sent, the latest of each key. Bounded.
+///
+/// When the queue is full, or a change too old for the server's tombstones, one clear of the namespace takes the place
+/// of all changes: dropping a removal alone would let the value return.
+struct SharedQueue: Sendable {
+    enum Operation: Sendable, Equatable { case write, renew, expire, remove }
+
+    struct Change: Sendable, Equatable {
+        var operation: Operation
+        /// The version under which it is sent.
+        var version: SharedVersion
+        /// The version that the local copy bears.
+        let stamp: SharedVersion
+        let queued: Timestamp
+        /// The connection during which it was made; 0: none yet, or another machine has changed the key since.
+        var connection: UInt64
+        /// Whether the version is on the server's clock.
+        let isTimed: Bool
+        var generations: [String]
+
+        /// Turns a change of a value that was never sent into one that sends it: the server has another, or none.
+        fileprivate mutating func includeUnsentValue() {
+            if operation == .renew || operation == .expire { operation = .write }
+        }
+    }
+
+    struct Clear: Sendable, Equatable {
+        var scope: Key?
+        var version: SharedVersion
+        let isExpiry: Bool
+        let queued: Timestamp
+        let isTimed: Bool
+
+        /// Takes the place of others: of two callers at a time, the one with the lower version may come last.
+        fileprivate mutating func cover(_ others: [Clear]) {
+            version = others.reduce(version) { max($0, $1.version) }
+        }
+    }
+
+    let limit: Int
+    private(set) var changes: [Key: Change] = [:]
+    private(set) var clears: [Clear] = []
+    private(set) var sending: [Key: Change] = [:]
+    private(set) var dropped = 0
+    /// The keys whose turn it is, the oldest change last. Some may have been sent since.
+    private var turns: [Key] = []
+
+    init(limit: Int) {
+        self.limit = max(1, limit)
+    }
+
+    var count: Int { changes.count + clears.count + sending.count }
+    var isEmpty: Bool { changes.isEmpty && clears.isEmpty }
+
+    /// The latest change of a key that the server may not have yet.
+    func pending(_ key: Key) -> Change? { changes[key] ?? sending[key] }
+
+    /// Whether a value of this version is covered by a clear that the server may not have yet.
+    func isCleared(_ version: SharedVersion, tags: [Key]) -> Bool {
+        clears.contains { clear in
+            guard !clear.isExpiry, version < clear.version else { return false }
+            return clear.scope.map { tags.contains($0) } ?? true
+        }
+    }
+
+    /// Adds a change. Returns false when the queue was full, and is now one clear.
+    mutating func add(_ change: Change, _ key: Key) -> Bool {
+        if let other = changes[key], other.version > change.version {
+            // Two callers at a time: the state here decides, whatever it is by now.
+            changes[key]?.operation = .write
+            return true
+        }
+        var change = change
+        if pending(key)?.operation == .write { change.includeUnsentValue() }
+        changes[key] = change
+        if count <= limit { return true }
+        return collapse(change.version, at: change.queued, isTimed: change.isTimed)
+    }
+
+    /// Notes that another machine has changed a key, so that the change here may be the older one.
+    mutating func noteChange(_ key: Key) {
+        changes[key]?.connection = 0
+        sending[key]?.connection = 0
+    }
+
+    mutating func add(_ clear: Clear) -> Bool {
+        var clear = clear
+        if clear.scope == nil, !clear.isExpiry {
+            // It covers what was made before.
+            changes = changes.filter { $0.value.version > clear.version }
+            clear.cover(clears)
+            clears = []
+        } else {
+            let isSame = { (other: Clear) in other.scope == clear.scope && other.isExpiry == clear.isExpiry }
+            let same = clears.filter(isSame)
+            clears.removeAll(where: isSame)
+            clear.cover(same)
+        }
+        clears.append(clear)
+        if count <= limit { return true }
+        return collapse(clear.version, at: clear.queued, isTimed: clear.isTimed)
+    }
+
+    /// Replaces everything that waits by one clear of the namespace.
+    private mutating func collapse(_ version: SharedVersion, at now: Timestamp, isTimed: Bool) -> Bool {
+        dropped += changes.count + clears.count
+        var clear = Clear(scope: nil, version: version, isExpiry: false, queued: now, isTimed: isTimed)
+        clear.cover(clears)
+        // Not all come in their order: a fetch has the version of its beginning.
+        clear.version = changes.values.reduce(clear.version) { max($0, $1.version) }
+        (changes, clears) = ([:], [clear])
+        return false
+    }
+
+    /// Drops what is older than `age`, in milliseconds; returns false when there was something. Its place takes one
+    /// clear with the given version.
+    mutating func dropOld(_ age: Int64, version: SharedVersion, at now: Timestamp) -> Bool {
+        let isOld = { (queued: Timestamp) in now.millisecondsSince(queued) > age }
+        let old = changes.values.count { isOld($0.queued) } + clears.count { isOld($0.queued) && $0.scope != nil }
+        if old == 0 { return true }
+        return collapse(version, at: now, isTimed: true)
+    }
+
+    /// Takes the oldest clear, which is sent before everything else.
+    func firstClear() -> Clear? { clears.first }
+
+    mutating func finish(_ clear: Clear) {
+        if let index = clears.firstIndex(of: clear) { clears.remove(at: index) }
+    }
+
+    /// Takes up to `most` changes to send, the oldest first; none of a key that is being sent.
+    mutating func take(_ most: Int) -> [(key: Key, change: Change)] {
+        // Sorted only when all that waited at the last time have had their turn: O(log n) for each change.
+        if turns.isEmpty { turns = changes.sorted { $0.value.version > $1.value.version }.map(\.key) }
+        var taken: [(key: Key, change: Change)] = []
+        while taken.count < most, let key = turns.popLast() {
+            guard sending[key] == nil, let change = changes.removeValue(forKey: key) else { continue }
+            sending[key] = change
+            taken.append((key, change))
+        }
+        return taken
+    }
+
+    /// Ends the sending of a change; one that failed waits again, unless there is a newer one.
+    mutating func finish(_ key: Key, failed: Bool) {
+        guard let change = sending.removeValue(forKey: key) else { return }
+        guard failed else { return }
+        if changes[key] == nil { changes[key] = change }
+        if change.operation == .write { changes[key]?.includeUnsentValue() }
+    }
+}

@@ -1,0 +1,244 @@
+import LarderFiles
+
+/// Frees the space of dead entries in segments: moves what is left of a segment to another one, then deletes it.
+///
+/// A moved value keeps its number, so whatever covers the value covers both copies. The copy is on stable storage before
+/// the record that mentions it, and that record before the first copy is deleted.
+final class SegmentCleaner: StoreOwner {
+    /// Bytes that are read in one step, at the end of which two files are synced.
+    private static let slice = 16 << 20
+    /// How many segments may stay as they are before the others wait, too.
+    private static let mostTried = 16
+
+    let context: StoreContext
+    let info: CommitQueue
+    let writer: EntryWriter
+    let reaper: FileReaper
+    let pace = CleaningPace()
+    private let state = Lock(State())
+
+    private struct State {
+        var work: Work?
+        /// Segments that could not be cleaned this time.
+        var tried: Set<UInt64> = []
+        /// The records of moves may not be on stable storage: the old copies stay until a save.
+        var mustSave = false
+    }
+
+    /// A segment that is being cleaned. Its lock is held.
+    struct Work {
+        let segment: Segment
+        let directory: StoreDirectory
+        /// The number of times that the index had been replaced at the beginning.
+        let replacements: Int
+        var offset = SegmentFormat.start
+        /// All entries so far have been moved.
+        var isComplete = true
+        /// There may be entries that only the index knows.
+        var hasGaps = false
+        /// Values whose bytes are damaged.
+        var damaged: Set<FileID> = []
+    }
+
+    init(_ context: StoreContext, _ info: CommitQueue, _ writer: EntryWriter, _ reaper: FileReaper) {
+        self.context = context
+        self.info = info
+        self.writer = writer
+        self.reaper = reaper
+    }
+
+    /// Cleans segments in the background, as long as there are any of which more than a third is dead. Looks for them at
+    /// the beginning of a session, and when enough has been deleted since.
+    ///
+    /// `isShort`: of disk space. Then it looks for them in any case.
+    func cleanInBackground(isShort: Bool = false) {
+        guard !provisional.isSet, let segments = disk.runAnyway({ $0 })?.segments,
+            segments.dead.mayBeDirty(after: isShort ? 0 : enoughDead)
+        else { return }
+        maintenance.begin(.clean) { [weak self] in self?.cleanSome() ?? false }
+    }
+
+    /// Bytes after whose deletion it is worth looking for something to clean.
+    private var enoughDead: Int { settings.segmentLength / 16 }
+
+    /// Closes segments that other processes have deleted.
+    func closeDeleted() throws(CacheError) {
+        try disk.run { directory throws(CacheError) in
+            try translating("look for deleted segments", at: path) { () throws(Errno) in
+                try directory.segments.closeDeleted()
+            }
+        }
+    }
+
+    /// Waits a moment if more of the disk is dead than may be: writers must not be faster than the cleaner for long. Call
+    /// it outside of all locks.
+    func awaitIfBehind() {
+        guard let segments = disk.runAnyway({ $0?.segments }), segments.dead.isBehind.isSet, !provisional.isSet else {
+            return
+        }
+        cleanInBackground(isShort: true)
+        pace.wait(after: settings.inlineThreshold)
+    }
+
+    private enum Progress {
+        case some
+        /// There is nothing left to do, or nothing that can be done for now.
+        case none
+        case byAnotherProcess
+    }
+
+    /// Does a part of the work; false when there is nothing left to do.
+    private func cleanSome() -> Bool {
+        var progress = Progress.none
+        do throws(CacheError) {
+            if mayClean() { progress = try cleanBesideOthers() }
+            if progress == .some { return true }
+        } catch {
+            reporter.report(error)
+            // Another segment may do better.
+            if giveUp() { return true }
+        }
+        release()
+        state.withLock { $0.tried = [] }
+        if progress == .byAnotherProcess { return false }
+        // Writers do not wait for what cannot be cleaned for now.
+        disk.runAnyway { [enoughDead] in $0?.segments.dead.raiseAllowance(to: enoughDead) }
+        pace.step()
+        return false
+    }
+
+    private func mayClean() -> Bool {
+        // While entries may be unknown, or cleared ones wait for their removal, nobody knows what a segment contains.
+        if context.isEnding.isSet || !provisional.isSettled || index.hasCleared { return false }
+        guard state.withLock({ $0.mustSave }) else { return true }
+        if info.mustSave { return false }
+        state.withLock { $0.mustSave = false }
+        disk.runAnyway { $0?.segments.letGo() }
+        return true
+    }
+
+    private func cleanBesideOthers() throws(CacheError) -> Progress {
+        guard let others = disk.others.object else { return try clean(next()) ? .some : .none }
+        // Another process may delete files that no entry mentions, as copies are for a moment.
+        let hasCleaned = try others.membership.perform(.clean) { () throws(CacheError) in try clean(next()) }
+        if let hasCleaned { return hasCleaned ? .some : .none }
+        try disk.run { directory throws(CacheError) in
+            try translating("look at segments", at: path) { () throws(Errno) in
+                // The other one may end before it comes to all of them.
+                let isDirty = try !directory.segments.dirty(slack: settings.segmentLength).isEmpty
+                if isDirty { directory.segments.dead.lookAgain() }
+            }
+        }
+        return .byAnotherProcess
+    }
+
+    private func release() {
+        let ended = state.withLock { $0.work.take() }
+        if let ended { ended.directory.segments.release(ended.segment) }
+    }
+
+    /// Leaves a segment as it is for now; false when there is none, or were too many.
+    private func giveUp() -> Bool {
+        let mayGoOn = state.withLock { state in
+            guard let work = state.work else { return false }
+            state.tried.insert(work.segment.number)
+            return state.tried.count < Self.mostTried
+        }
+        release()
+        return mayGoOn
+    }
+
+    /// The segment that is being cleaned, or the next one.
+    private func next() throws(CacheError) -> Work? {
+        let (current, tried) = state.withLock { ($0.work, $0.tried) }
+        if let current { return current }
+        return try disk.run { directory throws(CacheError) in
+            guard let replacements = index.replacements else { return nil }
+            let segment = try translating("look for a segment to clean", at: path) { () throws(Errno) in
+                try directory.segments.claimDirtiest(slack: settings.segmentLength, but: tried)
+            }
+            let next = segment.map { Work(segment: $0, directory: directory, replacements: replacements) }
+            state.withLock { $0.work = next }
+            return next
+        }
+    }
+
+    /// True as long as the content of a segment is what was found there.
+    func isCurrent(_ work: Work, _ directory: StoreDirectory) -> Bool {
+        directory === work.directory && !provisional.isSet && index.replacements == work.replacements
+    }
+
+    /// Notes that a power cut may undo moves.
+    func noteUnsyncedMoves() {
+        info.demandSave()
+        state.withLock { $0.mustSave = true }
+    }
+
+    /// Cleans a part of a segment; false when there is none, or the session ends.
+    private func clean(_ work: Work?) throws(CacheError) -> Bool {
+        guard var work else { return false }
+        var found: [IndexEntry] = []
+        let end = try translating("read a segment", at: path) { () throws(Errno) in
+            try work.segment.forEachEntry(from: work.offset, limit: Self.slice) { _, reading in
+                switch reading {
+                case .entry(let entry, _): found.append(entry)
+                case .dead: break
+                case .torn, .none: work.hasGaps = true
+                }
+            }
+        }
+        try moveOrEvict(found, of: &work)
+        if context.isEnding.isSet { return false }
+        if let end {
+            work.offset = end
+            state.withLock { [work] in $0.work = work }
+            return true
+        }
+        if work.hasGaps, work.isComplete { try moveOrEvict(known(in: work), of: &work) }
+        guard work.isComplete, try delete(work) else { return giveUp() }
+        release()
+        return true
+    }
+
+    private func moveOrEvict(_ found: [IndexEntry], of work: inout Work) throws(CacheError) {
+        do throws(CacheError) {
+            try move(found, of: &work)
+        } catch {
+            guard error.code == .noSpace else { throw error }
+            try evict(found, of: &work)
+        }
+    }
+
+    /// The entries in a segment that the index knows, except for damaged ones. O(entries).
+    private func known(in work: Work) -> [IndexEntry] {
+        index.loadAll()
+        let number = work.segment.number
+        return (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter {
+            $0.file.place.segment == number && !work.damaged.contains($0.file)
+        }
+    }
+
+    /// Deletes a segment from which everything was moved; false when that is not safe for now.
+    private func delete(_ work: Work) throws(CacheError) -> Bool {
+        // Older files of keys whose newer ones are in the segment go first: if the index were lost, they would be
+        // adopted. A change that may still be taken back needs what it has replaced.
+        disk.runAlone {}
+        var older: Set<Shard.ObsoleteFile> = []
+        index.forEachShard { older.formUnion($0.obsolete) }
+        reaper.deleteAllObsolete()
+        var isDone = true
+        index.forEachShard { if !older.isDisjoint(with: $0.obsolete) { isDone = false } }
+        // Newer values of the keys must not be lost with the old ones.
+        try info.syncJournal()
+        return try disk.run { directory throws(CacheError) in
+            guard isDone, isCurrent(work, directory), !index.hasCleared else { return false }
+            if work.hasGaps, !known(in: work).isEmpty || !isCurrent(work, directory) { return false }
+            try translating("delete a segment", at: path) { () throws(Errno) in
+                if settings.isPowerSafe { try directory.syncNames(ofAll: true) }
+                try directory.segments.remove(work.segment)
+            }
+            reporter.count { $0.segments.cleaned += 1 }
+            return true
+        }
+    }
+}

@@ -1,0 +1,77 @@
+import LarderFiles
+
+/// The choice of the segment to clean.
+extension SegmentTable {
+    /// The number of segments, their bytes, and those of dead entries, approximately. O(segments).
+    func usage() throws(Errno) -> (count: Int, bytes: Int, dead: Int) {
+        var usage = (count: 0, bytes: 0, dead: 0)
+        for number in try numbers() {
+            guard let segment = try? segment(number), let size = try? segment.size() else { continue }
+            usage.count += 1
+            usage.bytes += max(0, size - SegmentFormat.start)
+            usage.dead += (try? deadBytes(of: segment)) ?? 0
+        }
+        return usage
+    }
+
+    /// A segment to clean, with its lock taken: more than a third of its bytes are dead. Nil when there is none.
+    ///
+    /// `tried`: segments that are left out.
+    func claimDirtiest(slack: Int, but tried: Set<UInt64>) throws(Errno) -> Segment? {
+        try closeDeleted()
+        for (segment, _) in try dirty(slack: slack).sorted(by: { $0.share > $1.share })
+        where !tried.contains(segment.number) && !isClaimed(segment.number) {
+            if try claim(segment) { return segment }
+        }
+        return nil
+    }
+
+    /// The segments of which more than a third is dead, and how much. Notes how far cleaning is behind. O(segments).
+    ///
+    /// `slack`: bytes that may be dead besides half as many as are alive.
+    func dirty(slack: Int) throws(Errno) -> [(segment: Segment, share: Double)] {
+        var dirty: [(segment: Segment, share: Double)] = []
+        var total = (size: 0, dead: 0)
+        for number in try numbers() {
+            do throws(Errno) {
+                let segment = try segment(number)
+                guard segment.header != nil else { continue }
+                let (size, deadBytes) = (try segment.size(), try deadBytes(of: segment))
+                total = (total.size + size, total.dead + deadBytes)
+                if deadBytes > size / 3 { dirty.append((segment, Double(deadBytes) / Double(size))) }
+            } catch {
+                // One that cannot be read does not keep others from being cleaned.
+                if error == .tooManyOpenFiles { throw error }
+            }
+        }
+        dead.setAllowance((total.size - total.dead) / 2 + slack - total.dead)
+        return dirty
+    }
+
+    /// The bytes of dead entries in a segment, approximately.
+    private func deadBytes(of segment: Segment) throws(Errno) -> Int {
+        try segment.notedDeadBytes() + dead.count(in: segment.number)
+    }
+
+    func countDead(_ bytes: Int, in segment: Segment) {
+        if dead.add(bytes, in: segment.number) { noteDeadBytes(of: segment) }
+    }
+
+    private func noteDeadBytes(of segment: Segment) {
+        let bytes = dead.take(segment.number)
+        // A hint: a failure costs nothing but disk space for a while.
+        if bytes > 0, let noted = try? segment.notedDeadBytes() { try? segment.writeDeadBytes(noted + bytes) }
+    }
+
+    func noteDeadBytes(_ count: Int, of segment: Segment) {
+        dead.forget(segment.number)
+        try? segment.writeDeadBytes(count)
+    }
+
+    /// Notes all counts in the headers, at the end of the session.
+    func noteDeadBytes() {
+        for number in dead.numbers {
+            if let segment = try? segment(number) { noteDeadBytes(of: segment) }
+        }
+    }
+}

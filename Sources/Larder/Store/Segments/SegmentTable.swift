@@ -1,0 +1,228 @@
+import LarderFiles
+
+/// The segments in a directory of entries, each open while it is used often.
+final class SegmentTable: Sendable {
+    /// The directory of the segments, in that of the entries.
+    static let name = FileName.text("segments")
+    /// The maximum number of segments that are open for reading.
+    private static let mostOpen = 64
+
+    private let entries: SharedDescriptor
+    let fileSystem: any FileSystem
+    let state = Lock(State())
+    let dead = DeadBytes()
+
+    struct State {
+        var directory: SharedDescriptor?
+        var open: [UInt64: Segment] = [:]
+        /// Segments whose lock this process holds.
+        var claimed: Set<UInt64> = []
+        /// Segments with marks that may not be on stable storage.
+        var unsynced: Set<UInt64> = []
+        /// Segments whose entries are not to be marked in the background.
+        var held: Set<UInt64> = []
+        /// The marks of earlier sessions are on stable storage.
+        var isSynced = false
+    }
+
+    init(of entries: SharedDescriptor, in fileSystem: any FileSystem) {
+        self.entries = entries
+        self.fileSystem = fileSystem
+    }
+}
+
+/// Opening.
+extension SegmentTable {
+    /// Returns an open segment; throws `.noEntry` when there is none, `.notRegular` when the name is not ours.
+    func segment(_ number: UInt64) throws(Errno) -> Segment {
+        if let open = state.withLock({ $0.open[number] }) { return open }
+        return try openSegment(number)
+    }
+
+    @inline(never)
+    private func openSegment(_ number: UInt64) throws(Errno) -> Segment {
+        guard let directory = try directory() else { throw .noEntry }
+        let segment = try open(number, in: directory)
+        // Without a header it may be one that another process is creating.
+        if segment.header != nil { keep(segment) }
+        return segment
+    }
+
+    private func open(_ number: UInt64, in directory: SharedDescriptor) throws(Errno) -> Segment {
+        let file = try fileSystem.open(.number(number), in: directory.file, for: .updating)
+        var bytes = [UInt8](repeating: 0, count: SegmentFormat.start)
+        bytes.removeLast(bytes.count - (try fileSystem.read(file, at: 0, into: &bytes)))
+        var header: SegmentFormat.Header?
+        if case .valid(let found) = bytes.withBytes({ SegmentFormat.header(of: number, $0) }) { header = found }
+        return Segment(number, SharedDescriptor(file), header, in: fileSystem)
+    }
+
+    private func keep(_ segment: Segment) {
+        // Released after the lock.
+        var released: Segment?
+        state.withLock { state in
+            if state.open.count >= Self.mostOpen, let any = state.open.keys.first {
+                released = state.open.removeValue(forKey: any)
+            }
+            state.open[segment.number] = segment
+        }
+        _ = released
+    }
+
+    /// The directory of the segments; nil when there is none.
+    func directory() throws(Errno) -> SharedDescriptor? {
+        if let open = state.withLock({ $0.directory }) { return open }
+        do throws(Errno) {
+            let opened = SharedDescriptor(try fileSystem.open(Self.name, in: entries.file, for: .directory))
+            return state.withLock { state in
+                if state.directory == nil { state.directory = opened }
+                return state.directory
+            }
+        } catch {
+            // Something else may have the name: it is left alone.
+            guard [.noEntry, .notDirectory, .notRegular].contains(error) else { throw error }
+            return nil
+        }
+    }
+
+    /// Creates a segment with its lock taken, and the directory if need be; throws `.exists` when the number is in use,
+    /// and `.notDirectory` when something else has the name of the directory.
+    func create(_ number: UInt64, isDurable: Bool) throws(Errno) -> Segment {
+        var directory = try directory()
+        if directory == nil {
+            do throws(Errno) {
+                try fileSystem.makeDirectory(Self.name, in: entries.file)
+            } catch {
+                guard error == .exists else { throw error }
+            }
+            if isDurable { try fileSystem.sync(entries.file) }
+            directory = try self.directory()
+        }
+        guard let directory else { throw .notDirectory }
+        _ = try fileSystem.open(.number(number), in: directory.file, for: .creating)
+        do throws(Errno) {
+            let file = SharedDescriptor(try fileSystem.open(.number(number), in: directory.file, for: .updating))
+            let salt = UInt64.random(in: .min ... .max)
+            let header = SegmentFormat.Header(salt: salt, settled: SegmentFormat.start, boot: fileSystem.boot)
+            let segment = Segment(number, file, header, in: fileSystem)
+            // The header last: with it, others may take the segment for that of a process that has ended.
+            guard try claim(segment) else { throw .exists }
+            do throws(Errno) {
+                try fileSystem.write(
+                    SegmentFormat.headers(of: number, salt: salt, boot: header.boot), to: file.file, at: 0)
+                if isDurable {
+                    try fileSystem.sync(file.file)
+                    try fileSystem.sync(directory.file)
+                }
+            } catch {
+                release(segment)
+                throw error
+            }
+            keep(segment)
+            return segment
+        } catch {
+            if error != .exists { try? fileSystem.remove(.number(number), in: directory.file, directory: false) }
+            throw error
+        }
+    }
+
+    /// Deletes a segment whose lock this process holds.
+    func remove(_ segment: Segment) throws(Errno) {
+        guard let directory = try directory() else { return }
+        try fileSystem.remove(.number(segment.number), in: directory.file, directory: false)
+        dead.forget(segment.number)
+        let released = state.withLock { state in
+            state.unsynced.remove(segment.number)
+            return state.open.removeValue(forKey: segment.number)
+        }
+        _ = released
+    }
+
+    /// Closes segments that other processes have deleted, so that their bytes are free. O(segments).
+    func closeDeleted() throws(Errno) {
+        // First: one that is created from here on is not taken for deleted.
+        let open = state.withLock { state in state.open.keys.filter { !state.claimed.contains($0) } }
+        if !open.isEmpty { close(open, unlessIn: Set(try numbers())) }
+    }
+
+    private func close(_ open: [UInt64], unlessIn existing: Set<UInt64>) {
+        let released = state.withLock { state in
+            open.filter { !existing.contains($0) && !state.claimed.contains($0) }.map { number in
+                state.unsynced.remove(number)
+                dead.forget(number)
+                return state.open.removeValue(forKey: number)
+            }
+        }
+        _ = released
+    }
+
+    /// Identifies the current boot of the system. 0: unknown.
+    var boot: UInt64 { fileSystem.boot }
+
+    /// True when the directory has segments, or had.
+    var exist: Bool {
+        do throws(Errno) { return try directory() != nil } catch { return true }
+    }
+
+    /// The numbers of all segments, in no particular order.
+    func numbers() throws(Errno) -> [UInt64] {
+        guard let directory = try directory() else { return [] }
+        return try fileSystem.numbers(.regular, in: directory.file).filter { $0 > 0 && $0 <= Place.lastSegment }
+    }
+}
+
+/// Ownership.
+extension SegmentTable {
+    /// Takes the lock of a segment; false when another process, or a part of this one, has it, or the segment has been
+    /// deleted.
+    func claim(_ segment: Segment) throws(Errno) -> Bool {
+        guard state.withLock({ $0.claimed.insert(segment.number).inserted }) else { return false }
+        do throws(Errno) {
+            if try fileSystem.lock(segment.file.file) {
+                if try isThere(segment) { return true }
+                fileSystem.unlock(segment.file.file)
+            }
+        } catch {
+            fileSystem.unlock(segment.file.file)
+            forgetClaim(segment)
+            throw error
+        }
+        forgetClaim(segment)
+        return false
+    }
+
+    private func isThere(_ segment: Segment) throws(Errno) -> Bool {
+        guard let directory = try directory() else { return false }
+        do throws(Errno) {
+            let named = try fileSystem.status(of: .number(segment.number), in: directory.file).identity
+            return try fileSystem.status(of: segment.file.file).identity == named
+        } catch {
+            guard error == .noEntry else { throw error }
+            return false
+        }
+    }
+
+    func release(_ segment: Segment) {
+        fileSystem.unlock(segment.file.file)
+        forgetClaim(segment)
+    }
+
+    /// Keeps entries of segments from being marked in the background, until `letGo`. Removals mark them all the same.
+    func hold(_ numbers: some Sequence<UInt64>) {
+        state.withLock { $0.held.formUnion(numbers) }
+    }
+
+    func letGo() {
+        state.withLock { $0.held = [] }
+    }
+
+    /// True while this process has the lock of a segment.
+    func isClaimed(_ number: UInt64) -> Bool { state.withLock { $0.claimed.contains(number) } }
+
+    /// The segments that are held.
+    var held: Set<UInt64> { state.withLock { $0.held } }
+
+    private func forgetClaim(_ segment: Segment) {
+        state.withLock { _ = $0.claimed.remove(segment.number) }
+    }
+}

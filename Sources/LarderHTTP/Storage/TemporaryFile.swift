@@ -1,0 +1,88 @@
+import LarderFiles
+import LarderFoundation
+
+/// A file in the system's temporary directory, mode 0600, deleted with the object.
+final class TemporaryFile: Sendable {
+    let url: URL
+    private let name: FileName
+    private let directory: SharedDescriptor
+    /// To write to; nil when the content is there already.
+    private let file: SharedDescriptor?
+    private let written: Lock<Int>
+    private let isKept = Flag()
+
+    /// Bytes.
+    var size: Int { written.withLock { $0 } }
+
+    /// Creates an empty file.
+    init() throws {
+        (name, url) = Self.newName()
+        do {
+            directory = try Self.openParent(of: url)
+            file = SharedDescriptor(try Self.files.open(name, in: directory.file, for: .creating))
+        } catch {
+            throw HTTPCacheError(.temporaryFile, "The temporary file \(url.path) could not be created: \(error).")
+        }
+        written = Lock(0)
+    }
+
+    /// A file that `write` creates at a URL, mode 0600; nil when it returns nil. `write` returns its size.
+    init?(_ write: (URL) throws -> Int?) throws {
+        (name, url) = Self.newName()
+        directory = try Self.openParent(of: url)
+        guard let size = try write(url) else { return nil }
+        file = nil
+        written = Lock(size)
+    }
+
+    private static func newName() -> (FileName, URL) {
+        let text = "larder-\(UUID().uuidString)"
+        return (.text(text), FileManager.default.temporaryDirectory.appendingPathComponent(text))
+    }
+
+    private static func openParent(of url: URL) throws(Errno) -> SharedDescriptor {
+        let path = url.deletingLastPathComponent().path
+        return SharedDescriptor(try files.openDirectory(path: path, creation: .never))
+    }
+
+    deinit {
+        if !isKept.isSet { try? Self.files.remove(name, in: directory.file, directory: false) }
+    }
+
+    /// Leaves the file to the caller.
+    func keep() -> URL {
+        isKept.set()
+        return url
+    }
+
+    /// Appends to the file. Not to be called concurrently.
+    func append(_ data: Data) async throws {
+        guard let file else { preconditionFailure("the content is there already") }
+        let offset = size
+        try await BlockingWork.run { [path = url.path] in
+            do throws(Errno) {
+                try Self.files.write([UInt8](data), to: file.file, at: offset)
+            } catch {
+                throw HTTPCacheError(.temporaryFile, "The temporary file \(path) could not be written: \(error).")
+            }
+        }
+        written.withLock { $0 += data.count }
+    }
+
+    /// Reads some bytes of the file.
+    func read(_ range: Range<Int>) async throws -> Data {
+        try await BlockingWork.run { [name, directory, path = url.path] in
+            var bytes = [UInt8](repeating: 0, count: range.count)
+            do throws(Errno) {
+                let file = try Self.files.open(name, in: directory.file, for: .reading)
+                let count = try Self.files.read(file, at: range.lowerBound, into: &bytes)
+                if count < range.count { throw Errno.io }
+            } catch {
+                throw HTTPCacheError(.temporaryFile, "The temporary file \(path) could not be read: \(error).")
+            }
+            return Data(bytes)
+        }
+    }
+
+    private static let files = PosixFileSystem()
+}

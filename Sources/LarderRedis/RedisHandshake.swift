@@ -1,0 +1,57 @@
+#if Redis
+    import Foundation
+    import Larder
+
+    /// Makes the connections of a tier. Blocks, for at most the timeouts of the settings.
+    struct RedisHandshake {
+        /// The channel of the server's own notices.
+        static let invalidations = "__redis__:invalidate"
+
+        /// The first time that versions cannot express, in milliseconds since 1970: in the year 10889.
+        private static let endOfTime: Int64 = 1 << 48
+
+        let link: RedisLink
+        /// Identifies the server's memory.
+        let epoch: String
+        /// The server's time, in milliseconds since 1970.
+        let time: Int64
+        /// The names of the scripts on the server.
+        let digests: [RedisScript: String]
+
+        init(_ settings: RedisConfiguration, _ names: RedisNames) throws {
+            let notices = try RedisConnection(settings)
+            try Self.logIn(notices, settings)
+            guard let id = try notices.run(["CLIENT", "ID"]).number else { throw SharedTierError.nonsense("CLIENT ID") }
+            for channel in [Self.invalidations, names.changes, names.clears, names.ends] {
+                _ = try notices.run(["SUBSCRIBE", channel])
+            }
+            let commands = try RedisConnection(settings)
+            try Self.logIn(commands, settings)
+            if settings.database != 0 { _ = try commands.run(["SELECT", "\(settings.database)"]) }
+            var digests: [RedisScript: String] = [:]
+            for script in RedisScript.allCases {
+                digests[script] = try commands.run(["SCRIPT", "LOAD", script.text]).text
+            }
+            // The scripts publish changes, with the node that made them: the server would tell a connection of its own
+            // as well, as NOLOOP does not hold for scripts. No key has the prefix that is tracked; but every connection
+            // that tracks is told when everything is deleted.
+            _ = try commands.run([
+                "CLIENT", "TRACKING", "ON", "REDIRECT", "\(id)", "BCAST", "PREFIX", names.nothing, "NOLOOP",
+            ])
+            let newID = String(UInt64.random(in: 1 ... .max), radix: 16)
+            let answer = try commands.run(["EVAL", RedisScripts.epoch, "1", names.epoch, newID])
+            guard let parts = answer.elements, parts.count == 2, let epoch = parts[0].text, let time = parts[1].number,
+                (0..<Self.endOfTime).contains(time)
+            else { throw SharedTierError.nonsense("the question for its epoch") }
+            notices.unblock()
+            commands.unblock()
+            link = RedisLink(commands: commands, notices: notices, replyTimeout: settings.replyTimeout)
+            (self.epoch, self.time, self.digests) = (epoch, time, digests)
+        }
+
+        private static func logIn(_ connection: RedisConnection, _ settings: RedisConfiguration) throws {
+            guard let password = settings.password else { return }
+            _ = try connection.run(["AUTH"] + (settings.username.map { [$0] } ?? []) + [password])
+        }
+    }
+#endif

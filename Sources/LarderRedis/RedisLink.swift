@@ -1,0 +1,93 @@
+#if Redis
+    import Foundation
+    import Larder
+
+    /// The two connections of a tier once they are made: one for commands, with the callers that wait for replies, and
+    /// one for notices. Used by the loop's thread alone.
+    struct RedisLink {
+        typealias Caller = CheckedContinuation<RedisReply, any Error>
+        typealias Instant = ContinuousClock.Instant
+
+        private static let pingInterval = Duration.seconds(5)
+
+        private let commands: RedisConnection
+        private let notices: RedisConnection
+        private let replyTimeout: Duration
+        /// By the numbers of their commands, in the order of the replies.
+        private var waiting: [Int: (caller: Caller?, due: Instant)] = [:]
+        private var first = 0
+        private var next = 0
+        private var noticePingDue: Instant?
+        private var lastPing = ContinuousClock.now
+
+        init(commands: RedisConnection, notices: RedisConnection, replyTimeout: Duration) {
+            self.commands = commands
+            self.notices = notices
+            self.replyTimeout = replyTimeout
+        }
+
+        /// The callers that wait for replies.
+        var callers: [Caller] { waiting.sorted { $0.key < $1.key }.compactMap(\.value.caller) }
+
+        /// The time by which the server has to answer; nil: it owes no answer.
+        private var due: Instant? { [waiting[first]?.due, noticePingDue].compactMap(\.self).min() }
+
+        mutating func append(_ command: [Data], _ caller: Caller?, at now: Instant) {
+            commands.append(command)
+            waiting[next] = (caller, now + replyTimeout)
+            next += 1
+        }
+
+        /// Asks for a sign of life on both connections when there was none for some time.
+        mutating func ping(at now: Instant) {
+            guard now - lastPing >= Self.pingInterval else { return }
+            lastPing = now
+            append([Data("PING".utf8)], nil, at: now)
+            notices.append([Data("PING".utf8)])
+            noticePingDue = noticePingDue ?? now + replyTimeout
+        }
+
+        /// Sends what is to be sent, and waits until something has come or somebody wakes the thread.
+        func exchange(_ waker: RedisWaker, at now: Instant) throws -> (hasReplies: Bool, hasNotices: Bool) {
+            let files = try [commands, notices].map { connection in
+                (connection.file, try connection.write() ? POLLIN : POLLIN | POLLOUT)
+            }
+            let nextPing = lastPing + Self.pingInterval
+            let ready = waker.wait(for: files.map { ($0.0, Int32($0.1)) }, min(due ?? nextPing, nextPing) - now)
+            return (ready[0], ready[1])
+        }
+
+        /// Fails when an answer is overdue.
+        func checkTime() throws {
+            guard let due, due <= ContinuousClock.now else { return }
+            throw SharedTierError(.timedOut, "The server has not answered for \(replyTimeout).")
+        }
+
+        /// Gives the replies that have come to their callers. Calls `note` before each.
+        mutating func receiveReplies(_ note: () -> Void) throws {
+            try commands.read()
+            while let reply = try commands.next() {
+                guard let (caller, _) = waiting.removeValue(forKey: first) else {
+                    throw SharedTierError.nonsense("nothing")
+                }
+                first += 1
+                guard let caller else { continue }
+                note()
+                caller.resume(returning: reply)
+            }
+        }
+
+        /// Calls `receive` with each message that has come, and its channel.
+        mutating func receiveNotices(_ receive: (_ channel: String, _ message: RedisReply) throws -> Void) throws {
+            try notices.read()
+            while let reply = try notices.next() {
+                guard let parts = reply.elements, let kind = parts.first?.text else {
+                    throw SharedTierError.nonsense("SUBSCRIBE")
+                }
+                if kind == "pong" { noticePingDue = nil }
+                guard kind == "message", parts.count == 3, let channel = parts[1].text else { continue }
+                try receive(channel, parts[2])
+            }
+        }
+    }
+#endif

@@ -1,0 +1,222 @@
+import Larder
+
+/// The memory of the server of a test, and its rules.
+struct TestSharedServerState: Sendable {
+    struct Value: Sendable {
+        var entry: SharedEntry
+        /// On the server's clock, in milliseconds since 1970; nil: never.
+        var expires: Int64?
+        var keptStale: Int64
+        var stored: Int64
+        let scopes: [SharedScope]
+        let generations: [String]
+
+        func life(at now: Int64) -> SharedLife {
+            SharedLife(remaining: expires.map { $0 - now }, keptStale: keptStale, age: max(0, now - stored))
+        }
+    }
+
+    struct Item: Sendable {
+        var version: SharedVersion
+        /// The version under which the value was written, before it was renewed.
+        var base: SharedVersion?
+        /// Nil: a tombstone.
+        var value: Value?
+        /// The end of a tombstone.
+        var end: Int64 = 0
+
+        func isOver(at now: Int64) -> Bool {
+            guard let value else { return now >= end }
+            return value.expires.map { now >= $0 + value.keptStale } ?? false
+        }
+    }
+
+    /// The generation of a namespace or a tag.
+    struct Mark: Sendable {
+        var id: String
+        /// The version of the last clear; nil: none.
+        var cleared: String?
+        /// A change with a higher version was made after the mark.
+        var begun: String
+    }
+
+    var items: [SharedKey: Item] = [:]
+    var marks: [SharedScope: Mark] = [:]
+    var leases: [SharedKey: (holder: String, end: Int64)] = [:]
+    /// The highest versions of the values that have expired, by key.
+    private var expired: [SharedKey: SharedVersion] = [:]
+    private var last = 0
+    var epoch: String { "epoch-\(epochs).\(evictions)" }
+    private var epochs = 1
+    /// When the epoch began, in milliseconds since 1970.
+    private var begun: Int64
+    /// Those in this epoch. A tombstone may have been among the evicted, so each begins another epoch for those who
+    /// connect later.
+    private var evictions = 0
+
+    init(at time: Int64) {
+        begun = time
+    }
+
+    private var tombstone: Int64 { SharedTierPolicy.removalMemory.components.seconds * 1000 }
+
+    /// The lowest version of a millisecond.
+    private static func digits(_ time: Int64) -> String {
+        let digits = String(time, radix: 16)
+        return String(repeating: "0", count: 12 - digits.utf8.count) + digits + String(repeating: "0", count: 20)
+    }
+
+    private mutating func newID() -> String {
+        last += 1
+        return "g\(epochs).\(last)"
+    }
+
+    mutating func restart(at time: Int64) {
+        (items, marks, leases, expired) = ([:], [:], [:], [:])
+        epochs += 1
+        (begun, evictions) = (time, 0)
+    }
+
+    mutating func evict(_ key: SharedKey) {
+        items[key] = nil
+        evictions += 1
+    }
+
+    mutating func evictMarks() {
+        marks = [:]
+        evictions += 1
+    }
+
+    private func scopes(_ key: SharedKey, _ tags: [String]) -> [SharedScope] {
+        [SharedScope(namespace: key.namespace)] + tags.map { SharedScope(namespace: key.namespace, tag: $0) }
+    }
+
+    private mutating func item(_ key: SharedKey, at now: Int64) -> Item? {
+        if let item = items[key], item.isOver(at: now) {
+            items[key] = nil
+            if item.value != nil { expired[key] = item.version }
+        }
+        return items[key]
+    }
+
+    mutating func read(_ request: SharedRead, at now: Int64) -> SharedReading {
+        let current = scopes(request.key, request.tags).map { marks[$0]?.id ?? "" }
+        guard let item = item(request.key, at: now) else {
+            let finding = request.known == nil ? nil : expired[request.key].map { SharedReading.Finding.removed($0) }
+            return SharedReading(finding ?? .missing, generations: current, epoch: epoch)
+        }
+        guard let value = item.value, value.entry.payload.count <= request.sizeLimit else {
+            return SharedReading(.removed(item.version), generations: current, epoch: epoch)
+        }
+        if zip(value.scopes, value.generations).contains(where: { marks[$0]?.id != $1 }) {
+            return SharedReading(.cleared(item.version), generations: current, epoch: epoch)
+        }
+        let life = value.life(at: now)
+        if item.version == request.known {
+            return SharedReading(.unchanged(item.version, life), generations: current)
+        }
+        return SharedReading(
+            .value(value.entry, item.version, life, generations: value.generations), generations: current, epoch: epoch)
+    }
+
+    /// The rule that all changes of a key share: nil when the change is to be made.
+    private mutating func refusal(_ key: SharedKey, _ version: SharedVersion, at now: Int64) -> SharedOutcome? {
+        if Self.isAhead(version, of: now) { return .ahead(time: now) }
+        // A version of the future is from a time before the server's clock was set back: it orders nothing.
+        guard let item = item(key, at: now), item.version > version, !Self.isAhead(item.version, of: now) else {
+            return nil
+        }
+        return .superseded(item.version)
+    }
+
+    private static func isAhead(_ version: SharedVersion, of now: Int64) -> Bool { version.milliseconds > now + 5000 }
+
+    mutating func write(_ write: SharedWrite, at now: Int64) -> SharedOutcome {
+        if let refusal = refusal(write.key, write.version, at: now) { return refusal }
+        let scopes = scopes(write.key, write.tags)
+        // A newer change of the key may have been evicted, or has expired.
+        let isOver = expired[write.key].map { write.version <= $0 } ?? false
+        var isCleared = write.isLate && items[write.key] == nil && (isOver || !remembers(write.version))
+        for (scope, known) in zip(scopes, write.generations) {
+            let isAccepted = accept(write.version, scope, known, isLate: write.isLate, at: now)
+            if !isAccepted { isCleared = true }
+        }
+        if isCleared { return .cleared }
+        let generations = scopes.map { marks[$0]?.id ?? "" }
+        items[write.key] = Item(
+            version: write.version,
+            value: Value(
+                entry: write.entry, expires: write.life.remaining.map { now + $0 }, keptStale: write.life.keptStale,
+                stored: now - write.life.age, scopes: scopes, generations: generations))
+        return .done(generations: generations)
+    }
+
+    /// Whether nothing was cleared between a change and now. A mark that is missing is made anew.
+    ///
+    /// A machine that is connected would have been told of a clear. One that was not knows nothing, unless the mark has
+    /// been there since, or the server has never lost one.
+    private mutating func accept(
+        _ version: SharedVersion, _ scope: SharedScope, _ known: String, isLate: Bool, at now: Int64
+    ) -> Bool {
+        guard let mark = marks[scope] else {
+            marks[scope] = Mark(id: newID(), cleared: nil, begun: Self.digits(now))
+            return !isLate || remembers(version)
+        }
+        let isCleared = mark.cleared.flatMap { SharedVersion($0) }.map { version <= $0 && !Self.isAhead($0, of: now) }
+        if isCleared == true { return false }
+        return !isLate || known == mark.id || version.description > mark.begun
+    }
+
+    /// Whether nothing that was stored since a change can have been forgotten.
+    private func remembers(_ version: SharedVersion) -> Bool {
+        evictions == 0 && version.description > Self.digits(begun)
+    }
+
+    mutating func renew(_ write: SharedWrite, at now: Int64) -> SharedOutcome {
+        if let refusal = refusal(write.key, write.version, at: now) { return refusal }
+        guard var item = item(write.key, at: now), var value = item.value else { return .missing }
+        if let base = write.base, base != item.version, base != item.base { return .superseded(item.version) }
+        let isCurrent = !zip(value.scopes, value.generations).contains { marks[$0]?.id != $1 }
+        guard isCurrent else { return .cleared }
+        value.entry.record = write.entry.record
+        value.entry.checksum = write.entry.checksum
+        (value.expires, value.keptStale) = (write.life.remaining.map { now + $0 }, write.life.keptStale)
+        value.stored = now - write.life.age
+        item = Item(version: write.version, base: item.base ?? item.version, value: value)
+        items[write.key] = item
+        return .done(generations: value.generations)
+    }
+
+    mutating func expire(_ key: SharedKey, _ version: SharedVersion, at now: Int64) -> SharedOutcome {
+        if let refusal = refusal(key, version, at: now) { return refusal }
+        guard let item = item(key, at: now), var value = item.value else { return remove(key, version, at: now) }
+        if value.keptStale == 0 { return remove(key, version, at: now) }
+        value.expires = min(value.expires ?? now, now)
+        items[key] = Item(version: version, base: item.base ?? item.version, value: value)
+        return .done(generations: [])
+    }
+
+    mutating func remove(_ key: SharedKey, _ version: SharedVersion, at now: Int64) -> SharedOutcome {
+        if let refusal = refusal(key, version, at: now) { return refusal }
+        items[key] = Item(version: version, value: nil, end: now + tombstone)
+        return .done(generations: [])
+    }
+
+    mutating func clear(_ scope: SharedScope, _ version: SharedVersion) -> Bool {
+        if let mark = marks[scope], let cleared = mark.cleared, cleared >= version.description { return false }
+        marks[scope] = Mark(id: newID(), cleared: version.description, begun: version.description)
+        return true
+    }
+
+    mutating func lease(_ key: SharedKey, _ holder: String, _ milliseconds: Int64, at now: Int64) -> Bool {
+        if let lease = leases[key], now < lease.end, lease.holder != holder { return false }
+        leases[key] = (holder, now + milliseconds)
+        return true
+    }
+
+    mutating func endLease(_ key: SharedKey, _ holder: String) -> Bool {
+        guard leases[key]?.holder == holder else { return false }
+        leases[key] = nil
+        return true
+    }
+}

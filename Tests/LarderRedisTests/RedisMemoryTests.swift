@@ -1,0 +1,87 @@
+#if Redis
+    import Foundation
+    import Larder
+    import LarderRedis
+    import Testing
+
+    /// Each test has a server of its own. Waiting ends when something has happened, never by time alone.
+    @Suite("The memory of a Redis", .serialized, .timeLimit(.minutes(5)))
+    struct RedisMemoryTests {
+        private let server: RedisServer
+        private let redis: RedisTier
+        private let key = SharedKey(key: "k")
+        private let time: Int64
+
+        init() async throws {
+            server = try RedisServer(["--maxmemory-policy", "noeviction"])
+            redis = RedisTier(configuration: .init(port: server.port, prefix: "t"))
+            let tier = redis
+            await eventually { tier.isConnected }
+            // After the beginning of the epoch, before which the server remembers nothing.
+            time = Int64(Date().timeIntervalSince1970 * 1000)
+        }
+
+        private func version(_ offset: Int64) -> SharedVersion {
+            let digits = String(time + offset, radix: 16)
+            return SharedVersion(
+                String(repeating: "0", count: 12 - digits.utf8.count) + digits + "00000000000000000001")!
+        }
+
+        private func write(
+            _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false, _ known: String = ""
+        ) async throws -> SharedOutcome {
+            try await redis.write(
+                SharedWrite(
+                    key: key, version: version(offset),
+                    entry: SharedEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
+                    life: .init(remaining: life, keptStale: kept, age: 0), generations: [known], isLate: late))
+        }
+
+        private func read(known offset: Int64? = nil) async throws -> SharedReading {
+            try await redis.read(SharedRead(key: key, known: offset.map(version), sizeLimit: 100))
+        }
+
+        @Test("a value that has expired is still newer than copies and late writes with lower versions")
+        func expired() async throws {
+            guard case .done(let generations) = try await write(20, life: 30) else { throw CancellationError() }
+            try await eventually { try await read().finding == .missing }
+            let reading = try await read(known: 10)
+            #expect(reading.finding == .removed(version(20)))
+            #expect(redis.state == .connected(epoch: try #require(reading.epoch)))
+            #expect(try await write(10, life: 60_000, late: true, generations[0]) == .cleared)
+            #expect(try await read().finding == .missing)
+            #expect(try await write(30, life: 60_000, late: true, generations[0]) == .done(generations: generations))
+            #expect(try await read(known: 30).epoch == nil)
+        }
+
+        @Test("a value that is longer than the longest reply is not asked for, and costs no connection")
+        func longReply() async throws {
+            var configuration = RedisTier.Configuration(port: server.port, prefix: "t")
+            configuration.replyLimit = 400_000
+            let reader = RedisTier(configuration: configuration)
+            await eventually { reader.isConnected }
+            let entry = SharedEntry(payload: Data(count: 500_000), record: Data("r".utf8), checksum: 7)
+            let life = SharedLife(remaining: 60_000, keptStale: 0, age: 0)
+            let write = SharedWrite(key: key, version: version(10), entry: entry, life: life, generations: [""])
+            guard case .done = try await redis.write(write) else { throw CancellationError() }
+            let reading = try await reader.read(SharedRead(key: key, sizeLimit: 1 << 20))
+            #expect(reading.finding == .removed(version(10)))
+        }
+
+        @Test("a full server lets values expire")
+        func expireOnFull() async throws {
+            guard case .done = try await write(10, life: 60_000, kept: 60_000) else { throw CancellationError() }
+            try server.command("CONFIG", "SET", "maxmemory", "1")
+            #expect(try await redis.expire(key, version: version(20)) == .done(generations: []))
+            guard case .value(_, _, let life, _) = try await read().finding else { throw CancellationError() }
+            #expect(try #require(life.remaining) <= 0)
+        }
+
+        @Test("a life of millions of years is sent as one of thousands")
+        func longLife() async throws {
+            guard case .done = try await write(10, life: .max / 2) else { throw CancellationError() }
+            guard case .value(_, _, let life, _) = try await read().finding else { throw CancellationError() }
+            #expect(try #require(life.remaining) > 300_000_000_000_000)
+        }
+    }
+#endif

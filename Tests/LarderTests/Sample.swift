@@ -1,0 +1,20 @@
+import Foundation
+
+/// The share of crash points, faults and damaged bytes that one run tries: all of them would take minutes.
+///
+/// Each run begins at another one, so that all are tried in the course of time. `LARDER_THOROUGH=1` tries all in one run.
+enum Sample {
+    private static let step = ProcessInfo.processInfo.environment["LARDER_THOROUGH"] == "1" ? 1 : 3
+    private static let first = Int.random(in: 0..<step)
+
+    /// Numbers of calls, without end.
+    static var calls: some Sequence<Int> { sequence(first: first + 1) { $0 + step } }
+
+    /// Some elements, in order, and the last one.
+    static func of<Element>(_ all: some Collection<Element>) -> [Element] {
+        all.enumerated().filter { $0.offset % step == first || $0.offset == all.count - 1 }.map(\.element)
+    }
+
+    /// How many of a number are tried, at least.
+    static func least(of count: Int) -> Int { count / step }
+}

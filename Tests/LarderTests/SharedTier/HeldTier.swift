@@ -1,0 +1,83 @@
+import Larder
+import LarderFiles
+
+/// A shared tier whose calls of some methods wait until the test lets them go.
+final class HeldTier: SharedTier {
+    enum Method: Hashable {
+        case write, clear, remove
+        /// The server has granted it when its answer waits.
+        case lease
+    }
+
+    private struct State {
+        var held: Set<Method>
+        var waiting: [Method: [CheckedContinuation<Void, Never>]] = [:]
+    }
+
+    private let tier: any SharedTier
+    private let own: Lock<State>
+
+    init(_ tier: any SharedTier, holding held: Set<Method>) {
+        self.tier = tier
+        own = Lock(State(held: held))
+    }
+
+    func waiting(_ method: Method) -> Int { own.withLock { $0.waiting[method]?.count ?? 0 } }
+
+    func release(_ method: Method) {
+        let waiting = own.withLock { state in
+            state.held.remove(method)
+            return state.waiting.removeValue(forKey: method) ?? []
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    private func enter(_ method: Method) async {
+        await withCheckedContinuation { continuation in
+            let isHeld = own.withLock { state in
+                if state.held.contains(method) { state.waiting[method, default: []].append(continuation) }
+                return state.held.contains(method)
+            }
+            if !isHeld { continuation.resume() }
+        }
+    }
+
+    var state: SharedTierState { tier.state }
+
+    func read(_ request: SharedRead) async throws -> SharedReading { try await tier.read(request) }
+
+    func write(_ write: SharedWrite) async throws -> SharedOutcome {
+        await enter(.write)
+        return try await tier.write(write)
+    }
+
+    func renew(_ write: SharedWrite) async throws -> SharedOutcome { try await tier.renew(write) }
+
+    func expire(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
+        try await tier.expire(key, version: version)
+    }
+
+    func remove(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
+        await enter(.remove)
+        return try await tier.remove(key, version: version)
+    }
+
+    func clear(_ scope: SharedScope, version: SharedVersion, isExpiry: Bool) async throws {
+        await enter(.clear)
+        try await tier.clear(scope, version: version, isExpiry: isExpiry)
+    }
+
+    func lease(_ key: SharedKey, holder: String, for duration: Duration) async throws -> Bool {
+        let isTaken = try await tier.lease(key, holder: holder, for: duration)
+        await enter(.lease)
+        return isTaken
+    }
+
+    func endLease(_ key: SharedKey, holder: String) async throws { try await tier.endLease(key, holder: holder) }
+
+    func observe(
+        as node: String, _ observer: @escaping @Sendable (SharedNotice) -> Void
+    ) -> @Sendable () -> Void {
+        tier.observe(as: node, observer)
+    }
+}

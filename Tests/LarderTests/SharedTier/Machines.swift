@@ -1,0 +1,64 @@
+import Foundation
+import Larder
+import LarderFiles
+import LarderTesting
+
+/// Some machines, each with a disk and a clock of its own, that share one server.
+final class Machines: Sendable {
+    let time = TestWorld()
+    let server: TestSharedServer
+    let worlds: [TestWorld]
+    /// The last connection of each machine.
+    private let connections = Lock<[Int: any SharedTier]>([:])
+
+    /// `ahead`: by how much the clock of each machine is ahead of the server's.
+    init(_ count: Int = 2, ahead: [Duration] = []) {
+        server = TestSharedServer(world: time)
+        worlds = (0..<count).map { index in
+            let world = TestWorld()
+            if index < ahead.count { world.setClock(to: world.now.addingTimeInterval(ahead[index] / .seconds(1))) }
+            return world
+        }
+    }
+
+    func cache(
+        _ machine: Int, namespace: String = "", _ change: (inout Cache<String>.Configuration) -> Void = { _ in }
+    ) throws -> Cache<String> {
+        var configuration = Cache<String>.Configuration()
+        let connection = server.connection()
+        connections.withLock { $0[machine] = connection }
+        configuration.sharedTier = connection
+        change(&configuration)
+        if namespace.isEmpty { return try worlds[machine].cache(configuration: configuration) }
+        return Cache(disk: try worlds[machine].diskCache(), namespace: namespace, configuration: configuration)
+    }
+
+    /// Opens the cache of a machine again, as after the end of its process.
+    func restart(_ machine: Int) {
+        worlds[machine].restart()
+    }
+
+    /// Cuts the connection of a machine, until the server's are made again.
+    func cut(_ machine: Int) {
+        if let connection = connections.withLock({ $0[machine] }) { server.disconnect(connection) }
+    }
+
+    /// Advances all clocks.
+    func advance(by duration: Duration) {
+        time.advance(by: duration)
+        for world in worlds { world.advance(by: duration) }
+    }
+}
+
+/// The events of a cache.
+final class SharedLog: Sendable {
+    private let events = Lock<[CacheEvent]>([])
+
+    func note(_ event: CacheEvent) {
+        events.withLock { $0.append(event) }
+    }
+
+    func count(of kind: CacheEvent.Kind) -> Int {
+        events.withLock { $0.count { $0.kind == kind } }
+    }
+}

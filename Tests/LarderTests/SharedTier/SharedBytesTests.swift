@@ -1,0 +1,66 @@
+import Foundation
+import LarderFiles
+import LarderTesting
+import Testing
+
+@testable import Larder
+
+@Suite("The bytes that travel over a shared tier")
+struct SharedBytesTests {
+    let machines = Machines()
+    var server: TestSharedServer { machines.server }
+    private let question = SharedRead(key: SharedKey(key: "k"), sizeLimit: 1000)
+
+    private func cache(_ machine: Int) throws -> Cache<String> {
+        try machines.cache(machine) { $0.disk.inlineThreshold = 100 }
+    }
+
+    @Test("a value in a segment is sent without its place on this machine's disk")
+    func placeless() async throws {
+        let (one, two) = (try cache(0), try cache(1))
+        try await one.setValue("v", forKey: "k", metadata: ["m": "1"], tags: ["t"])
+        let place = try #require(one.disk?.store.index.entry(Key("k"))?.file.place)
+        #expect(place.isInSegment)
+        guard case .value(let entry, _, _, _) = try await server.connection().read(question).finding else {
+            throw CancellationError()
+        }
+        #expect(String(decoding: entry.record, as: UTF8.self).contains("\"k\":\"k\""))
+        #expect(!String(decoding: entry.record, as: UTF8.self).contains("\"w\":"))
+        // The number of the segment, or none, must not be another one's.
+        try await two.setValue("other", forKey: "first")
+        #expect(await two.value(forKey: "k") == "v")
+        try await two.setTimeToLive(.hours(9), forKey: "k")
+        #expect(await two.lookup(forKey: "k")?.metadata == ["m": "1"])
+    }
+
+    @Test("a place in a record that has come is ignored")
+    func foreignPlace() async throws {
+        let two = try cache(1)
+        var sent = IndexEntry(
+            keyText: "k", file: FileID(7), change: 7, stored: Timestamp(milliseconds: machines.time.clock.milliseconds),
+            life: .forever, used: Timestamp(milliseconds: machines.time.clock.milliseconds), size: 1, checksum: 1,
+            attachments: nil)
+        sent.file.place = try #require(Place(segment: 5, offset: 64))
+        let payload = Data("v".utf8)
+        sent.checksum = payload.withUnsafeBytes { XXH64.hash($0) }
+        var printer = RecordPrinter()
+        printer.append(sent)
+        let record = Data(printer.bytes)
+        #expect(String(decoding: record, as: UTF8.self).contains("\"w\":"))
+        let entry = SharedEntry(
+            payload: payload, record: record, checksum: SharedEntry.checksum(of: payload, record))
+        let outcome = try await server.connection().write(
+            SharedWrite(
+                key: question.key,
+                version: SharedVersion(
+                    milliseconds: machines.time.clock.milliseconds, counter: 0, node: "00000000000000aa"),
+                entry: entry, life: SharedLife(remaining: nil, keptStale: 0, age: 0), generations: [""]))
+        guard case .done = outcome else { throw CancellationError() }
+        #expect(await two.lookup(forKey: "k")?.source == .shared)
+        #expect(try #require(two.disk?.store.index.entry(Key("k"))).file.place.segment != 5)
+        try await two.close()
+        machines.restart(1)
+        let again = try cache(1)
+        #expect(await again.lookup(forKey: "k")?.source == .disk)
+    }
+}

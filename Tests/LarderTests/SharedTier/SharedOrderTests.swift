@@ -1,0 +1,224 @@
+import Foundation
+import LarderFiles
+import LarderTesting
+import Testing
+
+@testable import Larder
+
+@Suite("Changes that meet on a shared tier", .timeLimit(.minutes(5)))
+struct SharedOrderTests {
+    let machines = Machines(3)
+    var server: TestSharedServer { machines.server }
+
+    @Test("a value that gets a new life before it was sent is sent")
+    func renewedUnsent() async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        machines.cut(0)
+        try await one.setValue("v", forKey: "k", ttl: .minutes(1))
+        try await one.setTimeToLive(.hours(1), forKey: "k")
+        server.reconnect()
+        await one.sent()
+        machines.advance(by: .seconds(600))
+        #expect(await two.value(forKey: "k") == "v")
+        #expect(await one.value(forKey: "k") == "v")
+    }
+
+    @Test("a value that expires before it was sent is sent as the stale one, instead of the older one of the server")
+    func expiredUnsent() async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        try await two.setValue("old", forKey: "k", keepStale: .hours(1))
+        machines.cut(0)
+        machines.advance(by: .seconds(1))
+        try await one.setValue("new", forKey: "k", keepStale: .hours(1))
+        try await one.expireValue(forKey: "k")
+        server.reconnect()
+        await one.sent()
+        #expect(await two.value(forKey: "k") == nil)
+        #expect(await two.value(forKey: "k", allowingStale: true) == "new")
+        #expect(await one.value(forKey: "k", allowingStale: true) == "new")
+    }
+
+    @Test("a new life for an outdated copy leaves the newer value of the server as it is")
+    func renewedOutdated() async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        try await one.setValue("old", forKey: "k")
+        machines.advance(by: .seconds(1))
+        server.faults = [.deaf]
+        try await two.setValue("new", forKey: "k")
+        machines.advance(by: .seconds(1))
+        try await one.setTimeToLive(.hours(9), forKey: "k")
+        server.faults = []
+        #expect(await one.value(forKey: "k") == "new")
+        #expect(await two.value(forKey: "k") == "new")
+        let other = try machines.cache(2)
+        #expect(await other.value(forKey: "k") == "new")
+        #expect(other.statistics.shared?.malformed == 0)
+    }
+
+    @Test("a copy that was renewed before is renewed again without its payload")
+    func renewedTwice() async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        try await one.setValue("v", forKey: "k", ttl: .minutes(1))
+        for hours in [1.0, 2, 3] {
+            machines.advance(by: .seconds(1))
+            try await one.setTimeToLive(.hours(hours), forKey: "k")
+        }
+        #expect(server.callCount("write") == 1 && server.callCount("renew") == 3)
+        machines.advance(by: .seconds(2 * 3600))
+        #expect(await two.value(forKey: "k") == "v")
+        try await two.setTimeToLive(.hours(9), forKey: "k")
+        #expect(server.callCount("write") == 1)
+        machines.advance(by: .seconds(5 * 3600))
+        #expect(await one.value(forKey: "k") == "v")
+    }
+
+    @Test("a copy does not outlive the newer value that has replaced it elsewhere and has expired", arguments: 0..<3)
+    func replacedByExpired(_ kind: Int) async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        try await one.setValue("old", forKey: "k", ttl: .hours(1), keepStale: .seconds(5))
+        #expect(await two.value(forKey: "k") == "old")
+        machines.cut(1)
+        machines.advance(by: .seconds(1))
+        switch kind {
+        case 0: try await one.setValue("new", forKey: "k", ttl: .seconds(10))
+        case 1: try await one.setTimeToLive(.seconds(10), forKey: "k")
+        default: try await one.expireValue(forKey: "k")
+        }
+        machines.advance(by: .seconds(20))
+        server.reconnect()
+        #expect(await two.value(forKey: "k") == nil)
+    }
+
+    @Test("a write that waited does not return after a newer value that has expired", arguments: [true, false])
+    func lateAfterExpired(_ isCut: Bool) async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        // Both know the generation of the namespace.
+        try await one.setValue("1", forKey: "other")
+        #expect(await two.value(forKey: "other") == "1")
+        if isCut { machines.cut(0) } else { server.faults = [.unreachable] }
+        try await one.setValue("older", forKey: "k", ttl: .hours(1))
+        server.faults = []
+        machines.time.advance(by: .milliseconds(1))
+        machines.worlds[1].advance(by: .milliseconds(1))
+        try await two.setValue("newer", forKey: "k", ttl: .milliseconds(500))
+        machines.time.advance(by: .seconds(1))
+        machines.worlds[1].advance(by: .seconds(1))
+        server.reconnect()
+        machines.worlds[0].advance(by: .seconds(2))
+        await one.sent()
+        #expect(await two.value(forKey: "k") == nil)
+        #expect(await one.value(forKey: "k") == nil)
+    }
+
+    @Test("a removal whose tombstone is evicted before a copy is checked is a removal all the same")
+    func evictedBeforeCheck() async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        try await one.setValue("1", forKey: "k")
+        #expect(await two.value(forKey: "k") == "1")
+        machines.cut(1)
+        try await one.removeValue(forKey: "k")
+        server.reconnect()
+        server.evict("k")
+        #expect(await two.value(forKey: "k") == nil)
+    }
+
+    @Test("a server whose clock was set back takes new values instead of those from its future")
+    func serverSetBack() async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        try await one.setValue("old", forKey: "k", tags: ["t"])
+        try await one.removeValue(forKey: "l")
+        try await one.removeAll(tagged: "t")
+        try await one.setValue("old", forKey: "k", tags: ["t"])
+        machines.time.setClock(to: machines.time.now.addingTimeInterval(-3600))
+        try await two.setValue("new", forKey: "k", tags: ["t"])
+        try await two.setValue("new", forKey: "l")
+        #expect(await one.values(forKeys: ["k", "l"]) == ["k": "new", "l": "new"])
+        #expect(await two.values(forKeys: ["k", "l"]) == ["k": "new", "l": "new"])
+    }
+
+    @Test(
+        "callers that wait for another machine's fetch fetch at once when the server is lost", arguments: [true, false])
+    func leaseLost(_ isCut: Bool) async throws {
+        let source = TestSource<String>()
+        let (one, two) = (try machines.leasing(0), try machines.leasing(1))
+        async let first = one.value(forKey: "k") { try await source.fetch() }
+        await source.waitForRequests()
+        async let second = two.value(forKey: "k") { try await source.fetch() }
+        await eventually { two.waitersForLeases == 1 }
+        if isCut { machines.cut(1) } else { try await two.close(waitingForFetches: .zero) }
+        await source.waitForRequests(2)
+        source.succeed(with: "v")
+        source.succeed(with: "v")
+        #expect(try await [first, second] == ["v", "v"])
+    }
+
+    @Test("after a failed fetch the waiters on another machine fetch at once")
+    func leaseAfterFailure() async throws {
+        let source = TestSource<String>()
+        let (one, two) = (try machines.leasing(0), try machines.leasing(1))
+        async let first: String? = try? one.value(forKey: "k") { try await source.fetch() }
+        await source.waitForRequests()
+        async let second = two.value(forKey: "k") { try await source.fetch() }
+        await eventually { two.waitersForLeases == 1 }
+        #expect(source.requestCount == 1)
+        source.fail(with: SharedTierError(.unavailable, "the source is gone"))
+        // No clock advances: the end of the lease alone lets it go on.
+        await source.waitForRequests(2)
+        source.succeed(with: "v")
+        #expect(await first == nil)
+        #expect(try await second == "v")
+        #expect(source.requestCount == 2)
+    }
+
+    @Test("a lease that was granted after the timeout ends with the fetch, too")
+    func lateLease() async throws {
+        let source = TestSource<String>()
+        let held = HeldTier(server.connection(), holding: [.lease])
+        let one = try machines.cache(0) {
+            $0.sharedTier = held
+            $0.sharedTierPolicy.fetchLease = .seconds(3600)
+        }
+        let two = try machines.leasing(1)
+        async let first: String? = try? one.value(forKey: "k") { try await source.fetch() }
+        await eventually { held.waiting(.lease) == 1 }
+        machines.worlds[0].advance(by: .milliseconds(100))
+        await source.waitForRequests()
+        async let second = two.value(forKey: "k") { try await source.fetch() }
+        await eventually { two.waitersForLeases == 1 }
+        source.fail(with: SharedTierError(.unavailable, "the source is gone"))
+        await source.waitForRequests(2)
+        source.succeed(with: "v")
+        #expect(await first == nil)
+        #expect(try await second == "v")
+        held.release(.lease)
+    }
+
+    @Test("after a fetch that stores nothing the waiters on another machine fetch at once")
+    func leaseAfterNothing() async throws {
+        let source = TestSource<FetchResult<String>>()
+        let (one, two) = (try machines.leasing(0), try machines.leasing(1))
+        async let first = one.value(forKey: "k") { try await source.fetch() }
+        await source.waitForRequests()
+        async let second = two.value(forKey: "k") { try await source.fetch() }
+        await eventually { two.waitersForLeases == 1 }
+        source.succeed(with: .doNotStore("1"))
+        await source.waitForRequests(2)
+        source.succeed(with: .doNotStore("2"))
+        #expect(try await [first, second] == ["1", "2"])
+        #expect(source.requestCount == 2 && server.keys.isEmpty)
+    }
+}
+
+extension Machines {
+    /// A cache whose fetches keep other machines from fetching for up to an hour.
+    fileprivate func leasing(_ machine: Int) throws -> Cache<String> {
+        try cache(machine) { $0.sharedTierPolicy.fetchLease = .seconds(3600) }
+    }
+}
+
+extension Cache {
+    /// The callers that wait for another machine's fetch.
+    fileprivate var waitersForLeases: Int {
+        backend.sharedLink?.state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } ?? 0
+    }
+}
