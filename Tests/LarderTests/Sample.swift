@@ -2,9 +2,10 @@ import Foundation
 
 /// The share of crash points, faults and damaged bytes that one run tries: all of them would take minutes.
 ///
-/// Each run begins at another one, so that all are tried in the course of time. `LARDER_THOROUGH=1` tries all in one run.
+/// One of seven, or of as many as `LARDER_SAMPLE` says; `LARDER_SAMPLE=1` tries all. Each run begins at another one, so
+/// that all are tried in the course of time.
 enum Sample {
-    private static let step = ProcessInfo.processInfo.environment["LARDER_THOROUGH"] == "1" ? 1 : 3
+    private static let step = ProcessInfo.processInfo.environment["LARDER_SAMPLE"].flatMap(Int.init) ?? 7
     private static let first = Int.random(in: 0..<step)
 
     /// Numbers of calls, without end.
@@ -16,5 +17,5 @@ enum Sample {
     }
 
     /// How many of a number are tried, at least.
-    static func least(of count: Int) -> Int { count / step }
+    static func least(of count: Int) -> Int { count / step - 1 }
 }

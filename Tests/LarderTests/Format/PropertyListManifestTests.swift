@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("The manifest as a property list")
+@Suite("The manifest as a property list", .storm)
 struct PropertyListManifestTests {
     private func filled(_ format: ManifestFormat = .propertyList) throws -> (World, DiskCache) {
         let world = World { $0.manifestFormat = format }

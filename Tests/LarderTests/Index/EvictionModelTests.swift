@@ -6,7 +6,7 @@ import Testing
 @testable import Larder
 
 /// Random operations compared with a list in the order of use.
-@Suite("Eviction is exact: it evicts the same entries as a list of all uses")
+@Suite("Eviction is exact: it evicts the same entries as a list of all uses", .storm)
 struct EvictionModelTests {
     private struct Entry {
         let key: String

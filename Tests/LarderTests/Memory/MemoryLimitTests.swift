@@ -4,7 +4,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Limits and memory of a memory cache")
+@Suite("Limits and memory of a memory cache", .storm)
 struct MemoryLimitTests {
     let clock = ManualClock()
 

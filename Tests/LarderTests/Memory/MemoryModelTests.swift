@@ -6,7 +6,7 @@ import Testing
 @testable import Larder
 
 /// Random operations compared with a plain list of values in the order of use.
-@Suite("The memory tier behaves like a list in the order of use")
+@Suite("The memory tier behaves like a list in the order of use", .storm)
 struct MemoryModelTests {
     struct Model {
         struct Item {

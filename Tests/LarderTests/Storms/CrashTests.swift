@@ -7,8 +7,7 @@ import Testing
 
 /// A process killed inside its n-th system call, and a disk that loses power there. From an empty directory every n is
 /// tried; `Beginning.next` says which are from the others.
-// One case after the other: each keeps a thread busy, and tests that wait need one, too.
-@Suite("Every crash point", .serialized)
+@Suite("Every crash point", .storm)
 struct CrashTests {
     /// A day in the life of a cache. Each step notes the change that it begins, and its return.
     struct Story {

@@ -6,8 +6,7 @@ import Testing
 @testable import Larder
 
 /// The n-th system call of an operation fails, for every n; once with every error, or for good with one of them.
-// One case after the other: each keeps a thread busy, and tests that wait need one, too.
-@Suite("Promise 6: failing storage never fails the caller's work", .serialized)
+@Suite("Promise 6: failing storage never fails the caller's work", .storm)
 struct FaultTests {
     static let errors: [Errno] = [.noSpace, .io, .tooManyOpenFiles, .notPermitted]
 

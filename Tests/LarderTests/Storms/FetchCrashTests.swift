@@ -6,8 +6,7 @@ import Testing
 @testable import Larder
 
 /// A process killed inside its n-th system call while it fetches through a cache, for every n.
-// One case after the other: each keeps a thread busy, and tests that wait need one, too.
-@Suite("Every crash point of fetches, tags and negative entries", .serialized)
+@Suite("Every crash point of fetches, tags and negative entries", .storm)
 struct FetchCrashTests {
     /// The known values by key.
     typealias Known = [String: String]

@@ -9,7 +9,7 @@ import Testing
 
 /// A change of one process is held in each of its system calls and at each of its accesses to the page, while another
 /// process makes its own. Both go on then, and the checker decides whether everybody has seen one history.
-@Suite("A change that is held in any call, beside another process", .serialized)
+@Suite("A change that is held in any call, beside another process", .serialized, .storm)
 struct HeldCallTests {
     enum Change: CaseIterable, Sendable {
         case set, remove, setIfAbsent, renew, clear, clearEverything, expire, setAndRemove, saves

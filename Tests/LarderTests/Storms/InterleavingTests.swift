@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("A set of one process, interrupted by another", .serialized)
+@Suite("A set of one process, interrupted by another", .serialized, .storm)
 struct InterleavingTests {
     /// Where the set is held.
     enum Moment: CaseIterable {

@@ -7,7 +7,7 @@ import Testing
 @testable import Larder
 
 /// Real processes, real files, SIGKILL.
-@Suite("A process killed at a random moment")
+@Suite("A process killed at a random moment", .storm)
 struct KillTests {
     /// The parent's knowledge from the child's output.
     struct Knowledge {
@@ -52,7 +52,7 @@ struct KillTests {
     /// No value, those of up to 500 bytes, and those of up to 70,000 are in segments.
     @Test("loses no acknowledged change, and leaves nothing behind", arguments: [0, 1_000, 100_000], [true, false])
     func killed(threshold: Int, isShared: Bool) throws {
-        let rounds = threshold == 0 && isShared ? Self.rounds : (Self.rounds + 1) / 2
+        let rounds = threshold == 0 && isShared ? Self.rounds : (Self.rounds + 3) / 4
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
         let seed = UInt64.random(in: 0..<1_000_000)

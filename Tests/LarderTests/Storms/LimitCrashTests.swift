@@ -6,8 +6,7 @@ import Testing
 @testable import Larder
 
 /// The same storm over limits, files and imports.
-// One case after the other: each keeps a thread busy, and tests that wait need one, too.
-@Suite("Every crash point of copies, imports, evictions and exports", .serialized)
+@Suite("Every crash point of copies, imports, evictions and exports", .storm)
 struct LimitCrashTests {
     private static let large = String(repeating: "large ", count: 50_000)
     private static let list = """

@@ -107,7 +107,7 @@ private struct RegisterHistory {
     }
 }
 
-@Suite("The checker of histories, beside a model")
+@Suite("The checker of histories, beside a model", .storm)
 struct LinearizabilityModelTests {
     @Test("decides as a search through all orders does, for small histories", arguments: 1...4)
     func small(seed: UInt64) {

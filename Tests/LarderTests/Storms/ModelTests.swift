@@ -6,8 +6,7 @@ import Testing
 @testable import Larder
 
 /// Random operations against a plain dictionary that keeps the promises by being too simple to break them.
-// One case after the other: each keeps a thread busy, and tests that wait need one, too.
-@Suite("The cache behaves like a dictionary with expiry dates", .serialized)
+@Suite("The cache behaves like a dictionary with expiry dates", .storm)
 struct ModelTests {
     struct Value {
         var data: Data

@@ -8,7 +8,7 @@ import Testing
 /// A process that shares its directory is killed in one of its calls and accesses to the page, while another lives on.
 ///
 /// A call or access that changes nothing is no point of its own: a kill in the next one leaves the same.
-@Suite("Every crash point of several processes", .serialized)
+@Suite("Every crash point of several processes", .serialized, .storm)
 struct SharedCrashTests {
     typealias Content = SharedCrashWorld.Content
 

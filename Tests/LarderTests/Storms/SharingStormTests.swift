@@ -14,28 +14,28 @@ struct SharingStormTests {
 
     @Test("killed and stopped processes leave one history", arguments: [false, true])
     func shared(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments), kills: Self.kills ?? (hasSegments ? 100 : 200))
+        try await Self.run(SharingStorm(hasSegments: hasSegments), kills: Self.kills ?? (hasSegments ? 60 : 120))
     }
 
     @Test("calls that find the disk full have changed nothing", arguments: [false, true])
     func fullDisk(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 40)
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 30)
     }
 
     @Test("nobody notices that the directory has another name for a moment")
     func renames() async throws {
-        try await Self.run(SharingStorm(mishap: .renames), kills: Self.kills ?? 40)
+        try await Self.run(SharingStorm(mishap: .renames), kills: Self.kills ?? 30)
     }
 
     @Test("processes whose directory was deleted meet in the new one")
     func deletions() async throws {
-        try await Self.run(SharingStorm(mishap: .deletions), kills: Self.kills ?? 40)
+        try await Self.run(SharingStorm(mishap: .deletions), kills: Self.kills ?? 30)
     }
 
     @Test("a process killed again and again leaves one history", arguments: [false, true])
     func alone(hasSegments: Bool) async throws {
         let storm = SharingStorm(processes: 1, stopPercent: 0, pauses: 20...80, hasSegments: hasSegments)
-        try await Self.run(storm, kills: Self.kills ?? (hasSegments ? 30 : 60))
+        try await Self.run(storm, kills: Self.kills ?? (hasSegments ? 20 : 40))
     }
 
     @Test("a forked child cannot use the cache of its parent, which goes on")
@@ -86,7 +86,7 @@ struct StormTests {
     @Test("accepts processes that replace files under a lock")
     func register() async throws {
         try await SharingStormTests.run(
-            SharingStorm(pauses: 1...40, register: "register"), kills: SharingStormTests.kills ?? 40)
+            SharingStorm(pauses: 1...40, register: "register"), kills: SharingStormTests.kills ?? 30)
     }
 
     /// The most storms before a fault counts as not found. On a busy machine the processes of one storm may hardly

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Many threads at once")
+@Suite("Many threads at once", .storm)
 struct StressTests {
     /// A value names its key and consists of one letter, so a partial value or another key's would be noticed.
     private static func value(_ key: Int, _ version: Int) -> Data {

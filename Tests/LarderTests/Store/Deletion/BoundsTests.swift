@@ -6,7 +6,7 @@ import Testing
 @testable import Larder
 
 /// Soak tests that are bounded by counts, not by time.
-@Suite("All deferred work is bounded by the number of unresolved files")
+@Suite("All deferred work is bounded by the number of unresolved files", .storm)
 struct BoundsTests {
     /// A cache of `count` entries with a lost index and an unreadable newest file.
     private func withResidue(_ count: Int, limit: Int) throws -> (World, DiskCache, unreadable: String) {

@@ -6,7 +6,7 @@ import Testing
 @testable import Larder
 
 /// Each directory here is used first, and then flushed.
-@Suite("Clears with lost indexes, in combinations that once lost or revived values")
+@Suite("Clears with lost indexes, in combinations that once lost or revived values", .storm)
 struct ClearDamageTests {
     @Test(
         "after a lost index was rebuilt, the loss of the manifest alone loses no entry", arguments: [0, 1, 2],

@@ -7,7 +7,7 @@ import Testing
 @testable import Larder
 
 /// The disk may keep any of the deletions that were not synced, in any order.
-@Suite("After a power cut and the loss of the index, no older value of a key comes back")
+@Suite("After a power cut and the loss of the index, no older value of a key comes back", .storm)
 struct DeletionOrderTests {
     enum Change: CaseIterable {
         case removed, expired, evicted

@@ -7,7 +7,7 @@ import Testing
 @testable import Larder
 
 /// Every test here acts before files and index are reconciled, and flushes afterward.
-@Suite("Damage does not make an expired entry fresh")
+@Suite("Damage does not make an expired entry fresh", .storm)
 struct ExpiryDamageTests {
     @Test(
         "a mark takes a number above those that only life slots know: the journal is lost",

@@ -7,7 +7,7 @@ import Testing
 @testable import Larder
 
 /// Random walks against a model, with kills at any system call and losses of the index.
-@Suite("Random changes, expiries, kills and losses of the index leave what a model expects")
+@Suite("Random changes, expiries, kills and losses of the index leave what a model expects", .storm)
 struct ExpiryWalkTests {
     private struct Entry: Equatable {
         var value: String

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Namespaces: separate keys in one directory")
+@Suite("Namespaces: separate keys in one directory", .storm)
 struct NamespaceTests {
     @Test("one key in three namespaces is three entries in every call, and after a restart")
     func identity() throws {

@@ -7,8 +7,7 @@ import Testing
 @testable import Larder
 
 /// Every test here acts before files and index are reconciled, and flushes afterward.
-// One case after the other: each keeps a thread busy, and tests that wait need one, too.
-@Suite("An expired entry stays expired after kills, power cuts and the loss of the index", .serialized)
+@Suite("An expired entry stays expired after kills, power cuts and the loss of the index", .storm)
 struct SoftInvalidationLossTests {
     /// The progress of the background work when the process is killed.
     enum Moment: CaseIterable {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Limits evict the least recently used entries, and no more than necessary")
+@Suite("Limits evict the least recently used entries, and no more than necessary", .storm)
 struct LimitsTests {
     private func fill(_ cache: DiskCache, _ range: Range<Int>, bytes: Int = 10) throws {
         for number in range { try cache.setData(Data(count: bytes), forKey: "\(number)") }

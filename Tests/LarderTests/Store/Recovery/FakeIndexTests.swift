@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("An index that claims more entries than there are files counts as lost")
+@Suite("An index that claims more entries than there are files counts as lost", .storm)
 struct FakeIndexTests {
     private func filled() throws -> World {
         let world = World { $0.sweepInterval = nil }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Promise 4: the entry files are the truth")
+@Suite("Promise 4: the entry files are the truth", .storm)
 struct FilesAreTheTruthTests {
     private static func filled(close: Bool = false) throws -> World {
         let world = World { $0.sweepInterval = nil }

@@ -6,7 +6,7 @@ import Testing
 @testable import Larder
 
 /// Every test here acts before files and index are reconciled, and flushes afterward.
-@Suite("All promises hold from the first call after opening")
+@Suite("All promises hold from the first call after opening", .storm)
 struct FirstSecondTests {
     /// More entries than are read before the first answer.
     private static let many = OpeningScan.mostAtOnce + 700

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("An index that is loaded group by group")
+@Suite("An index that is loaded group by group", .storm)
 struct GroupsTests {
     /// A directory after a clean close, with a journal.
     static func filled(

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Leftovers of a killed session, and damage found late")
+@Suite("Leftovers of a killed session, and damage found late", .storm)
 struct LeftoverTests {
     /// The disk after a kill between the file of a value and its line. Call it after another change of the session.
     private static func killed(

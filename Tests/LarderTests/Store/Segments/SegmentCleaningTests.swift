@@ -8,7 +8,7 @@ import Testing
 @testable import Larder
 
 /// Segments of 4 KiB, so that a few dozen values fill some.
-@Suite("Segments are cleaned")
+@Suite("Segments are cleaned", .storm)
 struct SegmentCleaningTests {
     private static let segmentLength = 4096
 

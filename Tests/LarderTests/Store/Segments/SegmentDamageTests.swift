@@ -7,7 +7,7 @@ import Testing
 @testable import Larder
 
 /// Each test acts first, and flushes afterwards.
-@Suite("Damaged segments")
+@Suite("Damaged segments", .storm)
 struct SegmentDamageTests {
     private static func value(_ number: Int) -> String { "value \(number)" }
 

@@ -8,7 +8,7 @@ import Testing
 @testable import Larder
 
 /// Each of these failed once.
-@Suite("Moved values, and what happens beside a move")
+@Suite("Moved values, and what happens beside a move", .storm)
 struct SegmentMoveTests {
     private typealias Cleaning = SegmentCleaningTests
 
