@@ -217,11 +217,14 @@ package struct FileStatus: Sendable {
     /// Bytes.
     package let size: Int
     package let identity: FileIdentity
+    /// False for an open file that has no name any more.
+    package let isLinked: Bool
 
-    package init(kind: FileKind, size: Int, identity: FileIdentity) {
+    package init(kind: FileKind, size: Int, identity: FileIdentity, isLinked: Bool) {
         self.kind = kind
         self.size = size
         self.identity = identity
+        self.isLinked = isLinked
     }
 }
 

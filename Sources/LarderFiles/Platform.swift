@@ -187,7 +187,8 @@ package enum Platform {
             }
         let identity = FileIdentity(
             device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(truncatingIfNeeded: status.st_ino))
-        return FileStatus(kind: kind, size: Int(status.st_size), identity: identity)
+        return FileStatus(
+            kind: kind, size: Int(status.st_size), identity: identity, isLinked: status.st_nlink > 0)
     }
 
     static func status(raw: Int32) throws(Errno) -> FileStatus {

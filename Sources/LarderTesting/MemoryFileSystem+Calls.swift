@@ -94,7 +94,7 @@ extension MemoryFileSystem: FileSystem {
         let node = state.image.nodes[number]
         return FileStatus(
             kind: node?.isDirectory == true ? .directory : .regular, size: node?.content.count ?? 0,
-            identity: FileIdentity(device: device, inode: number))
+            identity: FileIdentity(device: device, inode: number), isLinked: node?.isUnlinked != true)
     }
 
     package func read(

@@ -8,6 +8,8 @@ package struct MemoryImage: Sendable {
         package var children: [String: UInt64] = [:]
         /// The bytes whose blocks were allocated in advance.
         package var allocated = 0
+        /// It has no name any more.
+        package var isUnlinked = false
 
         /// The bytes that it takes: whole blocks of 4 KiB.
         var space: Int { MemoryImage.blocks(max(content.count, allocated)) }
@@ -63,15 +65,18 @@ package struct MemoryImage: Sendable {
             nodes[file]?.allocated = 0
         case .link(let directory, let name, let node, let isDirectory):
             if nodes[node] == nil { nodes[node] = Node(isDirectory: isDirectory) }
+            nodes[node]?.isUnlinked = false
             nodes[directory, default: Node(isDirectory: true)].children[name] = node
         case .unlink(let directory, let name):
-            nodes[directory]?.children[name] = nil
+            if let node = nodes[directory]?.children.removeValue(forKey: name) { nodes[node]?.isUnlinked = true }
         case .rename(let directory, let name, let toDirectory, let newName):
             // As on a real disk, a directory never replaces one that is not empty.
             let target = nodes[toDirectory]?.children[newName].flatMap { nodes[$0] }
             if target?.children.isEmpty == false { return }
             guard let node = nodes[directory]?.children.removeValue(forKey: name) else { return }
+            let replaced = nodes[toDirectory]?.children[newName]
             nodes[toDirectory, default: Node(isDirectory: true)].children[newName] = node
+            if let replaced, replaced != node { nodes[replaced]?.isUnlinked = true }
         }
     }
 

@@ -116,8 +116,8 @@ struct World {
     var fileCount: Int {
         let copy = MemoryFileSystem(files.image)
         guard let directory = try? copy.openDirectory(path: "/cache/entries", creation: .never) else { return 0 }
-        let inSegments = try? SegmentTable(of: SharedDescriptor(directory), in: copy).files()
-        return entryFiles.count + (inSegments?.count ?? 0)
+        let inSegments = try? SegmentTable(of: SharedDescriptor(directory), in: copy).list()
+        return entryFiles.count + (inSegments?.entries.count ?? 0)
     }
     /// The names of the segments.
     var segments: [String] { files.image.names(at: "/cache/entries/segments") }
@@ -197,12 +197,12 @@ extension DiskCache {
         #expect(before == totals, "the sums are right before the entries are loaded", sourceLocation: sourceLocation)
         let expected = files.filter { !$0.place.isInSegment }.map { FileName.number($0.number).description }.sorted()
         #expect(world.entryFiles == expected, "entries and files agree", sourceLocation: sourceLocation)
-        let inSegments = store.disk.runAnyway { (try? $0?.segments.files()) ?? [] }
+        let inSegments = store.disk.runAnyway { (try? $0?.segments.list())?.entries ?? [] }
         let placed = files.filter(\.place.isInSegment)
         #expect(placed.isSuperset(of: inSegments), "segments have no more", sourceLocation: sourceLocation)
         for file in placed.subtracting(inSegments) {
             // The record may be damaged, while the payload is not.
-            let isThere = store.disk.runAnyway { (try? $0?.requireFile(file)) != nil }
+            let isThere = store.disk.runAnyway { $0?.mayExist(file) ?? false }
             #expect(isThere, "segments have all entries", sourceLocation: sourceLocation)
         }
         let strange = world.names.filter { $0.hasSuffix(".tmp") }

@@ -16,6 +16,7 @@ extension TieredBackend {
                     }
                 }
             }
+            await disk.store.cleaner.pauseIfBehind()
         }
     }
 

@@ -47,8 +47,8 @@ extension DiskCache {
         ///
         /// A short value is stored in a segment in a third of the time, and takes no inode; see <doc:Performance> for
         /// the size from which files are as fast. Files that are copied in always stay files. The threshold may be
-        /// another one at the next opening: existing entries stay where they are. A directory with segments cannot be
-        /// opened by Larder 0.1.0.
+        /// another one at the next opening: existing entries stay where they are. On a full disk segments with few live
+        /// values are given up whole; see <doc:Limits>. A directory with segments cannot be opened by Larder 0.1.0.
         public var inlineThreshold = 0
         /// Returns the current time; the first opener's function is used. It must be fast and must not call the cache.
         /// Default: the system's clock.
@@ -62,6 +62,8 @@ extension DiskCache {
         package var entriesPerGroup = GroupTable.entriesPerGroup
         /// Bytes of a segment, at most. Tests have shorter ones.
         package var segmentLength = Place.end
+        /// The number of tombstones that are kept because of unreadable files. Tests keep fewer.
+        package var mostTombstones = 10_000
         private var isSystemTime = true
 
         /// Creates a configuration. Each setting has the documented default; ``now`` is set afterwards.
@@ -97,7 +99,8 @@ extension DiskCache {
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
                 durability: durability, manifestFormat: manifestFormat, limits: limits.settings,
                 entriesPerGroup: entriesPerGroup, isShared: sharing == .processes,
-                inlineThreshold: max(0, min(inlineThreshold, 1 << 20)), segmentLength: segmentLength)
+                inlineThreshold: max(0, min(inlineThreshold, SegmentFormat.longestPayload)),
+                segmentLength: segmentLength, mostTombstones: mostTombstones)
         }
 
         private var limits: Limits {

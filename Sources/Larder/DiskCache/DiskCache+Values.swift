@@ -43,6 +43,7 @@ extension DiskCache {
         }
         let request = SetRequest(key: key, life: life, attachments: try attachments(metadata, tags, coding), now: now)
         _ = try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
+        store.cleaner.awaitIfBehind()
     }
 }
 

@@ -111,7 +111,7 @@ public final class DiskCache: Sendable {
         try openStore.housekeeper.flush()
     }
 
-    /// Counts since the directory was opened in this process. O(1).
+    /// Counts since the directory was opened in this process. O(1); with segments it asks the size of each.
     public var statistics: CacheStatistics { store.statistics }
 
     /// Reads every entry, and removes those proven damaged. O(n and bytes); for tools and tests.
@@ -180,10 +180,13 @@ extension DiskCache {
     package var settling: @Sendable () -> Bool {
         { [weak store] in
             guard let store else { return false }
-            for _ in 0..<3 {
+            var rounds = 0
+            repeat {
                 try? store.housekeeper.alone {}
                 store.maintenance.wait()
-            }
+                rounds += 1
+                // Each segment is work of its own.
+            } while rounds < 3 || store.maintenance.isUnderWay(.clean)
             store.events.drain()
             return true
         }

@@ -31,6 +31,9 @@ struct Place: Hashable, Sendable {
         self.init(segment: packed >> Self.offsetBits, offset: Self.offset(of: packed))
     }
 
+    /// Stands for all entries of a segment that cannot be read. No entry begins at that offset.
+    static func whole(_ segment: UInt64) -> Place? { Place(segment: segment, offset: unit) }
+
     /// Nil when there cannot be an entry.
     init?(segment: UInt64, offset: Int) {
         guard segment > 0, segment <= Self.lastSegment, offset > 0, offset < Self.end, offset % Self.unit == 0 else {
@@ -40,6 +43,7 @@ struct Place: Hashable, Sendable {
     }
 
     var isInSegment: Bool { packed != 0 }
+    var isWholeSegment: Bool { offset == Self.unit }
     var segment: UInt64 { packed >> Self.offsetBits }
     /// Bytes.
     var offset: Int { Self.offset(of: packed) }

@@ -148,9 +148,11 @@ enum JournalFormat {
 /// the last line it is damaged. Between the groups and the last record it keeps the `obsolete`, `remove`, `clear` and
 /// keyless `life` records that are still needed.
 enum JSONManifest {
-    static func begin(_ printer: inout RecordPrinter, version: UInt64, generation: UInt64, last: UInt64) {
+    static func begin(
+        _ printer: inout RecordPrinter, version: UInt64, generation: UInt64, last: UInt64, boot: UInt64?
+    ) {
         printer.append("[")
-        printer.append(.header(version: version, generation: generation, last: last))
+        printer.append(.header(version: version, generation: generation, last: last, boot: boot))
         printer.append("\n")
     }
 

@@ -30,8 +30,8 @@ struct PropertyListManifest {
     /// The approximate length of the list so far. Bytes.
     private var length = 0
 
-    init(version: UInt64, generation: UInt64, last: UInt64) {
-        list.header = text(.header(version: version, generation: generation, last: last))
+    init(version: UInt64, generation: UInt64, last: UInt64, boot: UInt64? = nil) {
+        list.header = text(.header(version: version, generation: generation, last: last, boot: boot))
     }
 
     /// Adds a record; false when the list becomes too long.

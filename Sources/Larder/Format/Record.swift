@@ -8,7 +8,7 @@ import LarderFiles
 ///
 /// | field    | meaning                                                                                  |
 /// | -------- | ---------------------------------------------------------------------------------------- |
-/// | `larder` | in a header: the format's version, 2                                                     |
+/// | `larder` | in a header: the format's version, 2 or 3                                                |
 /// | `g`      | in a header: the generation                                                              |
 /// | `o`      | the operation, one of `Operation`; absent in a header and a set                          |
 /// | `k`      | key; a `life` without one ends the lives of all entries in a scope at `e`                |
@@ -57,7 +57,7 @@ enum Record: Sendable {
     /// Everything in a scope that has not changed since, and has not expired by then, expires at that time.
     case expire(ClearScope, number: UInt64, at: Timestamp)
     /// A file is dead, whatever its footer says, and waits to be deleted. With a key, the key's entry must not use it
-    /// either.
+    /// either. Of a whole segment: it could not be read after damage, and its entries have no higher numbers.
     case obsolete(file: FileID, of: Key?)
     /// The last record of a session that ended in order: the entries and the files agree.
     case closed(number: UInt64, totals: SavedTotals? = nil)
@@ -69,6 +69,10 @@ enum Record: Sendable {
     /// In the header of a journal of a process that shared the directory. Each of them knows only a part of the files
     /// that wait to be deleted, so a file that no line mentions is dead.
     static let sharedBoot = UInt64.max
+
+    /// In the header of a manifest that was saved while files could not be read after damage: older values than theirs
+    /// may be in it, so it counts as damaged.
+    static let doubtfulBoot = UInt64.max - 1
 
     /// The version of a directory without segments. The manifests of version 1 have no groups.
     static let plainVersion: UInt64 = 2

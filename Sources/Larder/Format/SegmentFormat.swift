@@ -36,9 +36,14 @@ enum SegmentFormat {
     /// The offset of the first entry.
     static let start = 2 * headerLength
     static let entryHeaderLength = 64
+    /// Bytes.
+    static let longestPayload = 1 << 20
+    /// No entry takes fewer bytes.
+    static let shortestEntry = 128
     /// The offset of the word that says whether an entry is dead.
     static let markOffset = 56
     static let mark = [UInt8](repeating: .max, count: 8)
+    static let numberOffset = 16
     static let settledOffset = 40
     /// In the second header.
     private static let bootOffset = 40
@@ -108,7 +113,9 @@ enum SegmentFormat {
                 isNewer = isNewer || copy.starts(with: versionlessMagic) && copy[15] == magic[15]
                 continue
             }
-            guard copy.word(at: 16) == number, XXH64.hash(copy.part(0..<32)) == copy.word(at: 32) else { continue }
+            guard copy.word(at: numberOffset) == number, XXH64.hash(copy.part(0..<32)) == copy.word(at: 32) else {
+                continue
+            }
             let salt = copy.word(at: 24)
             // The words in place are those of the first header.
             let settled = bytes.word(at: settledOffset)
@@ -168,7 +175,26 @@ enum SegmentFormat {
         let header = EntryHeader(
             recordCheck: bytes.word(at: 32), recordLength: Int(lengths & 0xFFFF_FFFF),
             payloadLength: Int(lengths >> 32), isDead: bytes.word(at: markOffset).nonzeroBitCount > 32)
-        return place.offset + header.span <= Place.end ? header : nil
+        // Whoever knows the salt can make a header: what it announces is read into memory.
+        guard header.recordLength <= LineReader.longestRecord, header.payloadLength <= longestPayload,
+            place.offset + header.span <= Place.end
+        else { return nil }
+        return header
+    }
+
+    /// What the header of an entry says about it.
+    enum Condition {
+        case live, dead
+        /// The header is damaged; the payload may not be.
+        case unknown
+    }
+
+    /// Reads the header of an entry that the index mentions. Bits of the mark count even where the rest is damaged.
+    static func condition(_ bytes: UnsafeRawBufferPointer, at place: Place, salt: UInt64?) -> Condition {
+        // It was to begin behind the end of the segment.
+        guard bytes.count >= entryHeaderLength else { return .dead }
+        if bytes.word(at: markOffset).nonzeroBitCount > 32 { return .dead }
+        return salt.flatMap { entryHeader(bytes, at: place, salt: $0) } == nil ? .unknown : .live
     }
 
     /// Reads an entry from its header and its record.

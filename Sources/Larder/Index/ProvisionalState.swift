@@ -57,6 +57,14 @@ final class ProvisionalState: Sendable {
     /// True while the reconciliation has steps left, if only the last one.
     var hasSteps: Bool { reconciliation.withLock { $0.isScanning || !$0.isConsistent } }
 
+    /// True while files that may have newer values than a damaged index could not be read.
+    var isDoubtful: Bool { isSet && reconciliation.withLock { $0.isDamaged && !$0.isConsistent } }
+
+    /// The segments among them.
+    var unreadSegments: [FileID] {
+        isDoubtful ? reconciliation.withLock { $0.unreadable.filter { $0.place.isWholeSegment && $0.number > 0 } } : []
+    }
+
     /// True when entries and files agree.
     var isConsistent: Bool { reconciliation.withLock { $0.isConsistent } }
 

@@ -53,7 +53,7 @@ struct Reconciliation: Sendable {
     /// The manifest or a journal was damaged: any line may be missing.
     private(set) var isDamaged = false
 
-    /// Suspects that could not be read. The sweep retries them.
+    /// Suspects that could not be read, and segments. The sweep retries them.
     private(set) var unreadable: Set<FileID> = []
     /// Files set aside after being unreadable for too long. They are never adopted, but may have replaced entries below
     /// their numbers.
@@ -105,6 +105,20 @@ struct Reconciliation: Sendable {
         var isDamaged = false
     }
 
+    /// Segments that could not be read. Their numbers are the highest that their entries may have: nothing below is
+    /// returned. With an undamaged index it has everything that was acknowledged, and the number 0 hides nothing.
+    ///
+    /// `known`: the numbers in an earlier session.
+    static func unreadable(
+        _ segments: some Sequence<UInt64>, below last: UInt64, isDamaged: Bool, known: [UInt64: UInt64] = [:]
+    ) -> [FileID] {
+        segments.sorted().enumerated().compactMap { position, segment in
+            // Each has a number of its own, under which it may be set aside.
+            let number = isDamaged ? known[segment] ?? last - min(last, UInt64(position)) : 0
+            return Place.whole(segment).map { FileID(number: number, place: $0) }
+        }
+    }
+
     init(_ findings: Findings, cleared: ClearMarks, marks: ExpiryMarks) {
         suspects = findings.suspects
         unreadable = Set(findings.unreadable)
@@ -140,6 +154,7 @@ struct Reconciliation: Sendable {
         isScanning = true
         floor = findings.floor
         suspects = findings.suspects
+        unreadable = Set(findings.unreadable)
         unverified = findings.unverified
         dead += findings.dead
         isDeadSorted = false
@@ -213,6 +228,21 @@ struct Reconciliation: Sendable {
         unreadable.insert(file)
     }
 
+    /// Has the entries of a segment examined that could not be read before.
+    ///
+    /// With an undamaged index they belong to changes that were under way when the session was killed, and count from
+    /// now on: other entries are not hidden meanwhile.
+    mutating func add(suspects files: [FileID]) {
+        suspects = (suspects + files).sorted()
+        if !isDamaged { floor = max(floor, suspects.last?.number ?? 0) }
+    }
+
+    /// True when a segment may have entries that the index does not know.
+    func hasUnread(in segment: UInt64) -> Bool {
+        unreadable.contains { $0.place.segment == segment }
+            || unverifiable.keys.contains { $0.place.segment == segment }
+    }
+
     mutating func couldNotVerify(_ entry: Entry) {
         unverifiable[entry.file] = entry.key
         verifying = nil
@@ -280,9 +310,10 @@ struct Reconciliation: Sendable {
         return true
     }
 
-    /// Sets aside a file that still cannot be read; false when it is no longer among those.
+    /// Sets aside a file that still cannot be read; false when it is no longer among those, or hides nothing: a segment
+    /// beside an undamaged index.
     mutating func setAside(_ file: FileID) -> Bool {
-        guard unreadable.remove(file) != nil else { return false }
+        guard unreadable.remove(file) != nil, file.number > 0 else { return false }
         aside.insert(file.number)
         return true
     }

@@ -15,6 +15,8 @@ struct Replay {
     private let now: Timestamp
     /// Files that wait to be deleted.
     private(set) var obsolete: [FileID] = []
+    /// Segments that could not be read after damage, with the highest numbers that their entries may have.
+    private(set) var unread: [UInt64: UInt64] = [:]
     /// The manifest has several groups.
     private(set) var hasGroups = false
     var damagedLines = 0
@@ -55,6 +57,7 @@ struct Replay {
         case .clear(let scope, let number): clear(scope, below: number)
         case .expire(let scope, let number, let time):
             marks.add(ExpiryMarks.Mark(number: number, time: time), to: scope)
+        case .obsolete(let file, _) where file.place.isWholeSegment: unread[file.place.segment] = file.number
         case .obsolete(let file, let key):
             obsolete.append(file)
             if let key { apply(record, to: key) }
@@ -176,6 +179,8 @@ struct LoadedJournals {
     var closedLength = 0
     /// The manifest or the journals had lines that were unreadable or missing.
     var isDamaged = false
+    /// The manifest was saved while files could not be read after damage.
+    var isDoubtful = false
     /// There are entry files but no index. The first journal must not look like that of a new directory.
     var isLost = false
     /// Expired entries of the manifest were removed without a line. At the end of the session, the sums would differ

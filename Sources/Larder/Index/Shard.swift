@@ -8,6 +8,8 @@ struct Shard: Sendable {
         let file: FileID
         let hash: UInt64
 
+        /// Nil when the key is not known.
+        var keyHash: UInt64? { hash == 0 ? nil : hash }
         /// The shard of its key.
         var shard: Int { Key.shard(ofHash: hash) }
     }

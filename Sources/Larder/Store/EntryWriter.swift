@@ -164,7 +164,7 @@ extension EntryWriter {
             var reservation: SegmentWriter.Reservation?
             do throws(SegmentError<CacheError>) {
                 let new = try NewEntry(entry, number: number, payload) { span throws(SegmentError<CacheError>) in
-                    reservation = try writer.reserve(span, demands(isDurable: isPowerSafe)) { () throws(CacheError) in
+                    reservation = try writer.reserve(span, length: lengthOfSegments) { () throws(CacheError) in
                         try info.takeNumber(.none)
                     }
                     return reservation.map { ($0.place, salt: $0.salt) }
@@ -179,7 +179,13 @@ extension EntryWriter {
                 do throws(Errno) {
                     let file = reservation.segment.file
                     try fileSystem.write(new.bytesInSegment, .none, to: file.file, at: reservation.place.offset)
-                    if isPowerSafe { try reservation.segment.sync() }
+                    // Where the directory was deleted, making another segment says so.
+                    if try !reservation.segment.isLinked() {
+                        writer.end(reservation.place)
+                        writer.giveUp(reservation.segment)
+                        continue
+                    }
+                    if isPowerSafe { try directory.sync(reservation.segment) }
                     return new
                 } catch {
                     // While its mark is owed, the place is not used again: the mark would meet another entry.
@@ -213,7 +219,7 @@ extension EntryWriter {
         do throws(SegmentError<CacheError>) {
             let new = try NewEntry(entry, number: nil, payload) { span throws(SegmentError<CacheError>) in
                 reservation = try writer.reserve(
-                    span, after: entry.file.place.segment, demands(isDurable: true)
+                    span, after: entry.file.place.segment, length: lengthOfSegments
                 ) { () throws(CacheError) in try info.takeNumber(.none) }
                 return reservation.map { ($0.place, salt: $0.salt) }
             }
@@ -238,11 +244,9 @@ extension EntryWriter {
     /// Bytes.
     private static let shortSegment = 4 << 20
 
-    /// The demands on a new segment. In a small cache segments are short, so that less of the disk is dead at times.
-    private func demands(isDurable: Bool) -> SegmentWriter.Demands {
-        let length = min(segmentLength, max(index.totals.size / 8, Self.shortSegment))
-        return SegmentWriter.Demands(length: length, isDurable: isDurable)
-    }
+    /// The length of a new segment, in bytes. In a small cache segments are short, so that less of the disk is dead at
+    /// times.
+    private var lengthOfSegments: Int { min(segmentLength, max(index.totals.size / 8, Self.shortSegment)) }
 
     /// Notes that the change of a new entry is committed, or has failed.
     func end(_ new: borrowing NewEntry, in directory: StoreDirectory) {

@@ -85,7 +85,7 @@ final class Housekeeper: StoreOwner {
         frozen.async { [weak self] in
             guard let self else { return }
             _ = reporter.attempt { () throws(CacheError) in try saveOnQueue(always: true) }
-            disk.others.object?.membership.letJoin(.opening)
+            disk.others.object?.membership.letJoin()
         }
     }
 
@@ -116,14 +116,14 @@ final class Housekeeper: StoreOwner {
         leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
         maintenance.wait()
-        cleaner.cleanInBackground()
-        maintenance.wait()
+        cleaner.finish()
         try save(always: true)
         // A dead process may have left its own, without a record that needs a save.
         if leavesOtherJournals {
             info.demandSave()
             _ = reporter.attempt { () throws(CacheError) in try save(always: true) }
         }
+        cleaner.finish()
         maintenance.wait()
     }
 

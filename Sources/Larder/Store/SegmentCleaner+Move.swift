@@ -25,11 +25,11 @@ extension SegmentCleaner {
         // First: a removal that this process does not know yet has a higher number, and is not forgotten.
         info.beginMove(from: first)
         // Other processes delete the tombstones that cover the old copies when the announced move ends.
-        defer { info.endStaging(first) }
+        defer { info.endMove() }
         let segments = work.directory.segments
         segments.hold([work.segment.number])
         var moves = Moves()
-        defer { for copy in moves.copies { work.directory.movedWriter.end(copy.entry.file.place) } }
+        defer { work.directory.movedWriter.endAll() }
         var failure: CacheError?
         do throws(CacheError) {
             try moveBesideOthers(found, of: &work, &moves)
@@ -54,17 +54,20 @@ extension SegmentCleaner {
         _ found: [IndexEntry], of work: inout Work, _ moves: inout Moves
     ) throws(CacheError) {
         guard let membership = disk.others.object?.membership else { return try moveAlone(found, of: &work, &moves) }
-        if membership.keepOut(.moving) {
-            defer { membership.letJoin(.moving) }
-            return try moveAlone(found, of: &work, &moves)
-        }
-        for (stripe, entries) in Dictionary(grouping: found, by: \.key.stripe) {
-            guard membership.tryLockForLong(stripe: stripe) else {
-                work.isComplete = false
-                continue
+        let stripes = Dictionary(grouping: found, by: \.key.stripe).sorted { $0.key < $1.key }
+        // While this process is alone nobody waits for a stripe, and all share one sync. Others may join meanwhile.
+        let parts = disk.isAlone ? [stripes] : stripes.map { [$0] }
+        for part in parts {
+            var locked: [(stripe: Int, entries: [IndexEntry])] = []
+            defer { for (stripe, _) in locked { membership.unlockForLong(stripe: stripe) } }
+            for (stripe, entries) in part {
+                if membership.tryLockForLong(stripe: stripe) {
+                    locked.append((stripe, entries))
+                } else {
+                    work.isComplete = false
+                }
             }
-            defer { membership.unlockForLong(stripe: stripe) }
-            try moveAlone(entries, of: &work, &moves)
+            try moveAlone(locked.flatMap(\.entries), of: &work, &moves)
         }
     }
 
@@ -82,7 +85,7 @@ extension SegmentCleaner {
         let copies = moves.copies[begin...]
         let segments = Set(copies.map(\.entry.file.place.segment))
         try translating("sync a segment", at: path) { () throws(Errno) in
-            for number in segments { try work.directory.segments.segment(number).sync() }
+            for number in segments { try work.directory.sync(work.directory.segments.segment(number)) }
         }
         for (shard, copies) in Dictionary(grouping: copies, by: \.key.shard) {
             for start in stride(from: 0, to: copies.count, by: Self.batch) {
@@ -178,7 +181,7 @@ extension SegmentCleaner {
             $0.file == copy.entry.file
         }
         do throws(Errno) {
-            if isWaiting { try directory.requireFile(copy.entry.file) }
+            if isWaiting { try directory.requireFile(of: copy.entry) }
             return isWaiting
         } catch {
             return false

@@ -52,10 +52,28 @@ final class SegmentCleaner: StoreOwner {
     ///
     /// `isShort`: of disk space. Then it looks for them in any case.
     func cleanInBackground(isShort: Bool = false) {
-        guard !provisional.isSet, let segments = disk.runAnyway({ $0 })?.segments,
+        // A job that is under way begins the next one.
+        if isShort, maintenance.isUnderWay(.clean) { return }
+        guard !provisional.isReconciling, let segments = disk.runAnyway({ $0 })?.segments,
             segments.dead.mayBeDirty(after: isShort ? 0 : enoughDead)
         else { return }
+        begin()
+    }
+
+    private func begin() {
         maintenance.begin(.clean) { [weak self] in self?.cleanSome() ?? false }
+    }
+
+    /// Returns when the segments that are dirty now have been cleaned, as far as they can be: writers may make others
+    /// dirty without end.
+    func finish() {
+        let segments = disk.runAnyway { $0?.segments }
+        var left = (try? segments?.dirty(slack: settings.segmentLength).count) ?? 0
+        cleanInBackground()
+        repeat {
+            maintenance.wait(for: .clean)
+            left -= 1
+        } while left > 0 && maintenance.isUnderWay(.clean)
     }
 
     /// Bytes after whose deletion it is worth looking for something to clean.
@@ -73,11 +91,20 @@ final class SegmentCleaner: StoreOwner {
     /// Waits a moment if more of the disk is dead than may be: writers must not be faster than the cleaner for long. Call
     /// it outside of all locks.
     func awaitIfBehind() {
-        guard let segments = disk.runAnyway({ $0?.segments }), segments.dead.isBehind.isSet, !provisional.isSet else {
-            return
-        }
+        if mustPace { pace.wait(after: settings.inlineThreshold) }
+    }
+
+    /// The same for an async caller, which blocks no thread.
+    func pauseIfBehind() async {
+        if mustPace { await pace.pause(after: settings.inlineThreshold) }
+    }
+
+    private var mustPace: Bool {
+        guard settings.inlineThreshold > 0, let segments = disk.runAnyway({ $0?.segments }),
+            segments.dead.isBehind.isSet, !provisional.isReconciling, pace.isWorthwhile
+        else { return false }
         cleanInBackground(isShort: true)
-        pace.wait(after: settings.inlineThreshold)
+        return true
     }
 
     private enum Progress {
@@ -87,16 +114,21 @@ final class SegmentCleaner: StoreOwner {
         case byAnotherProcess
     }
 
-    /// Does a part of the work; false when there is nothing left to do.
+    /// Does a part of the work; false at the end of a segment, or when there is nothing left to do. Each segment is work
+    /// of its own: whoever waits for work that has begun does not wait for what writers make dirty meanwhile.
     private func cleanSome() -> Bool {
         var progress = Progress.none
         do throws(CacheError) {
             if mayClean() { progress = try cleanBesideOthers() }
-            if progress == .some { return true }
         } catch {
             reporter.report(error)
             // Another segment may do better.
-            if giveUp() { return true }
+            if giveUp() { progress = .some }
+        }
+        if progress == .some {
+            if state.withLock({ $0.work != nil }) { return true }
+            begin()
+            return false
         }
         release()
         state.withLock { $0.tried = [] }
@@ -109,7 +141,9 @@ final class SegmentCleaner: StoreOwner {
 
     private func mayClean() -> Bool {
         // While entries may be unknown, or cleared ones wait for their removal, nobody knows what a segment contains.
-        if context.isEnding.isSet || !provisional.isSettled || index.hasCleared { return false }
+        if context.isEnding.isSet || provisional.isReconciling || provisional.hasLeftovers || index.hasCleared {
+            return false
+        }
         guard state.withLock({ $0.mustSave }) else { return true }
         if info.mustSave { return false }
         state.withLock { $0.mustSave = false }
@@ -155,7 +189,9 @@ final class SegmentCleaner: StoreOwner {
         return try disk.run { directory throws(CacheError) in
             guard let replacements = index.replacements else { return nil }
             let segment = try translating("look for a segment to clean", at: path) { () throws(Errno) in
-                try directory.segments.claimDirtiest(slack: settings.segmentLength, but: tried)
+                try directory.segments.claimDirtiest(slack: settings.segmentLength) { number in
+                    !tried.contains(number) && !provisional.update { $0.hasUnread(in: number) }
+                }
             }
             let next = segment.map { Work(segment: $0, directory: directory, replacements: replacements) }
             state.withLock { $0.work = next }
@@ -165,7 +201,7 @@ final class SegmentCleaner: StoreOwner {
 
     /// True as long as the content of a segment is what was found there.
     func isCurrent(_ work: Work, _ directory: StoreDirectory) -> Bool {
-        directory === work.directory && !provisional.isSet && index.replacements == work.replacements
+        directory === work.directory && !provisional.isReconciling && index.replacements == work.replacements
     }
 
     /// Notes that a power cut may undo moves.
@@ -213,31 +249,76 @@ final class SegmentCleaner: StoreOwner {
     private func known(in work: Work) -> [IndexEntry] {
         index.loadAll()
         let number = work.segment.number
-        return (0..<Index.shardCount).flatMap { index.snapshot($0) }.filter {
-            $0.file.place.segment == number && !work.damaged.contains($0.file)
+        return (0..<Index.shardCount).flatMap { shard in
+            index.snapshot(shard).filter { $0.file.place.segment == number && !work.damaged.contains($0.file) }
         }
+    }
+
+    /// True when a file that cannot be deleted is dead only because of a value in the segment: if the index were lost, it
+    /// would be adopted.
+    private func isNeeded(_ work: Work, for stuck: Set<Shard.ObsoleteFile>) -> Bool {
+        stuck.contains { newer in
+            newer.file.place.segment == work.segment.number
+                && stuck.contains { older in
+                    older.file.number < newer.file.number && older.file.place.segment != work.segment.number
+                        && (older.keyHash == nil || newer.keyHash == nil || older.hash == newer.hash)
+                } && isLast(newer.file, in: work.directory)
+        }
+    }
+
+    /// False when the key of a value has a newer one, or the value is dead.
+    private func isLast(_ file: FileID, in directory: StoreDirectory) -> Bool {
+        do throws(Errno) {
+            guard case .valid(let found)? = try directory.footer(of: file) else { return false }
+            return index.entry(found.key).map { $0.file.number < file.number } ?? true
+        } catch {
+            return error != .noEntry
+        }
+    }
+
+    /// How long to wait for changes of other processes. Milliseconds.
+    private static let patience = 100
+
+    /// Returns when no change of another process that began before can restore a value to its place in the segment;
+    /// false when one takes too long, or has restored one.
+    private func isUnused(_ work: Work) throws(CacheError) -> Bool {
+        guard let others = disk.others.object else { return true }
+        let last = others.page.lastNumber
+        // Changes with higher numbers know of the moves.
+        guard Backoff.wait(milliseconds: Self.patience, until: { others.page.lowestOpen > last }) else { return false }
+        try disk.followOrThrow()
+        var isUnused = true
+        try translating("read a segment", at: path) { () throws(Errno) in
+            _ = try work.segment.forEachEntry { _, reading in
+                if case .entry(let entry, _) = reading, index.isCurrentFile(entry, entry.key) { isUnused = false }
+            }
+        }
+        return isUnused
     }
 
     /// Deletes a segment from which everything was moved; false when that is not safe for now.
     private func delete(_ work: Work) throws(CacheError) -> Bool {
-        // Older files of keys whose newer ones are in the segment go first: if the index were lost, they would be
-        // adopted. A change that may still be taken back needs what it has replaced.
+        // Older files of keys whose newer values are in the segment go first. A change that may still be taken back needs
+        // what it has replaced.
         disk.runAlone {}
         var older: Set<Shard.ObsoleteFile> = []
         index.forEachShard { older.formUnion($0.obsolete) }
         reaper.deleteAllObsolete()
-        var isDone = true
-        index.forEachShard { if !older.isDisjoint(with: $0.obsolete) { isDone = false } }
+        var stuck: Set<Shard.ObsoleteFile> = []
+        index.forEachShard { stuck.formUnion(older.intersection($0.obsolete)) }
+        if isNeeded(work, for: stuck) { return false }
         // Newer values of the keys must not be lost with the old ones.
         try info.syncJournal()
+        guard try isUnused(work) else { return false }
         return try disk.run { directory throws(CacheError) in
-            guard isDone, isCurrent(work, directory), !index.hasCleared else { return false }
+            guard isCurrent(work, directory), !index.hasCleared else { return false }
             if work.hasGaps, !known(in: work).isEmpty || !isCurrent(work, directory) { return false }
             try translating("delete a segment", at: path) { () throws(Errno) in
                 if settings.isPowerSafe { try directory.syncNames(ofAll: true) }
                 try directory.segments.remove(work.segment)
             }
             reporter.count { $0.segments.cleaned += 1 }
+            pace.step()
             return true
         }
     }

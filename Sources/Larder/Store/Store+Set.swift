@@ -78,7 +78,6 @@ extension Store {
     func finish(_ outcome: InsertOutcome, _ key: Key) -> Bool {
         guard case .stored(let isNew, _) = outcome else { return false }
         evictor.enforceAfterStoring()
-        if settings.inlineThreshold > 0 { cleaner.awaitIfBehind() }
         if isNew { return true }
         reaper.deleteReplaced(shard: key.shard)
         events.post(CacheEvent(.replaced, of: key))

@@ -56,7 +56,7 @@ struct SegmentFormatTests {
 struct PlaceTests {
     @Test("is packed and unpacked", arguments: [1, 0x1234, Place.lastSegment])
     func packed(segment: UInt64) throws {
-        for offset in [32, 128, Place.end - 32] {
+        for offset in [64, 128, Place.end - 32] {
             let place = try #require(Place(segment: segment, offset: offset))
             #expect(place.segment == segment && place.offset == offset && place.isInSegment)
             #expect(Place(packed: place.packed) == place)
@@ -69,6 +69,13 @@ struct PlaceTests {
         #expect(Place(segment: 0, offset: 32) == nil)
         #expect(Place(segment: Place.lastSegment + 1, offset: 32) == nil)
         #expect(Place(packed: 0) == nil && Place(packed: 5) == nil && Place(packed: 1 << 21) == nil)
+    }
+
+    @Test("stands for a whole segment at an offset where no entry begins")
+    func whole() throws {
+        let place = try #require(Place.whole(3))
+        #expect(place.isWholeSegment && place.isInSegment && place.segment == 3)
+        #expect(place.offset < SegmentFormat.start && Place(packed: place.packed)?.isWholeSegment == true)
     }
 
     @Test("orders files of one number, and only those")

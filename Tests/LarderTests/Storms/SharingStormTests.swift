@@ -22,14 +22,14 @@ struct SharingStormTests {
         try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 30)
     }
 
-    @Test("nobody notices that the directory has another name for a moment")
-    func renames() async throws {
-        try await Self.run(SharingStorm(mishap: .renames), kills: Self.kills ?? 30)
+    @Test("nobody notices that the directory has another name for a moment", arguments: [false, true])
+    func renames(hasSegments: Bool) async throws {
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .renames), kills: Self.kills ?? 20)
     }
 
-    @Test("processes whose directory was deleted meet in the new one")
-    func deletions() async throws {
-        try await Self.run(SharingStorm(mishap: .deletions), kills: Self.kills ?? 30)
+    @Test("processes whose directory was deleted meet in the new one", arguments: [false, true])
+    func deletions(hasSegments: Bool) async throws {
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .deletions), kills: Self.kills ?? 20)
     }
 
     @Test("a process killed again and again leaves one history", arguments: [false, true])

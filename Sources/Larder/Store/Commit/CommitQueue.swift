@@ -27,8 +27,22 @@ final class CommitQueue: Sendable {
     private let provisional: ProvisionalState
     /// The other processes of a shared directory.
     private let others: ReplaceableReference<Follower>
-    /// The numbers of copies that are being made.
-    private let staged = Lock<Set<UInt64>>([])
+    private let staged = Lock(Staged())
+
+    /// Files with old numbers or none, which other processes must not take for left by a dead one.
+    private struct Staged {
+        /// The numbers of copies that are being made.
+        var copies: Set<UInt64> = []
+        /// The lowest number of the values that are being moved.
+        var moved: UInt64?
+
+        /// 0: none.
+        var lowest: UInt64 {
+            guard let copy = copies.min() else { return moved ?? 0 }
+            return min(copy, moved ?? copy)
+        }
+    }
+
     /// Used in blocks of the queue only.
     @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
 
@@ -79,7 +93,11 @@ final class CommitQueue: Sendable {
     /// The last number that was taken before the session. In a shared directory, every change up to it is published or
     /// has failed.
     var lastNumberBefore: UInt64 {
-        if let page = others.object?.page { return page.lowestOpen - 1 }
+        if let others = others.object {
+            // Values that are being moved are older than their moves.
+            let lowestCopy = staged.withLock { $0.copies.min() } ?? .max
+            return min(others.page.lowestOpen(sparingCopiesOf: others.lane), lowestCopy) - 1
+        }
         return numbers.withLock { $0.before }
     }
 }
@@ -139,28 +157,29 @@ extension CommitQueue {
         try staged.withLock { staged throws(CacheError) in
             guard let others = others.object else { return try takeNumber(.none) }
             // First, so that a process that takes a higher number finds it.
-            if staged.isEmpty { others.noteStaged(others.page.lastNumber + 1) }
+            if staged.lowest == 0 { others.noteStaged(others.page.lastNumber + 1) }
             let number = try takeNumber(.none)
-            staged.insert(number)
-            others.noteStaged(staged.min() ?? 0)
+            staged.copies.insert(number)
+            others.noteStaged(staged.lowest)
             return number
         }
     }
 
     func endStaging(_ number: UInt64) {
-        guard let others = others.object else { return }
-        staged.withLock { staged in
-            if staged.remove(number) != nil { others.noteStaged(staged.min() ?? 0) }
-        }
+        changeStaged { _ = $0.copies.remove(number) }
     }
 
-    /// Announces that values with this number, or a higher one, are being moved. Until `endStaging`, other processes keep
+    /// Announces that values with this number, or a higher one, are being moved. Until `endMove`, other processes keep
     /// what covers them.
-    func beginMove(from number: UInt64) {
+    func beginMove(from number: UInt64) { changeStaged { $0.moved = number } }
+
+    func endMove() { changeStaged { $0.moved = nil } }
+
+    private func changeStaged(_ change: (inout Staged) -> Void) {
         guard let others = others.object else { return }
         staged.withLock { staged in
-            staged.insert(number)
-            others.noteStaged(staged.min() ?? 0)
+            change(&staged)
+            others.noteStaged(staged.lowest)
         }
     }
 

@@ -163,6 +163,8 @@ final class ManifestWriter: Sendable {
         return format
     }
 
+    private var doubt: UInt64? { provisional.isDoubtful ? Record.doubtfulBoot : nil }
+
     /// The version of the format: the cache of another process may have made segments.
     private var version: UInt64 {
         let hasSegments = settings.inlineThreshold > 0 || disk.runAnyway { $0?.segments.exist ?? false }
@@ -210,7 +212,8 @@ final class ManifestWriter: Sendable {
             try printer.withBytes(write)
             printer.removeAll()
         }
-        JSONManifest.begin(&printer, version: version, generation: generation, last: info.lastTaken)
+        JSONManifest.begin(
+            &printer, version: version, generation: generation, last: info.lastTaken, boot: doubt)
         try flush()
         var groups = GroupWriter(
             index, generation: generation, start: offset, entriesPerGroup: settings.entriesPerGroup)
@@ -237,7 +240,8 @@ final class ManifestWriter: Sendable {
 
     /// Returns the manifest as a property list; nil when it would be too long.
     private func propertyList(_ generation: UInt64) throws(Errno) -> Data? {
-        var manifest = PropertyListManifest(version: version, generation: generation, last: info.lastTaken)
+        var manifest = PropertyListManifest(
+            version: version, generation: generation, last: info.lastTaken, boot: doubt)
         var hasRoom = true
         try forEachRecord { record throws(Errno) in
             hasRoom = manifest.append(record)
@@ -278,6 +282,7 @@ final class ManifestWriter: Sendable {
         for (scope, marks) in provisional.marks.scopes {
             for mark in marks { guard try body(.expire(scope, number: mark.number, at: mark.time)) else { return } }
         }
+        for file in provisional.unreadSegments { guard try body(.obsolete(file: file, of: nil)) else { return } }
         for shard in 0..<Index.shardCount {
             let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
             for (key, number) in tombstones { guard try body(.remove(key: key, number: number)) else { return } }

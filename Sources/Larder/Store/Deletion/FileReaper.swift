@@ -115,7 +115,7 @@ extension FileReaper {
                 continue
             }
             do {
-                try directory.delete(file.file, ofKey: file.hash, isPowerSafe: isPowerSafe)
+                try directory.delete(file.file, ofKey: file.keyHash, isPowerSafe: isPowerSafe)
                 deleted.append(file)
             } catch {
                 stuck.insert(file.hash)

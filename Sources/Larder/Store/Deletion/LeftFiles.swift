@@ -33,7 +33,10 @@ final class LeftFiles: StoreOwner {
             index.loadAll()
             guard let replacements = index.replacements else { return }
             let hasMarks = index.hasMarks
-            guard var left = files(below: settled, sparingTombstones: hasMarks) else { return }
+            guard let (listed, listing) = list() else { return }
+            // Tombstones may cover what cannot be read.
+            let mustSpare = hasMarks || !listing.segments.unreadable.isEmpty
+            var left = files(of: listing, below: settled, sparingTombstones: mustSpare)
             // The index must have been whole, and the same, all the time.
             guard others === disk.others.object, !provisional.isSet, !index.hasUnloaded.isSet,
                 index.replacements == replacements
@@ -41,6 +44,7 @@ final class LeftFiles: StoreOwner {
             while !left.isEmpty {
                 let isDone: Void? = reporter.attempt { () throws(CacheError) in
                     try disk.run { directory throws(CacheError) in
+                        if directory !== listed { return left = [] }
                         for file in left.suffix(Self.slice) {
                             try translating("delete an orphan", at: directory.path(of: file)) { () throws(Errno) in
                                 try directory.delete(file, ofKey: nil, isPowerSafe: settings.isPowerSafe)
@@ -56,14 +60,22 @@ final class LeftFiles: StoreOwner {
         }
     }
 
-    /// The files with lower numbers that nothing mentions.
-    private func files(below settled: UInt64, sparingTombstones: Bool) -> [FileID]? {
-        let listed = reporter.attempt { () throws(CacheError) in
-            try disk.run { directory throws(CacheError) in
-                try translating("list the entries", at: path) { () throws(Errno) in try directory.files() }
+    /// Outside of the disk queue; nil when the session ends meanwhile.
+    private func list() -> (StoreDirectory, StoreDirectory.Listing)? {
+        reporter.attempt { () throws(CacheError) in
+            let directory = try disk.run { $0 }
+            let listing = try translating("list the entries", at: path) { () throws(Errno) in
+                try directory.list { !context.isEnding.isSet }
             }
-        }
-        guard let (names, inSegments) = listed else { return nil }
+            return listing.map { (directory, $0) }
+        } ?? nil
+    }
+
+    /// The files with lower numbers that nothing mentions.
+    private func files(
+        of listing: StoreDirectory.Listing, below settled: UInt64, sparingTombstones: Bool
+    ) -> [FileID] {
+        let (names, inSegments) = (listing.names, listing.segments.entries)
         var used: Set<FileID> = []
         index.forEachShard { shard in
             for entry in shard.table.entries where entry.file != 0 { used.insert(entry.file) }

@@ -35,20 +35,10 @@ final class Membership: Sendable {
         let root: SharedDescriptor
     }
 
-    /// The reasons for which the lock for joining is held. Locked while nobody may join.
-    private let reasons: Lock<Reasons>
-    /// The stripe that this process holds for long, if any.
-    private let longHeld = Lock<Int?>(nil)
-
-    /// Reasons to keep others from joining.
-    struct Reasons: OptionSet {
-        let rawValue: Int
-
-        /// Entries and files may not agree.
-        static let opening = Reasons(rawValue: 1)
-        /// Values are being moved.
-        static let moving = Reasons(rawValue: 2)
-    }
+    /// True while the lock for joining is held, because entries and files may not agree.
+    private let isKeepingOut = Lock(true)
+    /// The stripes that this process holds for long.
+    private let longHeld = Lock<Set<Int>>([])
 
     private init(
         _ page: SharedPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
@@ -61,7 +51,6 @@ final class Membership: Sendable {
         self.isFirst = isFirst
         self.lane = lane
         self.files = Lock(files)
-        reasons = Lock(.opening)
     }
 
     /// Takes a lane, with the lock for joining held, which the first one keeps. Nil when all are in use.
@@ -86,20 +75,20 @@ final class Membership: Sendable {
         guard let found else { return nil }
         self.init(page, found, Files(page: file, root: root), identity, in: fileSystem, isFirst: isFirst, announced)
         page.begin(found)
-        if !isFirst { letJoin(.opening) }
+        if !isFirst { letJoin() }
     }
 
     deinit {
         leave()
     }
 
-    /// True while others are kept out for a reason.
-    func keepsOut(for reason: Reasons) -> Bool { reasons.withLock { $0.contains(reason) } }
+    /// True while others are kept from joining.
+    var keepsOut: Bool { isKeepingOut.withLock { $0 } }
 
-    /// Lets others join, unless there is another reason to keep them out.
-    func letJoin(_ reason: Reasons) {
-        reasons.withLock { reasons in
-            if reasons.remove(reason) != nil, reasons.isEmpty { unlock(byte: PageLocks.joining) }
+    func letJoin() {
+        isKeepingOut.withLock { isKeepingOut in
+            if isKeepingOut { unlock(byte: PageLocks.joining) }
+            isKeepingOut = false
         }
     }
 
@@ -127,8 +116,8 @@ final class Membership: Sendable {
     func whileNobodyJoins<Result, Failure: Error>(
         _ body: (_ isAlone: Bool) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        try reasons.withLock { reasons throws(Failure) in
-            if !reasons.isEmpty { return try body(isAlone) }
+        try isKeepingOut.withLock { isKeepingOut throws(Failure) in
+            if isKeepingOut { return try body(isAlone) }
             guard lock(byte: PageLocks.joining) else { return try body(false) }
             defer { unlock(byte: PageLocks.joining) }
             buryTheDead()
@@ -144,16 +133,14 @@ final class Membership: Sendable {
     }
 
     /// Keeps others from joining until `letJoin`; false when somebody is there.
-    func keepOut(_ reason: Reasons) -> Bool {
-        reasons.withLock { reasons in
-            if reasons.isEmpty, !lock(byte: PageLocks.joining) { return false }
+    func keepOut() -> Bool {
+        isKeepingOut.withLock { isKeepingOut in
+            if isKeepingOut { return true }
+            guard lock(byte: PageLocks.joining) else { return false }
             buryTheDead()
-            if isAlone {
-                reasons.insert(reason)
-            } else if reasons.isEmpty {
-                unlock(byte: PageLocks.joining)
-            }
-            return isAlone
+            isKeepingOut = isAlone
+            if !isKeepingOut { unlock(byte: PageLocks.joining) }
+            return isKeepingOut
         }
     }
 
@@ -210,20 +197,16 @@ extension Membership {
 
     /// The same for work that takes locks of this process afterwards: nobody who has one of these waits for the stripe.
     func tryLockForLong(stripe: Int) -> Bool {
-        let isFirst = longHeld.withLock { longHeld in
-            if longHeld != nil { return false }
-            longHeld = stripe
-            return true
-        }
-        guard isFirst else { return false }
+        // First: whoever finds the stripe locked must not wait for it.
+        guard longHeld.withLock({ $0.insert(stripe).inserted }) else { return false }
         if tryLock(stripe: stripe) { return true }
-        longHeld.withLock { $0 = nil }
+        longHeld.withLock { _ = $0.remove(stripe) }
         return false
     }
 
     func unlockForLong(stripe: Int) {
         unlock(stripe: stripe)
-        longHeld.withLock { $0 = nil }
+        longHeld.withLock { _ = $0.remove(stripe) }
     }
 
     /// The same as `tryLock`, but waits for the other threads of this process. Stripes in ascending order: two threads
@@ -232,7 +215,7 @@ extension Membership {
         var backoff = Backoff()
         while !tryLock(stripe: stripe) {
             guard let holder = page.holder(ofStripe: stripe) else { continue }
-            guard holder == lane, longHeld.withLock({ $0 }) != stripe else { return false }
+            guard holder == lane, !longHeld.withLock({ $0.contains(stripe) }) else { return false }
             backoff.wait()
         }
         return true

@@ -323,7 +323,10 @@ extension SharedPage {
     }
 
     /// Every change with a lower number is published or has failed.
-    var lowestOpen: UInt64 {
+    var lowestOpen: UInt64 { lowestOpen(sparingCopiesOf: nil) }
+
+    /// The same, without the copies that a lane is making.
+    func lowestOpen(sparingCopiesOf spared: Int?) -> UInt64 {
         var lowest = lastNumber + 1
         for lane in alive.bits {
             for slot in 0..<Self.openCount {
@@ -331,7 +334,7 @@ extension SharedPage {
                 if open != 0 { lowest = min(lowest, open) }
             }
             let staged = words.load(word(lane, Self.staged))
-            if staged != 0 { lowest = min(lowest, staged) }
+            if staged != 0, lane != spared { lowest = min(lowest, staged) }
         }
         return lowest
     }

@@ -213,9 +213,10 @@ private struct ManifestFrame {
         var head = [UInt8](repeating: 0, count: min(table.start, 256))
         guard try fileSystem.read(file.file, at: 0, into: &head) == head.count,
             let end = head.firstIndex(of: UInt8(ascii: "\n")), head[0] == UInt8(ascii: "["),
-            case .header(let version, let generation, let number, _)? = Array(head[1..<end]).withBytes({
+            case .header(let version, let generation, let number, let boot)? = Array(head[1..<end]).withBytes({
                 RecordScanner.record(on: $0)
-            }), Record.plainVersion...Record.lastVersion ~= version, generation == table.generation, generation > 0
+            }), Record.plainVersion...Record.lastVersion ~= version, boot != Record.doubtfulBoot,
+            generation == table.generation, generation > 0
         else { return nil }
         if size > reader.freely {
             let isPlausible = (try? reader.isPlausible((entries: table.totals.whole.count, others: 0))) ?? false

@@ -83,7 +83,7 @@ struct IndexReader {
             let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
             for record in isShared ? Record.inOrder(records) : records.map(\.record) { replay.applyOfJournal(record) }
         }
-        replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete
+        replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete || replay.journals.isDoubtful
     }
 
     private enum ManifestState {
@@ -119,7 +119,10 @@ struct IndexReader {
             replay.damagedLines += 1
             return .damaged(generation: 0)
         }
-        for record in content.records { replay.applyOfManifest(record) }
+        for record in content.records {
+            if case .header(_, _, _, Record.doubtfulBoot?) = record { replay.journals.isDoubtful = true }
+            replay.applyOfManifest(record)
+        }
         replay.damagedLines += content.damagedRecords
         return content.damagedRecords == 0
             ? .intact(generation: content.generation) : .damaged(generation: content.generation)
@@ -162,12 +165,15 @@ struct IndexReader {
 
     private func readManifest(into replay: inout Replay) throws(Refusal) -> ManifestState {
         var generation: UInt64?
+        var isDoubtful = false
         var hasEnd = false
         var older: [JournalPart] = []
         let damagedBefore = replay.damagedLines
         let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, isManifest: true, into: &replay) {
             line, _ in
-            if case .record(.header(_, let found, _, _)) = line { generation = found }
+            if case .record(.header(_, let found, _, let boot)) = line {
+                (generation, isDoubtful) = (found, boot == Record.doubtfulBoot)
+            }
             if case .record(.groups(let table)) = line { older = table.journals }
             if case .end = line { hasEnd = true }
         }
@@ -176,6 +182,7 @@ struct IndexReader {
             return .damaged(generation: generation ?? 0)
         }
         replay.journals.older = older
+        replay.journals.isDoubtful = isDoubtful
         return .intact(generation: generation)
     }
 
@@ -298,6 +305,10 @@ struct IndexReader {
             try fileSystem.list(entries.file) { name, kind in
                 if case .number = name, kind == .regular { files += 1 }
                 return true
+            }
+            let segments = SegmentTable(of: entries, in: fileSystem)
+            for number in try segments.numbers() {
+                if let size = try? segments.segment(number).size() { files += size / SegmentFormat.shortestEntry }
             }
         } catch {
             throw .error(CacheError(error, doing: "list the entries", path: path))

@@ -5,6 +5,7 @@ struct LeftoverSearch {
     let directory: StoreDirectory
     /// The numbers of entry files, sorted, and which of them the index mentions.
     private let files: [FileID]
+    private let segments: SegmentTable.Listing
     private var isMentioned: [Bool]
     private let last: UInt64
     private var missing: [Reconciliation.Entry] = []
@@ -16,12 +17,13 @@ struct LeftoverSearch {
     private var group = 0
 
     /// `last`: the last number that was taken before the session.
-    init(_ names: [UInt64], _ inSegments: [FileID], of directory: StoreDirectory, through last: UInt64) {
+    init(_ listing: StoreDirectory.Listing, of directory: StoreDirectory, through last: UInt64) {
         self.directory = directory
         self.last = last
-        files = (names.lazy.filter { $0 > 0 }.map { FileID($0) } + inSegments).filter { $0 <= last }.sorted()
+        files = listing.entries.filter { $0 <= last }.sorted()
+        segments = listing.segments
         isMentioned = Array(repeating: false, count: files.count)
-        for name in names where name > Record.lastNumber {
+        for name in listing.names where name > Record.lastNumber {
             if let number = DirectoryLayout.number(ofStaged: name) {
                 if number <= last { copies.append(name) }
             } else if let number = DirectoryLayout.number(ofTombstone: name) {
@@ -65,7 +67,7 @@ struct LeftoverSearch {
     }
 
     private mutating func take(_ entry: IndexEntry, keepsMentioned: Bool) {
-        if !mention(entry.file) {
+        if !mention(entry.file), segments.unreadable[entry.file.place.segment] == nil {
             missing.append((entry.key, entry.file))
         } else if keepsMentioned {
             mentioned.append((entry.key, entry.file))
@@ -90,9 +92,11 @@ struct LeftoverSearch {
         if isDamaged {
             findings.unverified = mentioned.sorted { $0.file < $1.file }
             findings.unreadTombstones = tombstones
+            findings.unreadable = Reconciliation.unreadable(segments.unreadable.keys, below: last, isDamaged: true)
         } else {
             findings.appliedTombstones = tombstones
-            // The files of changes that were under way have been examined. No other suspect is newer than the index.
+            // The files of changes that were under way have been examined, and the ends of all segments. No other
+            // suspect is newer than the index.
             findings.floor = last
         }
         return findings

@@ -144,23 +144,24 @@ struct Opener {
         var replay = replay
         var expired = 0
         var scan: OpeningScan?
-        var (inSegments, unreadable) = ([FileID](), CacheError?.none)
+        var failures: [CacheError] = []
         if replay.isClean || listing.isEmpty {
             expired = replay.finishPurging(at: now)
         } else {
-            let names = try numbers(in: directory)
-            (inSegments, unreadable) = try filesInSegments(of: directory)
+            let files = try list(directory)
+            failures = files.segments.unreadable.sorted { $0.key < $1.key }.map { number, error in
+                CacheError(error, doing: "read a segment", path: directory.path(ofSegment: number))
+            }
             // Before any other file: entries and files that tombstones cover are dead.
-            let tombstones = try read(names.compactMap(DirectoryLayout.number(ofTombstone:)), in: directory)
+            let tombstones = try read(files.names.compactMap(DirectoryLayout.number(ofTombstone:)), in: directory)
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
             replay.journals.isLost = replay.journals.generations.isEmpty && replay.journals.savedGeneration == 0
-            scan = OpeningScan(replay, names: names, inSegments, tombstones)
+            scan = OpeningScan(replay, files, tombstones)
         }
         let lookedAt = try scan?.look(in: directory, at: now)
         let found = LoadedStore.Found(
-            expired: expired, adopted: scan?.adopted ?? [],
-            failures: (scan?.failures ?? []) + [unreadable].compactMap(\.self),
+            expired: expired, adopted: scan?.adopted ?? [], failures: failures + (scan?.failures ?? []),
             hasTrash: listing.hasTrash,
             leftovers: leftovers(
                 listing, savedGeneration: replay.journals.savedGeneration, older: replay.journals.older))
@@ -170,11 +171,6 @@ struct Opener {
             journals: replay.journals,
             reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
             tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
-        if unreadable != nil {
-            // Nobody knows the numbers of these entries. The files are listed again later.
-            loaded.lastNumber += Reconciliation.mostUnknown
-            _ = loaded.reconciliation.distrust(through: loaded.lastNumber)
-        }
         // No line mentions an adopted entry.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
         loaded.journals.lacksRemovals = expired > 0 && replay.hasGroups
@@ -276,22 +272,8 @@ struct Opener {
         return try fileSystem.numbers(.directory, in: trash).max()
     }
 
-    private func numbers(in directory: StoreDirectory) throws(CacheError) -> [UInt64] {
-        try translating("list the entries", at: path) { () throws(Errno) in
-            try fileSystem.numbers(.regular, in: directory.entries.file)
-        }
-    }
-
-    /// The entries in segments; none when a segment cannot be read.
-    private func filesInSegments(of directory: StoreDirectory) throws(CacheError) -> ([FileID], CacheError?) {
-        do throws(Errno) {
-            return (try directory.segments.files(), nil)
-        } catch {
-            let failure = CacheError(error, doing: "read a segment", path: path)
-            // The next opening may have a descriptor.
-            if error == .tooManyOpenFiles { throw failure }
-            return ([], failure)
-        }
+    private func list(_ directory: StoreDirectory) throws(CacheError) -> StoreDirectory.Listing {
+        try translating("list the entries", at: path) { () throws(Errno) in try directory.list() }
     }
 }
 

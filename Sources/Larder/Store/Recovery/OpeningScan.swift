@@ -25,17 +25,26 @@ struct OpeningScan {
     private let marks: ExpiryMarks
     /// The existing files, sorted.
     private let files: [FileID]
+    private let segments: SegmentTable.Listing
+    /// The highest numbers in segments that could not be read in an earlier session either.
+    private let unread: [UInt64: UInt64]
+    /// Files that the index does not mention are dead.
+    private let adoptsNothing: Bool
     private var torn: [FileID] = []
     private var findings = Reconciliation.Findings()
 
-    init(_ replay: borrowing Replay, names: [UInt64], _ inSegments: [FileID], _ found: FoundTombstones) {
+    init(_ replay: borrowing Replay, _ listing: StoreDirectory.Listing, _ found: FoundTombstones) {
         shards = replay.shards
         lastNumber = replay.lastNumber
         cleared = replay.cleared
         marks = replay.marks
         tombstones = TombstoneFiles(found.valid)
-        files = (names.lazy.filter { $0 > 0 && $0 <= Record.lastNumber }.map { FileID($0) } + inSegments).sorted()
+        files = listing.entries.sorted()
+        segments = listing.segments
+        unread = replay.unread
         findings.isDamaged = replay.journals.isDamaged
+        // After a session that shared the directory, those that an undamaged one does not mention.
+        adoptsNothing = replay.journals.wasShared && !findings.isDamaged
         // Twice: the last session may have skipped as many numbers.
         let distance = 2 * Reconciliation.concurrency
         if !findings.isDamaged, lastNumber > distance { findings.floor = lastNumber - distance }
@@ -51,14 +60,13 @@ struct OpeningScan {
                 findings.unreadTombstones.append(number)
             }
         }
-        findings.aside = names.compactMap(DirectoryLayout.number(ofAside:))
-        findings.dead = (names.filter(DirectoryLayout.isStaged) + found.torn).map { (FileID($0), nil) }
-        sortFiles(obsolete: replay.obsolete, wasShared: replay.journals.wasShared && !findings.isDamaged)
+        findings.aside = listing.names.compactMap(DirectoryLayout.number(ofAside:))
+        findings.dead = (listing.names.filter(DirectoryLayout.isStaged) + found.torn).map { (FileID($0), nil) }
+        sortFiles(obsolete: replay.obsolete)
     }
 
-    /// Sorts the files: an index may mention all of them, none, or others. After a session that shared the directory,
-    /// those that an undamaged one does not mention are dead.
-    private mutating func sortFiles(obsolete: [FileID], wasShared: Bool) {
+    /// Sorts the files: an index may mention all of them, none, or others.
+    private mutating func sortFiles(obsolete: [FileID]) {
         var live: [FileID] = []
         var dead = obsolete
         for position in shards.indices {
@@ -68,8 +76,10 @@ struct OpeningScan {
         }
         let unmentioned = files.without(live.sorted())
         let suspects = unmentioned.without(dead.sorted())
-        if wasShared { torn = suspects } else { findings.suspects = suspects }
+        if adoptsNothing { torn = suspects } else { findings.suspects = suspects }
         findings.dead += unmentioned.without(findings.suspects).map { ($0, nil) }
+        // Whether these exist will be known when their segments can be read.
+        findings.dead += dead.filter { isUnreadable($0) }.map { ($0, nil) }
     }
 
     /// Reads the newest suspects, and returns the work that is left.
@@ -91,8 +101,24 @@ struct OpeningScan {
             (findings.unreadable + torn.filter { $0 <= limit }).map(\.number) + findings.unreadTombstones
             + findings.aside
         lastNumber = max(lastNumber, unproven.max() ?? 0)
+        // The numbers of segments are taken, too.
+        if segments.last <= limit { lastNumber = max(lastNumber, segments.last) }
+        if !segments.unreadable.isEmpty { takeUnreadableSegments() }
         sortEntries(at: now)
         return Reconciliation(findings, cleared: cleared, marks: marks)
+    }
+
+    private func isUnreadable(_ file: FileID) -> Bool { segments.unreadable[file.place.segment] != nil }
+
+    private mutating func takeUnreadableSegments() {
+        let numbers = segments.unreadable.keys
+        // Nobody knows the numbers of these entries.
+        if numbers.contains(where: { unread[$0] == nil }) {
+            lastNumber += findings.isDamaged ? Reconciliation.mostUnknown : Reconciliation.concurrency
+        }
+        if adoptsNothing { return }
+        findings.unreadable += Reconciliation.unreadable(
+            numbers, below: lastNumber, isDamaged: findings.isDamaged, known: unread)
     }
 
     private mutating func look(at file: FileID, in directory: StoreDirectory, _ now: Timestamp) throws(CacheError) {
@@ -111,7 +137,7 @@ struct OpeningScan {
         switch footer {
         case .valid(let found):
             lastNumber = max(lastNumber, found.file.number, found.change)
-            judge(found, at: now)
+            judge(found, in: directory, at: now)
         case .invalid, .longer:
             torn.append(file)
             findings.dead.append((file, nil))
@@ -119,7 +145,7 @@ struct OpeningScan {
         }
     }
 
-    private mutating func judge(_ found: IndexEntry, at now: Timestamp) {
+    private mutating func judge(_ found: IndexEntry, in directory: StoreDirectory, at now: Timestamp) {
         let key = found.key
         let position = key.shard
         // The shards know the marks, so an adopted entry need not have its new end yet.
@@ -130,12 +156,10 @@ struct OpeningScan {
         case .dead:
             findings.dead.append((found.file, key))
         case .copy(let known):
-            // The index has the right place, unless it was deleted before the record of the move was on disk.
             var entry = known.merged(with: ended)
-            let isGone = files.sortedPosition(of: known.file) == nil
-            entry.file = isGone ? found.file : known.file
+            entry.file = directory.intact(known, or: found)
             shards[position].table.publish(entry, for: key)
-            if !isGone { findings.dead.append((found.file, key)) }
+            findings.dead.append((entry.file == known.file ? found.file : known.file, key))
         case .over:
             findings.dead.append((found.file, key))
             if let old = shards[position].remove(key, below: found.file.number + 1) {
@@ -153,7 +177,7 @@ struct OpeningScan {
     private mutating func sortEntries(at now: Timestamp) {
         for shard in shards {
             for entry in shard.table.entries where entry.file != 0 {
-                if files.sortedPosition(of: entry.file) == nil {
+                if files.sortedPosition(of: entry.file) == nil, !isUnreadable(entry.file) {
                     findings.missing.append((entry.key, entry.file))
                 } else if findings.isDamaged || shard.table.marked(entry).isOver(at: now) {
                     findings.unverified.append((entry.key, entry.file))

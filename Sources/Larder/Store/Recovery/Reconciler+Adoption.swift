@@ -12,6 +12,8 @@ extension Reconciler {
     /// Examines files, the newest first. Two threads share them if there are many: most of the time goes to system
     /// calls. Older entries count only once all of these files are examined.
     func examine(_ files: [FileID], in directory: StoreDirectory) {
+        for file in files where file.place.isWholeSegment { list(file, in: directory) }
+        let files = files.filter { !$0.place.isWholeSegment }
         if files.count < Self.many {
             consider(files.compactMap { read($0, in: directory) }, in: directory)
         } else {
@@ -22,6 +24,22 @@ extension Reconciler {
             }
         }
         provisional.update { $0.examined() }
+    }
+
+    /// Lists the entries of a segment that could not be read before; they are examined next.
+    private func list(_ segment: FileID, in directory: StoreDirectory) {
+        var found: [FileID] = []
+        do {
+            try directory.segments.list(segment.place.segment, &found)
+        } catch .noEntry {
+        } catch {
+            provisional.update { $0.couldNotRead(segment) }
+            let path = directory.path(of: segment)
+            return reporter.report(CacheError(error, doing: "read a segment", path: path))
+        }
+        // Those of this session are known.
+        let last = info.lastNumberBefore
+        provisional.update { $0.add(suspects: found.filter { $0 <= last }) }
     }
 
     /// Returns the entries that files describe, in their order.
@@ -92,8 +110,8 @@ extension Reconciler {
                     recovery.takeOverLife(of: found[place], key)
                 case .dead:
                     orphans.append((file, key))
-                case .copy(let known) where isGone(known.file, in: directory):
-                    // Its move was not recorded, and its old place has been deleted.
+                case .copy(let known) where directory.intact(known, or: found[place]) == file:
+                    // Its move was not recorded, and the known place has been deleted or is torn.
                     var entry = known.merged(with: entries[place])
                     entry.file = file
                     changes.append((key, .adopt(entry, hasEnded: entry.life.isEnded)))
@@ -114,15 +132,6 @@ extension Reconciler {
             commit(changes, marks)
         }
         provisional.update { state in orphans.forEach { state.addOrphan($0.file, of: $0.key) } }
-    }
-
-    private func isGone(_ file: FileID, in directory: StoreDirectory) -> Bool {
-        do throws(Errno) {
-            try directory.requireFile(file)
-            return false
-        } catch {
-            return error == .noEntry
-        }
     }
 
     private func commit(_ changes: [(key: Key, change: Change)], _ marks: ExpiryMarks) {

@@ -19,19 +19,19 @@ extension Reconciler {
     /// Beside other processes the files do not say what is dead: each of them deletes some later. The index is then read
     /// anew. While that fails, and until this process is alone, its calls find nothing of earlier sessions.
     func listFiles() -> Bool {
-        if let others = disk.others.object, !others.membership.keepOut(.opening) {
+        if let others = disk.others.object, !others.membership.keepOut() {
             if others.reread() { provisional.replace(with: Reconciliation()) }
             return false
         }
         info.demandSave()
         index.loadAll()
         let isListed = reporter.attempt { () throws(CacheError) in
-            try disk.run { directory throws(CacheError) in
+            guard let (listed, listing) = try list() else { return false }
+            return try disk.run { directory throws(CacheError) in
                 // Another directory may have been opened meanwhile.
-                guard let last = provisional.distrusted else { return true }
+                guard let last = provisional.distrusted, directory === listed else { return true }
                 try info.removeShutdownMarker()
-                let (names, inSegments) = try files(in: directory)
-                var search = LeftoverSearch(names, inSegments, of: directory, through: last)
+                var search = LeftoverSearch(listing, of: directory, through: last)
                 search.take(index)
                 index.forEachShard { $0.rememberTombstones() }
                 provisional.take(search.findings(isDamaged: true))
@@ -43,8 +43,17 @@ extension Reconciler {
         return isListed ?? false
     }
 
-    /// The names of all files, and the entries in segments. O(files, and bytes in segments).
-    func files(in directory: StoreDirectory) throws(CacheError) -> (names: [UInt64], inSegments: [FileID]) {
-        try translating("list the entries", at: path) { () throws(Errno) in try directory.files() }
+    /// Lists all files and the content of the segments, and reports segments that cannot be read; nil when the session
+    /// ends meanwhile. O(files, and bytes in segments), outside of the disk queue.
+    func list() throws(CacheError) -> (StoreDirectory, StoreDirectory.Listing)? {
+        let directory = try disk.run { $0 }
+        let listing = try translating("list the entries", at: path) { () throws(Errno) in
+            try directory.list { !context.isEnding.isSet }
+        }
+        guard let listing else { return nil }
+        for (number, error) in listing.segments.unreadable {
+            reporter.report(CacheError(error, doing: "read a segment", path: directory.path(ofSegment: number)))
+        }
+        return (directory, listing)
     }
 }

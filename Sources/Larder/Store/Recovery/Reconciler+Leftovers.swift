@@ -20,12 +20,9 @@ extension Reconciler {
         if index.loadSome(Self.groups, { saved, group in saved.lines.hasLines(group) }) { return true }
         index.loadChanged()
         guard var found = search else {
-            search = reporter.attempt { () throws(CacheError) in
-                try disk.run { directory throws(CacheError) in
-                    let (names, inSegments) = try files(in: directory)
-                    return LeftoverSearch(names, inSegments, of: directory, through: info.lastNumberBefore)
-                }
-            }
+            let last = info.lastNumberBefore
+            let listed = reporter.attempt { () throws(CacheError) in try list() } ?? nil
+            search = listed.map { LeftoverSearch($1, of: $0, through: last) }
             return search != nil
         }
         search = nil

@@ -5,8 +5,6 @@ import LarderFiles
 /// superseded or no entry.
 final class Reconciler: StoreOwner {
     private static let steps = 64
-    /// The maximum number of tombstones kept because of unreadable files.
-    static let mostTombstones = 10_000
 
     let context: StoreContext
     let info: CommitQueue
@@ -48,10 +46,10 @@ final class Reconciler: StoreOwner {
     /// Lets other processes join once entries and files agree, and the index on disk says so.
     func finishJoining() {
         guard provisional.isSettled, let membership = disk.others.object?.membership,
-            membership.keepsOut(for: .opening)
+            membership.keepsOut
         else { return }
         if info.mustSave { return mustSave() }
-        membership.letJoin(.opening)
+        membership.letJoin()
     }
 
     /// Does a step; false when there is nothing left to do.
@@ -136,7 +134,10 @@ final class Reconciler: StoreOwner {
     private func noteScanned() {
         // Files were adopted newest first; nothing is evicted before they are in order.
         if reporter.statistics.adoptions > 0 { index.orderAnew(at: clock.now) }
+        let wasDoubtful = provisional.isDoubtful
         if !provisional.noteScanned(), !provisional.hasLeftovers { forgetTombstones() }
+        // The saved index says that it cannot be trusted.
+        if wasDoubtful, !provisional.isDoubtful { info.demandSave() }
     }
 
     /// Forgets the tombstones in memory, unless damage is found meanwhile: new ones are needed then.
@@ -215,8 +216,9 @@ extension Reconciler {
 
     /// Removes an entry whose file was not in the directory, if it is still missing.
     private func check(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
+        guard let known = index.entry(entry.key), known.file == entry.file else { return }
         do {
-            try directory.requireFile(entry.file)
+            try directory.requireFile(of: known)
         } catch .noEntry {
             removeLost(entry)
         } catch {
@@ -303,7 +305,10 @@ extension Reconciler {
             case .valid(let found):
                 remove(.key(found.key), below: file)
                 provisional.update { $0.addOrphan(FileID(name), of: nil) }
-            case .invalid, .longer: provisional.update { $0.addOrphan(FileID(name), of: nil) }
+            case .invalid, .longer:
+                // It may be a segment.
+                try directory.segments.forEachEntry(setAside: name) { remove(.key($0.key), below: $0.file.number) }
+                provisional.update { $0.addOrphan(FileID(name), of: nil) }
             case .newer, nil: return
             }
         } catch .noEntry {
@@ -314,7 +319,7 @@ extension Reconciler {
     }
 
     var hasTooManyTombstones: Bool {
-        index.tombstoneCount > Self.mostTombstones || reaper.tombstoneCount > Self.mostTombstones
+        max(index.tombstoneCount, reaper.tombstoneCount) > settings.mostTombstones
     }
 
     func boundTombstonesInBackground() {
@@ -340,16 +345,25 @@ extension Reconciler {
     private func setAside(_ file: FileID, in directory: StoreDirectory) {
         do {
             // A file that can be read by now is left to the examination.
-            _ = try directory.footer(of: file)
+            if file.place.isWholeSegment {
+                var entries: [FileID] = []
+                try directory.segments.list(file.place.segment, &entries)
+            } else {
+                _ = try directory.footer(of: file)
+            }
         } catch .noEntry, .tooManyOpenFiles {
         } catch {
             let name = DirectoryLayout.asideNumber(file.number)
             let failure = CacheError(
-                error, doing: "read a file while \(Self.mostTombstones) entries were removed; it is set aside",
+                error, doing: "read a file while \(settings.mostTombstones) entries were removed; it is set aside",
                 path: directory.path(of: FileID(name)))
             do {
                 guard provisional.update({ $0.setAside(file) }) else { return }
-                try directory.rename(file.number, to: name)
+                if file.place.isWholeSegment {
+                    try directory.segments.setAside(file.place.segment, as: name)
+                } else {
+                    try directory.rename(file.number, to: name)
+                }
                 reporter.report(failure)
             } catch {
                 // In this session it counts as set aside all the same.

@@ -65,13 +65,17 @@ extension Recovery {
         guard let entry = index.entry(key), entry.file > horizon else { return false }
         let hasExpired = entry.life.isExpired(at: now)
         let mustLook = provisional.update { reconciliation in
+            // A removal that was killed has deleted its file first; of an entry in a segment the bytes are still there.
             reconciliation.mustLook(at: entry.file, hasExpired: hasExpired)
-                || checkingFile && provisional.mustCheckFile(reconciliation)
+                || (checkingFile || entry.file.place.isInSegment) && provisional.mustCheckFile(reconciliation)
         }
         if !mustLook { return true }
         do {
             guard case .valid(let found)? = try directory.footer(of: entry.file), found.isEntry(entry, of: key) else {
-                return false
+                // The description may be damaged alone. An undamaged index has everything else.
+                guard entry.file.place.isInSegment, !provisional.isRepairing else { return false }
+                try directory.requireFile(of: entry)
+                return true
             }
             // With a damaged slot, the life in the index counts.
             if found.knowsMore(than: entry) {
@@ -128,7 +132,7 @@ extension Recovery {
         guard disk.others.object != nil, cause == .lost else { return false }
         if !directory.isWhole { return true }
         do throws(Errno) {
-            try directory.requireFile(entry.file)
+            try directory.requireFile(of: entry)
             return true
         } catch {
             return error != .noEntry

@@ -113,6 +113,9 @@ struct RootListing {
         // Usually one of the first is proof, whatever their number.
         for name in try files(in: directory, fileSystem, most: 16)
         where try isEntry(name, in: directory, fileSystem) { return true }
+        let segments = try SegmentTable(of: directory, in: fileSystem).evidence()
+        if segments == .proof { return true }
+        if segments == .foreign { isBare = false }
         for name in try files(in: directory, fileSystem) {
             if try isEntry(name, in: directory, fileSystem) { return true }
             guard isBare, case .number = name else {
@@ -121,9 +124,7 @@ struct RootListing {
             }
             if journals.isEmpty { isBare = try isBlank(name, in: directory, fileSystem) }
         }
-        let segments = try SegmentTable(of: directory, in: fileSystem).evidence()
-        if segments == .foreign { isBare = false }
-        return segments == .proof
+        return false
     }
 
     /// Looks for a record among the first lines of a file with the name of a journal or manifest.

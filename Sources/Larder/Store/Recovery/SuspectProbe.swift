@@ -29,7 +29,9 @@ struct SuspectProbe {
                 if found.count > OpeningScan.mostAtOnce { return nil }
             }
             // In segments, numbers lead nowhere: their ends are read.
-            for file in try directory.segments.files(unsettled: true)
+            let segments = try directory.segments.list(unsettled: true)
+            if !segments.unreadable.isEmpty { return nil }
+            for file in segments.entries
             where file.number >= lowest && !taken.contains(file.number) { found.append(file) }
         } catch {
             return nil

@@ -69,10 +69,12 @@ struct Verifier {
 
     /// Counts the files that neither the index nor the tombstones mention, after waiting for running writes.
     private func countOrphans() throws(CacheError) -> Int {
-        let (names, inSegments) = try context.disk.run { directory throws(CacheError) in
-            try translating("list the entries", at: context.path) { () throws(Errno) in try directory.files() }
+        // The entries of segments that cannot be read have been reported.
+        let directory = try context.disk.run { $0 }
+        let listing = try translating("list the entries", at: context.path) { () throws(Errno) in
+            try directory.list()
         }
-        var unknown = Set(names.lazy.filter { $0 <= Record.lastNumber }.map { FileID($0) } + inSegments)
+        var unknown = Set(listing.entries)
         // Twice: a file that was just replaced is for a moment neither an entry's nor obsolete, if it is synced first.
         for _ in 1...2 where !unknown.isEmpty {
             context.disk.runAlone {}
@@ -81,9 +83,11 @@ struct Verifier {
                 for file in shard.obsolete { unknown.remove(file.file) }
             }
         }
-        return try context.disk.run { directory in
+        return try context.disk.run { current in
+            // The cache was cleared meanwhile.
+            if current !== directory { return 0 }
             // A listed file may have been deleted since, and its entry with it.
-            unknown.count { (try? directory.requireFile($0)) != nil }
+            return unknown.count { directory.mayExist($0) }
         }
     }
 }

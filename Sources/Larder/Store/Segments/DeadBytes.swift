@@ -3,8 +3,8 @@ import LarderFiles
 /// Bytes of dead entries. They are counted in memory, and noted in the headers of segments from time to time: a process
 /// that is killed forgets some, and a segment is cleaned later.
 final class DeadBytes: Sendable {
-    /// Bytes. Tests have short segments.
-    private static let notingDistance = 1 << 20
+    /// Bytes. Other processes do not know of what this one has not noted: of 64, no more than a short segment.
+    private static let notingDistance = 64 << 10
 
     private let state = Lock(State())
     /// Set while more bytes are dead than half of the others, and those of a segment.

@@ -7,6 +7,10 @@ final class Segment: Sendable {
     /// Nil when both headers are damaged, of a newer format, or not written yet: then only payloads are read, whose
     /// checksums the index has.
     let header: SegmentFormat.Header?
+    /// The names that lead to it are on stable storage.
+    let isNameSynced = Flag()
+    /// It was used since another segment was last closed in favour of a new one.
+    let isInUse = Flag()
     private let fileSystem: any FileSystem
     private let group: GroupSync
 
@@ -23,6 +27,11 @@ final class Segment: Sendable {
         try fileSystem.status(of: file.file).size
     }
 
+    /// False when somebody has deleted it, perhaps with its directory: what is written to it is gone.
+    func isLinked() throws(Errno) -> Bool {
+        try fileSystem.status(of: file.file).isLinked
+    }
+
     /// Returns when everything written so far is on stable storage.
     func sync() throws(Errno) {
         try group.sync(through: group.note())
@@ -36,7 +45,7 @@ final class Segment: Sendable {
     /// An entry as its segment describes it.
     enum Reading {
         case entry(IndexEntry, span: Int)
-        /// It is intact, and marked as dead.
+        /// It is marked as dead.
         case dead
         /// Its record is damaged, or was never written.
         case torn
@@ -77,6 +86,13 @@ final class Segment: Sendable {
         var bytes = [UInt8](repeating: 0, count: SegmentFormat.entryHeaderLength)
         guard try fileSystem.read(file.file, at: place.offset, into: &bytes) == bytes.count else { return nil }
         return bytes.withBytes { SegmentFormat.entryHeader($0, at: place, salt: salt) }
+    }
+
+    /// Reads what the header of an entry says about it.
+    func condition(at place: Place) throws(Errno) -> SegmentFormat.Condition {
+        var bytes = [UInt8](repeating: 0, count: SegmentFormat.entryHeaderLength)
+        bytes.removeLast(bytes.count - (try fileSystem.read(file.file, at: place.offset, into: &bytes)))
+        return bytes.withBytes { SegmentFormat.condition($0, at: place, salt: header?.salt) }
     }
 
     /// Bytes that are read at a time.

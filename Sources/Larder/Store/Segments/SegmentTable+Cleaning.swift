@@ -16,12 +16,18 @@ extension SegmentTable {
 
     /// A segment to clean, with its lock taken: more than a third of its bytes are dead. Nil when there is none.
     ///
-    /// `tried`: segments that are left out.
-    func claimDirtiest(slack: Int, but tried: Set<UInt64>) throws(Errno) -> Segment? {
+    /// `mayClean`: for the number of a segment.
+    func claimDirtiest(slack: Int, where mayClean: (UInt64) -> Bool) throws(Errno) -> Segment? {
         try closeDeleted()
-        for (segment, _) in try dirty(slack: slack).sorted(by: { $0.share > $1.share })
-        where !tried.contains(segment.number) && !isClaimed(segment.number) {
-            if try claim(segment) { return segment }
+        for (number, _) in try dirty(slack: slack).sorted(by: { $0.share > $1.share })
+        where mayClean(number) && !isClaimed(number) {
+            do throws(Errno) {
+                let segment = try segment(number)
+                if try claim(segment) { return segment }
+            } catch {
+                // Another process may have deleted it.
+                if error == .tooManyOpenFiles { throw error }
+            }
         }
         return nil
     }
@@ -29,16 +35,19 @@ extension SegmentTable {
     /// The segments of which more than a third is dead, and how much. Notes how far cleaning is behind. O(segments).
     ///
     /// `slack`: bytes that may be dead besides half as many as are alive.
-    func dirty(slack: Int) throws(Errno) -> [(segment: Segment, share: Double)] {
-        var dirty: [(segment: Segment, share: Double)] = []
+    func dirty(slack: Int) throws(Errno) -> [(number: UInt64, share: Double)] {
+        var dirty: [(number: UInt64, share: Double)] = []
         var total = (size: 0, dead: 0)
         for number in try numbers() {
             do throws(Errno) {
                 let segment = try segment(number)
-                guard segment.header != nil else { continue }
-                let (size, deadBytes) = (try segment.size(), try deadBytes(of: segment))
+                let size = try segment.size()
+                // A process was killed before it stored anything there, unless it is about to.
+                if size <= SegmentFormat.start { dirty.append((number, 1)) }
+                guard segment.header != nil, size > SegmentFormat.start else { continue }
+                let deadBytes = try deadBytes(of: segment)
                 total = (total.size + size, total.dead + deadBytes)
-                if deadBytes > size / 3 { dirty.append((segment, Double(deadBytes) / Double(size))) }
+                if deadBytes > size / 3 { dirty.append((number, Double(deadBytes) / Double(size))) }
             } catch {
                 // One that cannot be read does not keep others from being cleaned.
                 if error == .tooManyOpenFiles { throw error }

@@ -2,12 +2,17 @@ import LarderFiles
 
 /// The segments in a directory of entries, each open while it is used often.
 final class SegmentTable: Sendable {
+    /// The key of the directory itself among the segments with unsynced changes.
+    static let names: UInt64 = 0
     /// The directory of the segments, in that of the entries.
     static let name = FileName.text("segments")
-    /// The maximum number of segments that are open for reading.
+    /// The number of segments that are open for reading in all caches of the process, approximately.
     private static let mostOpen = 64
+    /// Caches with segments, which share that number.
+    private static let tables = Lock(0)
+    private let isCounted = Flag()
 
-    private let entries: SharedDescriptor
+    let entries: SharedDescriptor
     let fileSystem: any FileSystem
     let state = Lock(State())
     let dead = DeadBytes()
@@ -17,17 +22,36 @@ final class SegmentTable: Sendable {
         var open: [UInt64: Segment] = [:]
         /// Segments whose lock this process holds.
         var claimed: Set<UInt64> = []
-        /// Segments with marks that may not be on stable storage.
-        var unsynced: Set<UInt64> = []
+        /// Segments with marks that may not be on stable storage, each with the number of the last one.
+        var unsynced: [UInt64: Int] = [:]
+        private var changes = 0
         /// Segments whose entries are not to be marked in the background.
         var held: Set<UInt64> = []
-        /// The marks of earlier sessions are on stable storage.
+        /// The marks of earlier sessions, and their names of segments, are on stable storage.
         var isSynced = false
+
+        /// Returns an open segment that was not used since the last call, or any; all others count as unused then.
+        func leastUsed() -> UInt64? {
+            for (number, segment) in open {
+                if !segment.isInUse.isSet { return number }
+                segment.isInUse.set(false)
+            }
+            return open.keys.first
+        }
+
+        mutating func noteChange(of number: UInt64) {
+            changes += 1
+            unsynced[number] = changes
+        }
     }
 
     init(of entries: SharedDescriptor, in fileSystem: any FileSystem) {
         self.entries = entries
         self.fileSystem = fileSystem
+    }
+
+    deinit {
+        if isCounted.isSet { Self.tables.withLock { $0 -= 1 } }
     }
 }
 
@@ -35,7 +59,10 @@ final class SegmentTable: Sendable {
 extension SegmentTable {
     /// Returns an open segment; throws `.noEntry` when there is none, `.notRegular` when the name is not ours.
     func segment(_ number: UInt64) throws(Errno) -> Segment {
-        if let open = state.withLock({ $0.open[number] }) { return open }
+        if let open = state.withLock({ $0.open[number] }) {
+            if !open.isInUse.isSet { open.isInUse.set() }
+            return open
+        }
         return try openSegment(number)
     }
 
@@ -58,15 +85,21 @@ extension SegmentTable {
     }
 
     private func keep(_ segment: Segment) {
+        let limit = Self.tables.withLock { tables in
+            if !isCounted.isSet {
+                isCounted.set()
+                tables += 1
+            }
+            return max(4, Self.mostOpen / tables)
+        }
         // Released after the lock.
-        var released: Segment?
+        var released: [Segment] = []
         state.withLock { state in
-            if state.open.count >= Self.mostOpen, let any = state.open.keys.first {
-                released = state.open.removeValue(forKey: any)
+            while state.open.count >= limit, let number = state.leastUsed() {
+                if let segment = state.open.removeValue(forKey: number) { released.append(segment) }
             }
             state.open[segment.number] = segment
         }
-        _ = released
     }
 
     /// The directory of the segments; nil when there is none.
@@ -87,7 +120,7 @@ extension SegmentTable {
 
     /// Creates a segment with its lock taken, and the directory if need be; throws `.exists` when the number is in use,
     /// and `.notDirectory` when something else has the name of the directory.
-    func create(_ number: UInt64, isDurable: Bool) throws(Errno) -> Segment {
+    func create(_ number: UInt64) throws(Errno) -> Segment {
         var directory = try directory()
         if directory == nil {
             do throws(Errno) {
@@ -95,7 +128,6 @@ extension SegmentTable {
             } catch {
                 guard error == .exists else { throw error }
             }
-            if isDurable { try fileSystem.sync(entries.file) }
             directory = try self.directory()
         }
         guard let directory else { throw .notDirectory }
@@ -110,15 +142,12 @@ extension SegmentTable {
             do throws(Errno) {
                 try fileSystem.write(
                     SegmentFormat.headers(of: number, salt: salt, boot: header.boot), to: file.file, at: 0)
-                if isDurable {
-                    try fileSystem.sync(file.file)
-                    try fileSystem.sync(directory.file)
-                }
             } catch {
                 release(segment)
                 throw error
             }
             keep(segment)
+            state.withLock { $0.noteChange(of: Self.names) }
             return segment
         } catch {
             if error != .exists { try? fileSystem.remove(.number(number), in: directory.file, directory: false) }
@@ -126,14 +155,29 @@ extension SegmentTable {
         }
     }
 
+    /// Returns when a segment, and the names that lead to it in the directory of the entries, are on stable storage.
+    func syncWithName(_ segment: Segment) throws(Errno) {
+        try segment.sync()
+        if segment.isNameSynced.isSet { return }
+        if let directory = try directory() { try fileSystem.sync(directory.file) }
+        try fileSystem.sync(entries.file)
+        segment.isNameSynced.set()
+    }
+
     /// Deletes a segment whose lock this process holds.
     func remove(_ segment: Segment) throws(Errno) {
         guard let directory = try directory() else { return }
         try fileSystem.remove(.number(segment.number), in: directory.file, directory: false)
-        dead.forget(segment.number)
+        forget(segment.number)
+    }
+
+    /// Notes that a segment has no name any more.
+    func forget(_ number: UInt64) {
+        dead.forget(number)
         let released = state.withLock { state in
-            state.unsynced.remove(segment.number)
-            return state.open.removeValue(forKey: segment.number)
+            state.unsynced[number] = nil
+            state.noteChange(of: Self.names)
+            return state.open.removeValue(forKey: number)
         }
         _ = released
     }
@@ -148,7 +192,7 @@ extension SegmentTable {
     private func close(_ open: [UInt64], unlessIn existing: Set<UInt64>) {
         let released = state.withLock { state in
             open.filter { !existing.contains($0) && !state.claimed.contains($0) }.map { number in
-                state.unsynced.remove(number)
+                state.unsynced[number] = nil
                 dead.forget(number)
                 return state.open.removeValue(forKey: number)
             }

@@ -65,22 +65,14 @@ final class SegmentWriter: Sendable {
         let span: Int
     }
 
-    /// The demands on a new segment.
-    struct Demands {
-        /// Bytes.
-        let length: Int
-        /// Its name survives a power cut.
-        let isDurable: Bool
-    }
-
     /// Reserves room for an entry; continues or begins a segment if need be.
     ///
-    /// `after`: the number of the segment is higher than that.
+    /// `after`: the number of the segment is higher than that. `length`: of a new segment, in bytes.
     ///
     /// - Returns: Nil when there can be no room: the entry or the number of a segment is too large, the name of their
     ///   directory is taken, or another call is looking for a segment, which this one does not wait for.
     func reserve<Failure: Error>(
-        _ span: Int, after: UInt64 = 0, _ demands: @autoclosure () -> Demands, number: () throws(Failure) -> UInt64
+        _ span: Int, after: UInt64 = 0, length: @autoclosure () -> Int, number: () throws(Failure) -> UInt64
     ) throws(SegmentError<Failure>) -> Reservation? {
         var mustPrepare = false
         var full: Active?
@@ -96,7 +88,7 @@ final class SegmentWriter: Sendable {
         if let full { retire(full) }
         let next: Active?
         do throws(SegmentError<Failure>) {
-            next = try self.next(span, demands(), number)
+            next = try self.next(span, length(), number)
         } catch {
             state.withLock { $0.isPreparing = false }
             throw error
@@ -136,12 +128,28 @@ final class SegmentWriter: Sendable {
         if let full { retire(full) }
     }
 
+    /// Notes that all changes so far are committed or have failed. For many entries of one caller.
+    func endAll() {
+        let full = state.withLock { state in
+            state.active?.underWay = []
+            defer { state.retiring = [] }
+            return state.retiring
+        }
+        full.forEach(retire)
+    }
+
     /// Gives up the segment.
     func stop() {
         if let full = state.withLock({ $0.retireActive() }) { retire(full) }
     }
 
-    /// The number of the segment that is written to; nil when there is none.
+    /// The same for a segment that somebody has deleted.
+    func giveUp(_ segment: Segment) {
+        let full = state.withLock { $0.active?.segment === segment ? $0.retireActive() : nil }
+        if let full { retire(full) }
+    }
+
+    /// The segment that is written to; nil when there is none.
     var segment: Segment? { state.withLock { $0.active?.segment } }
 
     private func retire(_ full: Active) {
@@ -150,12 +158,12 @@ final class SegmentWriter: Sendable {
     }
 
     private func next<Failure: Error>(
-        _ span: Int, _ demands: Demands, _ number: () throws(Failure) -> UInt64
+        _ span: Int, _ length: Int, _ number: () throws(Failure) -> UInt64
     ) throws(SegmentError<Failure>) -> Active? {
-        if span > demands.length - SegmentFormat.start { return nil }
+        if span > length - SegmentFormat.start { return nil }
         if continuesOthers {
             do throws(Errno) {
-                if let found = try unfinished(span, length: demands.length) { return found }
+                if let found = try unfinished(span, length: length) { return found }
             } catch {
                 throw .io(error)
             }
@@ -165,10 +173,10 @@ final class SegmentWriter: Sendable {
             do throws(Failure) { taken = try number() } catch { throw .other(error) }
             if taken > Place.lastSegment { return nil }
             do throws(Errno) {
-                let segment = try table.create(taken, isDurable: demands.isDurable)
+                let segment = try table.create(taken)
                 guard let salt = segment.header?.salt else { throw .io }
                 return Active(
-                    segment: segment, salt: salt, length: demands.length, end: SegmentFormat.start,
+                    segment: segment, salt: salt, length: length, end: SegmentFormat.start,
                     settled: SegmentFormat.start)
             } catch {
                 if error == .notDirectory { return nil }

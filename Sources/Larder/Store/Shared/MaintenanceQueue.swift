@@ -61,6 +61,11 @@ final class MaintenanceQueue: Sendable {
         state.withLock { $0.waiting & kind.bit != 0 }
     }
 
+    /// True when work of a kind has been requested and is not done.
+    func isUnderWay(_ kind: Kind) -> Bool {
+        state.withLock { $0.running.values.contains { $0.kind == kind } }
+    }
+
     /// Returns when all work requested before this call is done. Never call it on the queue.
     func wait() {
         for (_, group) in state.withLock({ $0.running.values.map { $0 } }) { group.wait() }

@@ -94,6 +94,8 @@ struct StoreSettings: Hashable, Sendable {
     var inlineThreshold: Int
     /// Bytes of a segment, at most. Tests have shorter ones.
     var segmentLength = Place.end
+    /// The number of tombstones that are kept because of unreadable files. Tests keep fewer.
+    var mostTombstones: Int
 
     var isPowerSafe: Bool { durability == .powerSafe }
 

@@ -46,8 +46,12 @@ final class StoreDirectory: Sendable {
     /// The path of an entry file, for messages only.
     func path(of file: FileID) -> String {
         let entries = "\(path)/\(DirectoryLayout.entries.name)"
-        if !file.place.isInSegment { return "\(entries)/\(FileName.number(file.number))" }
-        return "\(entries)/\(SegmentTable.name)/\(FileName.number(file.place.segment))"
+        return file.place.isInSegment
+            ? path(ofSegment: file.place.segment) : "\(entries)/\(FileName.number(file.number))"
+    }
+
+    func path(ofSegment number: UInt64) -> String {
+        "\(path)/\(DirectoryLayout.entries.name)/\(SegmentTable.name)/\(FileName.number(number))"
     }
 }
 
@@ -212,26 +216,75 @@ extension StoreDirectory {
         return bytes.withBytes { EntryFile.tombstone(number, $0) }
     }
 
-    /// The names of all files, and the entries in segments that are not dead. O(files, and bytes in segments).
-    func files() throws(Errno) -> (names: [UInt64], inSegments: [FileID]) {
+    /// All files, and the content of the segments.
+    struct Listing {
+        let names: [UInt64]
+        let segments: SegmentTable.Listing
+
+        /// Files that may be entries' own, and the entries in segments, in no particular order.
+        var entries: [FileID] {
+            names.lazy.filter { $0 > 0 && $0 <= Record.lastNumber }.map { FileID($0) } + segments.entries
+        }
+    }
+
+    /// O(files, and bytes in segments). In a block of the disk queue, a barrier would wait for it, and then all others.
+    ///
+    /// `goesOn`: asked from time to time; once it returns false the listing is nil.
+    func list(while goesOn: () -> Bool) throws(Errno) -> Listing? {
         let names = try fileSystem.numbers(.regular, in: entries.file)
-        return (names, try segments.files())
+        return try segments.list(while: goesOn).map { Listing(names: names, segments: $0) }
+    }
+
+    func list() throws(Errno) -> Listing {
+        try list { true } ?? Listing(names: [], segments: .init())
     }
 
     func rename(_ file: UInt64, to name: UInt64) throws(Errno) {
         try fileSystem.rename(.number(file), in: entries.file, to: .number(name), in: entries.file)
     }
 
-    /// Throws `.noEntry` when an entry has no file, or its part of a segment is dead or damaged.
-    func requireFile(_ file: FileID) throws(Errno) {
-        if file.place.isInSegment { return try segments.requireEntry(at: file.place) }
-        _ = try fileSystem.status(of: .number(file.number), in: entries.file)
+    /// Throws `.noEntry` when an entry has no file, or its part of a segment is dead or damaged. Where only its header
+    /// is damaged, the payload decides.
+    func requireFile(of entry: IndexEntry) throws(Errno) {
+        guard entry.file.place.isInSegment else {
+            _ = try fileSystem.status(of: .number(entry.file.number), in: entries.file)
+            return
+        }
+        switch try segments.condition(at: entry.file.place) {
+        case .live: return
+        case .dead: throw .noEntry
+        case .unknown: if !isIntact(entry) { throw .noEntry }
+        }
+    }
+
+    /// False when there is certainly no such file, or no such entry in a segment.
+    func mayExist(_ file: FileID) -> Bool {
+        do throws(Errno) {
+            if file.place.isInSegment { return try segments.condition(at: file.place) != .dead }
+            _ = try fileSystem.status(of: .number(file.number), in: entries.file)
+            return true
+        } catch {
+            return error != .noEntry
+        }
+    }
+
+    private func isIntact(_ entry: IndexEntry) -> Bool {
+        guard mayExist(entry.file), case .value = payload(of: entry) else { return false }
+        return true
+    }
+
+    /// The copy of a value that stays: the first one, unless only the second is intact. A power cut may have torn a
+    /// copy, or left the place of which it was made without its bytes.
+    func intact(_ first: IndexEntry, or second: IndexEntry) -> FileID {
+        isIntact(first) || !isIntact(second) ? first.file : second.file
     }
 
     /// Deletes an entry file, or marks the entry in its segment as dead. A missing one is no error; anything but a
     /// regular file is left alone.
-    func delete(_ file: FileID) throws(Errno) {
-        if file.place.isInSegment { return try segments.mark(file.place) }
+    ///
+    /// `isOwed`: by an earlier session, so the place in a segment may belong to another entry by now.
+    func delete(_ file: FileID, isOwed: Bool = false) throws(Errno) {
+        if file.place.isInSegment { return try segments.mark(file.place, ifItIs: isOwed ? file.number : nil) }
         do {
             if try fileSystem.status(of: .number(file.number), in: entries.file).kind == .regular {
                 try fileSystem.remove(.number(file.number), in: entries.file, directory: false)
@@ -244,11 +297,12 @@ extension StoreDirectory {
     ///
     /// `hash`: that of the key; nil when the key is not known and the file was dead already.
     func delete(_ file: FileID, ofKey hash: UInt64?, isPowerSafe: Bool) throws(Errno) {
-        guard isPowerSafe else { return try delete(file) }
+        let isOwed = hash == nil
+        guard isPowerSafe else { return try delete(file, isOwed: isOwed) }
         if let hash { try syncDeletions(ofKey: hash) }
         deletions.note(hash)
         defer { deletions.note(hash) }
-        try delete(file)
+        try delete(file, isOwed: isOwed)
     }
 
     /// Returns when no power cut can undo a deletion of a file of a key, or with nil of any.
@@ -260,14 +314,23 @@ extension StoreDirectory {
     /// the name of their directory, too: a session that was killed may have replaced it. `ofAll`: other processes may
     /// have marked entries.
     func syncNames(andRoot: Bool = true, ofAll: Bool = false) throws(Errno) {
-        if andRoot, !isRootSynced.isSet {
-            try fileSystem.sync(root.file)
-            isRootSynced.set()
-        }
+        if andRoot { try syncRoot() }
         try deletions.syncing { () throws(Errno) in
-            try segments.syncMarks(ofAll: ofAll)
+            try segments.sync(ofAll: ofAll)
             try entriesSync.sync(through: entriesSync.note())
         }
+    }
+
+    private func syncRoot() throws(Errno) {
+        if isRootSynced.isSet { return }
+        try fileSystem.sync(root.file)
+        isRootSynced.set()
+    }
+
+    /// Returns when everything written to a segment is on stable storage, and all names that lead to it.
+    func sync(_ segment: Segment) throws(Errno) {
+        try syncRoot()
+        try segments.syncWithName(segment)
     }
 
     /// Overwrites the life slot in the trailer of an entry file. Returns nil when the name is not a regular file's, and

@@ -131,7 +131,7 @@ struct LeftoverTests {
     func otherDirectory() throws {
         let (large, small) = try (GroupsTests.filled(400).open(), GroupsTests.filled(20).open())
         let directory = try #require(large.store.disk.runAnyway { $0 })
-        var search = LeftoverSearch([], [], of: directory, through: 0)
+        var search = LeftoverSearch(.init(names: [], segments: .init()), of: directory, through: 0)
         let isUnfinished = search.takeSome(40, of: large.store.index)
         #expect(isUnfinished && small.store.index.freeze() != nil)
         let hasMore = search.takeSome(40, of: small.store.index)

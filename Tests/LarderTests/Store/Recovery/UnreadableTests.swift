@@ -43,9 +43,40 @@ struct UnreadableTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test("a file that was unreadable when the index was rebuilt hides older values in later sessions, too")
+    func laterSessions() throws {
+        var world = World.exclusive { $0.sweepInterval = nil }
+        var cache = try world.open()
+        try cache.setString("old", forKey: "k", ttl: .forever)
+        try cache.flush()
+        try cache.setString("new", forKey: "k", ttl: .forever)
+        let newest = "/cache/entries/" + (try #require(world.entryFiles.last))
+        world.files.setUnreadable(true, at: newest)
+        let image = world.files.image
+        world.restart(with: image)
+        world.loseIndex()
+        for session in 1...3 {
+            world.files.setUnreadable(true, at: newest)
+            cache = try world.open()
+            #expect(cache.string(forKey: "k") == nil, "session \(session)")
+            for number in 0..<2_500 { try cache.setString("\(number)", forKey: "other", ttl: .forever) }
+            try cache.flush()
+            #expect(cache.string(forKey: "k") == nil && cache.string(forKey: "other") == "2499", "session \(session)")
+            if session == 2 { try cache.close() }
+            world.restart()
+        }
+        cache = try world.open()
+        try cache.flush()
+        #expect(cache.string(forKey: "k") == "new" && cache.string(forKey: "other") == "2499")
+        cache.checkInvariants(world, settled: true)
+    }
+
     @Test("a file that is set aside is neither deleted nor adopted, and values that it may have replaced are misses")
     func setAside() throws {
-        var world = World { $0.sweepInterval = nil }
+        var world = World {
+            $0.sweepInterval = nil
+            $0.mostTombstones = 500
+        }
         var cache = try world.open()
         for number in 0..<20 { try cache.setString("old", forKey: "\(number)") }
         try cache.flush()
@@ -54,7 +85,7 @@ struct UnreadableTests {
         let newest = try #require(world.entryFiles.last)
         world.files.setUnreadable(true, at: "/cache/entries/" + newest)
         cache = try world.open()
-        for number in 0...Reconciler.mostTombstones + 5 { try cache.removeValue(forKey: "n\(number)") }
+        for number in 0...505 { try cache.removeValue(forKey: "n\(number)") }
         cache.settle()
         try cache.flush()
         let aside = "10" + newest.dropFirst(2)
