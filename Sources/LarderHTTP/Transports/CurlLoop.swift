@@ -9,7 +9,7 @@
     /// but `curl_multi_wakeup`, which any thread may call.
     final class CurlLoop: @unchecked Sendable {
         private struct State {
-            var wishes: [(CurlTransfer.Wish, CurlTransfer)] = []
+            var commands: [(CurlTransfer.Command, CurlTransfer)] = []
             var isStopped = false
         }
 
@@ -52,30 +52,30 @@
             curl_multi_wakeup(multi)
         }
 
-        func tell(_ wish: CurlTransfer.Wish, _ transfer: CurlTransfer) {
-            state.withLock { $0.wishes.append((wish, transfer)) }
+        func send(_ command: CurlTransfer.Command, _ transfer: CurlTransfer) {
+            state.withLock { $0.commands.append((command, transfer)) }
             curl_multi_wakeup(multi)
         }
 
         private func run() {
             while true {
-                let (wishes, isStopped) = state.withLock { state in
-                    defer { state.wishes = [] }
-                    return (state.wishes, state.isStopped)
+                let (commands, isStopped) = state.withLock { state in
+                    defer { state.commands = [] }
+                    return (state.commands, state.isStopped)
                 }
-                for (wish, transfer) in wishes { fulfil(wish, transfer) }
+                for (command, transfer) in commands { perform(command, transfer) }
                 var running: Int32 = 0
                 curl_multi_perform(multi, &running)
                 reap()
-                if isStopped, active.isEmpty, wishes.isEmpty { return }
-                // Woken by wishes; the time is only an upper bound.
+                if isStopped, active.isEmpty, commands.isEmpty { return }
+                // Woken by commands; the time is only an upper bound.
                 curl_multi_poll(multi, nil, 0, 60_000, nil)
             }
         }
 
-        private func fulfil(_ wish: CurlTransfer.Wish, _ transfer: CurlTransfer) {
+        private func perform(_ command: CurlTransfer.Command, _ transfer: CurlTransfer) {
             let handle = handles[ObjectIdentifier(transfer)]
-            switch wish {
+            switch command {
             case .start:
                 // Cancelled before it began.
                 if transfer.hasEnded { return transfer.finish(.failure(CancellationError())) }

@@ -56,8 +56,10 @@
                     if let start = bytes.baseAddress { ccurl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, start) }
                 }
             }
-            // Without bytes there is nothing to point to.
-            if content?.isEmpty == true { ccurl_set_string(handle, CURLOPT_COPYPOSTFIELDS, "") }
+            // Without bytes there is nothing to point to. A method that has content says when there is none (RFC 9110,
+            // section 8.6).
+            let isEmpty = content?.isEmpty ?? ["POST", "PUT", "PATCH"].contains(method)
+            if isEmpty { ccurl_set_string(handle, CURLOPT_COPYPOSTFIELDS, "") }
             if method == "HEAD" {
                 ccurl_set_long(handle, CURLOPT_NOBODY, 1)
             } else if method != "GET" || content != nil {
@@ -86,12 +88,37 @@
             let fields = request.allHTTPHeaderFields ?? [:]
             for (name, value) in fields {
                 // A semicolon sends a field without a value; a colon would remove it.
-                list = curl_slist_append(list, value.isEmpty ? "\(name);" : "\(name): \(value)")
+                let line = value.isEmpty ? "\(name);" : "\(name): \(value)"
+                list = (EntityTags.bytes(of: line, named: name) + [0]).withUnsafeBytes { bytes in
+                    curl_slist_append(list, bytes.bindMemory(to: CChar.self).baseAddress)
+                }
             }
             for name in unwanted where request.value(forHTTPHeaderField: name) == nil {
                 list = curl_slist_append(list, "\(name):")
             }
             return list
+        }
+    }
+
+    /// The text of fields with entity tags. A tag is opaque bytes, which the server wants back as they were (RFC 9110,
+    /// section 8.8.3); so its characters are these bytes, while other values are UTF-8 where they can be.
+    enum EntityTags {
+        private static let names = ["ETag", "If-Match", "If-None-Match", "If-Range"]
+
+        private static func isOne(_ name: String) -> Bool { names.contains { HTTPField.isEqual($0, name) } }
+
+        /// The text of a line of a response.
+        static func text(ofLine bytes: [UInt8]) -> String {
+            let name = String(decoding: bytes.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
+            if !isOne(name), let text = String(validating: bytes, as: UTF8.self) { return text }
+            return String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+        }
+
+        /// The bytes of a line of a request.
+        static func bytes(of line: String, named name: String) -> [UInt8] {
+            let scalars = line.unicodeScalars
+            guard isOne(name), scalars.allSatisfy({ $0.value <= 0xFF }) else { return Array(line.utf8) }
+            return scalars.map { UInt8($0.value) }
         }
     }
 

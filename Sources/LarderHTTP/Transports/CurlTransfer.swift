@@ -29,19 +29,19 @@
         }
 
         /// A message to the loop.
-        enum Wish: Sendable {
+        enum Command: Sendable {
             case start, proceed, cancel
         }
 
         let request: URLRequest
         let content: Data?
         private let state = Lock(State())
-        private let tell: @Sendable (Wish, CurlTransfer) -> Void
+        private let send: @Sendable (Command, CurlTransfer) -> Void
 
-        init(_ request: URLRequest, content: Data?, tell: @escaping @Sendable (Wish, CurlTransfer) -> Void) {
+        init(_ request: URLRequest, content: Data?, send: @escaping @Sendable (Command, CurlTransfer) -> Void) {
             self.request = request
             self.content = content
-            self.tell = tell
+            self.send = send
         }
 
         /// Sends the request and returns the response once its fields are there.
@@ -49,10 +49,10 @@
             try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { continuation in
                     state.withLock { $0.response = continuation }
-                    tell(.start, self)
+                    send(.start, self)
                 }
             } onCancel: {
-                tell(.cancel, self)
+                send(.cancel, self)
             }
         }
 
@@ -63,7 +63,7 @@
                     read(continuation)
                 }
             } onCancel: {
-                tell(.cancel, self)
+                send(.cancel, self)
             }
         }
 
@@ -78,12 +78,12 @@
                 state.reader = continuation
                 return (nil, state.isPaused)
             }
-            if wasPaused { tell(.proceed, self) }
+            if wasPaused { send(.proceed, self) }
             if let ready { continuation.resume(with: ready) }
         }
 
         func cancel() {
-            tell(.cancel, self)
+            send(.cancel, self)
         }
 
         // MARK: On the thread of the loop
@@ -120,15 +120,17 @@
             }
             let bytes = line.filter { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }
             // A value need not be UTF-8 (RFC 9110, section 5.5).
-            let text =
-                String(validating: bytes, as: UTF8.self)
-                ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+            let text = EntityTags.text(ofLine: bytes)
             let waiting = state.withLock { state -> (CheckedContinuation<HTTPTransportResponse, any Error>, State)? in
                 if state.isAnswered { return nil }
                 if text.hasPrefix("HTTP/") {
                     // An interim response came before.
                     state.status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
                     state.fields = []
+                } else if let first = bytes.first, " \t".utf8.contains(first) {
+                    // A folded line continues the one before (RFC 9112, section 5.2).
+                    guard let last = state.fields.indices.last else { return nil }
+                    state.fields[last].value += " " + HTTPField.trimmed(text)
                 } else if !text.isEmpty {
                     if let field = HTTPField(line: text) { state.fields.append(field) }
                 } else if state.status >= 200, request.acceptsCodings, request.httpMethod == "GET", !state.isRaw,

@@ -5,7 +5,8 @@
     ///
     /// It reads trailers, keeps every field in its order, and adds none but `Host` and `Content-Length`. All transfers
     /// share a thread and a pool of connections, six to one host, with HTTP/2 where the server and libcurl have it. The
-    /// user and password of a URL are not sent. A request waits as long as its `timeoutInterval` without any progress. The proxies of the environment are used, as by `curl`.
+    /// user and password of a URL are not sent. A request waits as long as its `timeoutInterval` without any progress.
+    /// The proxies of the environment are used, as by `curl`.
     public struct CurlTransport: HTTPTransport {
         /// Stops the loop with the last copy of the transport.
         private final class Owner: Sendable {
@@ -25,10 +26,10 @@
         /// Creates a transport, with a thread and a pool of connections of its own.
         public init() {}
 
-        /// Sends a request; see ``HTTPTransport/send(_:)``. Where the request has `Accept-Encoding`,
-        /// libcurl decodes the body. A coding that libcurl does not know is no failure of a GET: the request is sent
-        /// once more, and its body handed out as it is, with `Content-Encoding`. Other methods fail then. A body stream
-        /// of the request is read into memory first.
+        /// Sends a request; see ``HTTPTransport/send(_:)``. Where the request has `Accept-Encoding`, libcurl decodes
+        /// the body. A coding that libcurl does not know is no failure of a GET: the request is sent once more, and its
+        /// body handed out as it is, with `Content-Encoding`. Other methods fail then. A body stream of the request is
+        /// read into memory first. Characters of an `ETag` are its bytes, so that it goes back as it came.
         ///
         /// - Throws: ``CurlError``, `CancellationError`.
         public func send(_ request: URLRequest) async throws -> HTTPTransportResponse {
@@ -36,10 +37,13 @@
             var content = request.httpBody
             if content == nil, let stream = request.httpBodyStream {
                 nonisolated(unsafe) let stream = stream
-                content = try await BlockingWork.run { try Self.read(stream) }
+                content = try await withCheckedThrowingContinuation { continuation in
+                    // On a thread of its own: a stream may be as slow as whoever fills it.
+                    Thread.detachNewThread { continuation.resume(with: Result { try Self.read(stream) }) }
+                }
             }
             // The transfer retains the owner: the loop runs until its body has been read.
-            let transfer = CurlTransfer(request, content: content) { [owner] in owner.loop.tell($0, $1) }
+            let transfer = CurlTransfer(request, content: content) { [owner] in owner.loop.send($0, $1) }
             try Task.checkCancellation()
             return try await transfer.start()
         }

@@ -25,9 +25,12 @@ public struct URLSessionTransport: HTTPTransport {
 
     /// Creates a transport.
     ///
-    /// - Parameter configuration: Its cache and its cookies are not used: the cache is above, and cookies are fields
-    ///   that the caller sets. Default: an ephemeral one.
+    /// - Parameter configuration: It is copied. Its cache and its cookies are not used: the cache is above, and cookies
+    ///   are fields that the caller sets. Default: an ephemeral one.
     public init(configuration: URLSessionConfiguration = .ephemeral) {
+        guard let configuration = configuration.copy() as? URLSessionConfiguration else {
+            preconditionFailure("a copy has another type")
+        }
         configuration.urlCache = nil
         configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
         configuration.httpCookieStorage = nil
@@ -37,7 +40,7 @@ public struct URLSessionTransport: HTTPTransport {
 
     /// Sends a request; see ``HTTPTransport/send(_:)``.
     ///
-    /// - Throws: `URLError`.
+    /// - Throws: `URLError`, `CancellationError`.
     public func send(_ request: URLRequest) async throws -> HTTPTransportResponse {
         var request = request
         request.cachePolicy = .reloadIgnoringLocalCacheData
@@ -60,7 +63,7 @@ private final class SessionTasks: NSObject, URLSessionDataDelegate {
         let parts: AsyncThrowingStream<Data, any Error>.Continuation
     }
 
-    private static let decoded: Set = ["gzip", "x-gzip", "deflate", "br"]
+    private static let decoded: Set = ["gzip", "x-gzip", "deflate", "br", "zstd"]
 
     private let exchanges = Lock<[Int: Exchange]>([:])
 
@@ -117,7 +120,8 @@ private final class SessionTasks: NSObject, URLSessionDataDelegate {
 
     /// Hands out the response when its fields are there.
     private func respond(_ task: URLSessionTask, _ response: URLResponse) {
-        guard let response = response as? HTTPURLResponse else { return }
+        // An interim response comes before the one that counts (RFC 9110, section 15.2).
+        guard let response = response as? HTTPURLResponse, response.statusCode >= 200 else { return }
         let waiting = exchanges.withLock { exchanges in
             defer { exchanges[task.taskIdentifier]?.continuation = nil }
             return exchanges[task.taskIdentifier]
