@@ -21,7 +21,9 @@ extension HTTPCache {
         /// How long after its freshness a response may be the answer when the server cannot be reached, unless it
         /// forbids that (`must-revalidate`, `no-cache`). Zero: only as its `stale-if-error` says. Default: a week.
         public var staleIfUnreachable: Duration = .days(7)
-        /// How long after its freshness a response is kept, to be validated. Default: a week.
+        /// How long after its freshness a response is kept at least, to be validated. It is kept as long as it may be
+        /// the answer, too: ``staleIfUnreachable`` has to be zero as well for stale responses to go at once. Default: a
+        /// week.
         public var keepStale: Duration = .days(7)
         /// The maximum number of fields of a response; one with more is not stored. Default: 256.
         public var maximumFieldCount = 256
@@ -29,9 +31,11 @@ extension HTTPCache {
         /// entry's record has room for. Default: 64 KiB.
         public var maximumFieldSize = 64 << 10
         /// Bytes of a body that are kept in memory while it arrives. A larger one is written to a temporary file, and
-        /// copied into the cache from there. A process that is killed leaves that file to the system. Default: 1 MiB.
+        /// copied into the cache from there. Where that file cannot be written, `data(for:)` keeps the body in memory,
+        /// and `download(for:)` fails. A process that is killed leaves the file to the system. Default: 1 MiB.
         public var spoolLimit = 1 << 20
-        /// Called after each request, once for each hop of a redirect, on the thread that answered it. Default: nil.
+        /// Called after each request, once for each hop of a redirect and for each validation in the background, also
+        /// after one that has failed; on the thread that answered it. Default: nil.
         public var onEvent: (@Sendable (HTTPCacheEvent) -> Void)?
 
         /// Creates a configuration with the documented defaults.

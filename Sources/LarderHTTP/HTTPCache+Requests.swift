@@ -43,7 +43,7 @@ extension HTTPCache {
     ) async throws -> (URL, HTTPCacheResponse) {
         let (content, response) = try await content(
             for: request, mode: mode, partition: partition, largeBodies: .files)
-        return (try await content.file().keep(), response)
+        return (try await content.file(in: responder.store.temporaryFiles).keep(), response)
     }
 
     /// RFC 9110, section 15.4, recommends a limit; this one is Fetch's.
@@ -76,17 +76,16 @@ extension HTTPCache {
         guard var head = HTTPRequestHead(request) else {
             throw HTTPCacheError(.unsupportedURL, "A request without a URL cannot be sent.")
         }
-        // Bytes of a coded body mean nothing alone: a range is one of the body as it is, as browsers ask for it.
+        // A part of a compressed body cannot be decoded: a range is one of the body as it is, as browsers ask for it.
         let codings = head.fields.has("Range") ? [HTTPField("Accept-Encoding", "identity")] : []
-        for field in codings + configuration.requestFields + Self.directives(of: mode)
-        where !head.fields.has(field.name) {
-            head.fields.append(field)
+        // A name may occur several times in each of these.
+        for added in [codings, configuration.requestFields, Self.directives(of: mode)] {
+            let known = head.fields
+            head.fields += added.filter { !known.has($0.name) }
         }
         try Self.check(head)
         let hop = Hop(request: request, head: head, mode: mode, partition: partition, largeBodies: largeBodies)
-        let answer = try await responder.answer(hop)
-        report(hop, answer)
-        return (answer, head.url)
+        return (try await responder.answer(hop), head.url)
     }
 
     /// Refuses what would be more than one request on the connection.
@@ -107,30 +106,6 @@ extension HTTPCache {
         case .reload, .noStore: [HTTPField("Cache-Control", "no-cache"), HTTPField("Pragma", "no-cache")]
         default: []
         }
-    }
-
-    private func report(_ hop: Hop, _ answer: HopAnswer) {
-        let status = answer.cacheStatus
-        responder.counts.withLock { counts in
-            if status.isHit {
-                counts.hits += 1
-            } else if status.isCollapsed {
-                counts.collapsed += 1
-            } else if status.forwardedStatus == 304 {
-                counts.revalidations += 1
-            } else if status.forwarding != nil {
-                counts.misses += status.detail == nil ? 1 : 0
-            }
-            let isStale = status.ttl.map { $0 < 0 } ?? false
-            if isStale || status.detail == "disconnected" || status.detail == "stale-if-error" {
-                counts.staleAnswers += 1
-            }
-            counts.bytesSaved += answer.bytesSaved
-        }
-        configuration.onEvent?(
-            HTTPCacheEvent(
-                method: hop.head.method, url: hop.head.url.withoutUserinfo, status: answer.status, cacheStatus: status,
-                bytesSaved: answer.bytesSaved))
     }
 }
 

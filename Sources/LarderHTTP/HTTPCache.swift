@@ -9,8 +9,9 @@ public import LarderFoundation
 ///     print(response.cacheStatus)  // Larder; hit; ttl=376
 ///
 /// Responses are kept as long as they can be used or validated, within the limits of the disk tier. They survive the
-/// process as the entries of a `DiskCache` do, several processes may share the directory, and a disk that
-/// fails costs answers from the cache, never answers. Bodies are complete when a call returns.
+/// process as the entries of a `DiskCache` do, and several processes may share the directory. A disk that fails costs
+/// answers from the cache, never answers; meanwhile responses are kept in memory. Bodies are complete when a call
+/// returns.
 public final class HTTPCache: Sendable {
     /// The entries. Removing them is safe at any time.
     public let disk: DiskCache
@@ -23,25 +24,28 @@ public final class HTTPCache: Sendable {
     /// - Parameters:
     ///   - name: A single path component.
     ///   - transport: Sends requests to servers. Default: `URLSession`.
-    ///   - configuration: The settings.
+    ///   - configuration: The settings. Default: those of `Configuration`.
     /// - Throws: The errors of `DiskCache/init(name:configuration:)`.
     public convenience init(
         name: String, transport: any HTTPTransport = URLSessionTransport(), configuration: Configuration = .init()
     ) throws(CacheError) {
         self.init(
-            try DiskCache(name: name, configuration: configuration.disk), "", transport, configuration,
-            WallClock(configuration.disk.now), ownsDisk: true)
+            try DiskCache(name: name, configuration: configuration.disk), "", transport, configuration, ownsDisk: true)
     }
 
-    /// Opens the cache in a directory, which is created if it is missing.
+    /// Opens the cache in a directory.
     ///
+    /// - Parameters:
+    ///   - directory: As for `DiskCache/init(directory:configuration:)`. It is created if it is missing.
+    ///   - transport: Sends requests to servers. Default: `URLSession`.
+    ///   - configuration: The settings. Default: those of `Configuration`.
     /// - Throws: The errors of `DiskCache/init(directory:configuration:)`.
     public convenience init(
         directory: URL, transport: any HTTPTransport = URLSessionTransport(), configuration: Configuration = .init()
     ) throws(CacheError) {
         self.init(
             try DiskCache(directory: directory, configuration: configuration.disk), "", transport, configuration,
-            WallClock(configuration.disk.now), ownsDisk: true)
+            ownsDisk: true)
     }
 
     /// Creates a cache over a part of a directory that others use too.
@@ -51,47 +55,54 @@ public final class HTTPCache: Sendable {
     ///   - namespace: As for `DiskCache/namespace(_:)`.
     ///   - transport: Sends requests to servers. Default: `URLSession`.
     ///   - configuration: The settings. Of those of the disk tier, only its clock counts, which has to be the one that
-    ///     the directory was opened with.
+    ///     the directory was opened with. Default: those of `Configuration`.
     public convenience init(
         disk: DiskCache, namespace: String, transport: any HTTPTransport = URLSessionTransport(),
         configuration: Configuration = .init()
     ) {
-        self.init(
-            disk, namespace, transport, configuration, WallClock(configuration.disk.now), ownsDisk: false)
+        self.init(disk, namespace, transport, configuration, ownsDisk: false)
     }
 
-    /// Opens a cache with another file system and clock, for tests.
+    /// Opens a cache with other file systems and another clock, for tests.
     package convenience init(
         directory: URL, transport: any HTTPTransport, configuration: Configuration = .init(),
-        fileSystem: any FileSystem, clock: any LarderFiles.Clock
+        fileSystem: any FileSystem, temporaryFiles: any FileSystem = PosixFileSystem(), clock: any LarderFiles.Clock
     ) throws(CacheError) {
         let disk = try DiskCache(
             directory: directory, configuration: configuration.disk, fileSystem: fileSystem, clock: clock)
-        self.init(disk, "", transport, configuration, clock, ownsDisk: true)
+        self.init(disk, "", transport, configuration, clock, temporaryFiles, ownsDisk: true)
     }
 
     private init(
         _ disk: DiskCache, _ namespace: String, _ transport: any HTTPTransport, _ configuration: Configuration,
-        _ clock: any LarderFiles.Clock, ownsDisk: Bool
+        _ clock: (any LarderFiles.Clock)? = nil, _ temporaryFiles: any FileSystem = PosixFileSystem(), ownsDisk: Bool
     ) {
-        let store = ResponseStore(disk: disk, namespace: namespace, memory: configuration.memory)
+        let store = ResponseStore(
+            disk: disk, namespace: namespace, memory: configuration.memory, temporaryFiles: temporaryFiles)
         self.disk = store.disk
         self.configuration = configuration
         self.ownsDisk = ownsDisk
         responder = Responder(
-            transport: transport, store: store, policy: configuration.policy, clock: clock,
-            spoolLimit: configuration.spoolLimit)
+            transport: transport, store: store, policy: configuration.policy,
+            clock: clock ?? WallClock(configuration.disk.now), spoolLimit: configuration.spoolLimit,
+            onEvent: configuration.onEvent)
     }
 
     /// Counts since the cache was opened. O(1).
     public var statistics: HTTPCacheStatistics { responder.counts.withLock { $0 } }
 
-    /// Removes the responses of a URL: all variants, in all partitions. O(1). A request that is under way for the URL
-    /// answers its caller, but is not stored.
-    public func removeResponses(for url: URL) async {
+    /// The number of requests that wait for others, for tests.
+    package var waitingRequests: Int { responder.exchanges.waiting }
+
+    /// Removes the responses of a URL: all variants, in all partitions. O(1). A request of this cache that is under way
+    /// for the URL answers its caller, but is not stored.
+    ///
+    /// - Parameter url: The URL, as requests have it.
+    /// - Throws: The errors of `DiskCache/removeAll(tagged:progress:)`. The responses are then still on the disk, but
+    ///   this cache does not answer with them: it tries to remove them whenever the URL is asked for.
+    public func removeResponses(for url: URL) async throws(CacheError) {
         guard let key = CacheKey(url, partition: "") else { return }
-        responder.exchanges.revoke(key.url)
-        await responder.store.removeAll(key)
+        try await responder.invalidate(key)
     }
 
     /// Removes all responses of this cache. O(1).
@@ -99,7 +110,7 @@ public final class HTTPCache: Sendable {
     /// - Throws: The errors of `DiskCache/removeAll(progress:)`. Everything is then still there.
     public func removeAll() async throws(CacheError) {
         responder.exchanges.revoke(nil)
-        try await responder.store.cache.removeAll()
+        try await responder.store.removeEverything()
     }
 
     /// Returns when no validation is under way in the background.

@@ -24,6 +24,6 @@ public struct HTTPCacheResponse: Sendable {
 }
 
 extension HTTPCacheResponse: CustomStringConvertible {
-    /// The status, the URL and the cache status.
-    public var description: String { "\(status) \(url.absoluteString) (\(cacheStatus))" }
+    /// The status, the URL without user and password, and the cache status.
+    public var description: String { "\(status) \(url.withoutUserinfo.absoluteString) (\(cacheStatus))" }
 }

@@ -4,10 +4,8 @@ import LarderFoundation
 enum Redirect {
     /// Fields that say who the caller is. They do not go to another origin than the one they were meant for.
     private static let credentials = ["Authorization", "Proxy-Authorization", "Cookie", "Cookie2", "Host"]
-    /// Fields about a body, for a request that has none any more.
-    private static let content = [
-        "Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Location", "Digest",
-    ]
+    /// Fields about a body besides those whose names begin with "Content-", for a request that has none any more.
+    private static let content = ["Digest", "Expect", "Last-Modified", "Repr-Digest", "Trailer", "Transfer-Encoding"]
 
     /// Returns the request that a redirect leads to; nil for any other response, and for one that cannot be followed:
     /// without a usable `Location`, or with a body that can be sent once only.
@@ -29,21 +27,23 @@ enum Redirect {
         } else if request.httpBodyStream != nil {
             return nil
         }
-        var dropped: [String] = []
-        if becomesGet { dropped += content }
-        if targetOrigin != origin { dropped += credentials }
-        for name in dropped { next.setValue(nil, forHTTPHeaderField: name) }
+        for name in (request.allHTTPHeaderFields ?? [:]).keys {
+            func isOne(of names: [String]) -> Bool { names.contains { HTTPField.isEqual($0, name) } }
+            let isDropped =
+                becomesGet && (name.lowercased().hasPrefix("content-") || isOne(of: content))
+                || targetOrigin != origin && isOne(of: credentials)
+            if isDropped { next.setValue(nil, forHTTPHeaderField: name) }
+        }
         return next
     }
 
-    /// The URL, without userinfo, which nobody but the caller may set, and with the fragment of the original one if it
-    /// has none (RFC 9110, section 10.2.2).
+    /// The URL, with the fragment of the original one if it has none (RFC 9110, section 10.2.2). Nobody but the caller
+    /// may set userinfo: a location with a host has none, any other keeps the caller's (RFC 3986, section 5.2.2).
     private static func target(_ location: String, _ url: URL) -> URL? {
         guard let resolved = URL(string: location, relativeTo: url)?.absoluteURL,
             var components = URLComponents(url: resolved, resolvingAgainstBaseURL: true)
         else { return nil }
-        components.user = nil
-        components.password = nil
+        if URL(string: location)?.host != nil { (components.user, components.password) = (nil, nil) }
         if components.fragment == nil { components.fragment = url.fragment }
         return components.url
     }

@@ -17,16 +17,18 @@ extension Responder {
         }
         let arrival = try await send(hop, hop.head.fields)
         for url in policy.invalidated(by: hop.head, status: arrival.head.status, fields: arrival.head.fields) {
-            if let key = CacheKey(url, partition: "") { await invalidate(key) }
+            guard let key = CacheKey(url, partition: "") else { continue }
+            // The events of the disk report a failure.
+            try? await invalidate(key)
+            counts.withLock { $0.invalidations += 1 }
         }
         return passed(arrival, .forward(reason))
     }
 
     /// Removes everything that is stored for a URL, and keeps older requests that are under way from storing it again.
-    func invalidate(_ key: CacheKey) async {
+    func invalidate(_ key: CacheKey) async throws(CacheError) {
         exchanges.revoke(key.url)
-        await store.removeAll(key)
-        counts.withLock { $0.invalidations += 1 }
+        try await store.removeAll(key)
     }
 
     /// Asks the server about a GET: with the validators of a stored response, or for a new one.
@@ -39,41 +41,33 @@ extension Responder {
             do {
                 arrival = try await send(hop, asked.fields)
             } catch {
-                return try disconnected(hop, found, error)
+                return try disconnected(hop, found, reason, error)
             }
-            if let found {
-                // Without validators a 304 confirms nothing.
-                if arrival.head.status == 304, asked.hasValidators {
-                    if let answer = await confirmed(hop, key, found, arrival.head, reason, permit) { return answer }
-                    // The 304 is about another response (RFC 9111, section 4.3.4): ask again, without validators.
-                    return try await renewed(hop, key, nil, send(hop, hop.head.fields), reason, permit)
-                }
-                let status = arrival.head.status
-                if policy.mayAnswer(found.head, to: hop.head, insteadOf: status, mode: hop.mode, at: clock.now),
-                    let answer = stale(hop, found, reason, status, "stale-if-error")
-                {
-                    return answer
-                }
+            // Without validators a 304 confirms nothing.
+            if let found, arrival.head.status == 304, asked.hasPreconditions {
+                if let answer = await confirmed(hop, key, found, arrival.head, reason, permit) { return answer }
+                // The 304 is about another response (RFC 9111, section 4.3.4): ask again, without validators.
+                return try await renewed(hop, key, send(hop, hop.head.fields), reason, permit)
             }
-            return await renewed(hop, key, found, arrival, reason, permit)
+            if let answer = stale(hop, found, reason, insteadOf: arrival.head.status) { return answer }
+            return await renewed(hop, key, arrival, reason, permit)
         }
     }
 
     /// Answers with a new response, and stores it where that is allowed.
     private func renewed(
-        _ hop: Hop, _ key: CacheKey, _ found: ResponseStore.Found?, _ arrival: Arrival,
-        _ reason: HTTPCacheStatus.Forwarding, _ permit: Exchanges.Permit
+        _ hop: Hop, _ key: CacheKey, _ arrival: Arrival, _ reason: HTTPCacheStatus.Forwarding,
+        _ permit: Exchanges.Permit
     ) async -> HopAnswer {
         var status = HTTPCacheStatus.forward(reason)
         let head = policy.storable(arrival.head)
         if policy.mayStore(arrival.head, to: hop.head), policy.isWhole(arrival.body.size, arrival.head) {
             status.isStored = await keep(head, arrival.body, key, hop, permit)
             if status.isStored { status.ttl = ttl(head) }
-        } else if let found, [200..<300, 404..<405, 410..<411].contains(where: { $0.contains(head.status) }),
-            head.status != 206
-        {
-            // The stored response has been replaced by one that may not be stored.
-            await store.remove(found.key)
+        }
+        // What the request selects has been replaced by a response that is not stored, and must not come back.
+        if !status.isStored, policy.replaces(head.status), reason != .uriMiss, reason != .varyMiss {
+            await store.removeSelected(key, for: hop.head)
         }
         return passed(arrival, status)
     }
@@ -84,7 +78,7 @@ extension Responder {
         _ reason: HTTPCacheStatus.Forwarding, _ permit: Exchanges.Permit
     ) async -> HopAnswer? {
         guard let head = policy.updated(found.head, by: news) else {
-            await store.remove(found.key)
+            await store.remove(found.key, of: key)
             return nil
         }
         var updated = found
@@ -107,27 +101,36 @@ extension Responder {
             do {
                 arrival = try await send(hop, hop.head.fields)
             } catch {
-                return try disconnected(hop, found, error)
+                return try disconnected(hop, found, reason, error)
             }
+            if let answer = stale(hop, found, reason, insteadOf: arrival.head.status) { return answer }
             var status = HTTPCacheStatus.forward(reason)
-            if let found, arrival.head.status == 200 {
-                if let head = policy.updated(found.head, byHead: arrival.head) {
-                    var get = hop
-                    get.head.method = "GET"
-                    get.head.fields.remove("Range")
-                    // The body was of no interest until now.
-                    let whole = await store.find(key, for: get.head, bodies: .filesAbove(spoolLimit))
-                    if case .response(let whole) = whole, whole.metadata == found.metadata {
-                        status.isStored = await keep(head, whole.body, key, get, permit, replacing: whole)
-                    }
-                } else {
-                    await store.remove(found.key)
-                }
-            } else if let found, [404, 410].contains(arrival.head.status) {
-                await store.remove(found.key)
+            if let found {
+                var get = hop
+                get.head.method = "GET"
+                get.head.fields.remove("Range")
+                status.isStored = await update(found, arrival.head, key, get, permit)
             }
             return passed(arrival, status)
         }
+    }
+
+    /// Updates a stored response as the answer to a HEAD says. Returns whether it is still stored and up to date.
+    private func update(
+        _ found: ResponseStore.Found, _ news: HTTPResponseHead, _ key: CacheKey, _ get: Hop, _ permit: Exchanges.Permit
+    ) async -> Bool {
+        let updated = policy.updated(found.head, byHead: news, size: found.size)
+        // Its validators may still be good: the server says so when it is asked for the body.
+        let stale = news.status == 200 && found.head.hasValidator ? policy.stale(found.head) : nil
+        guard let head = updated ?? stale else {
+            if [200, 404, 410].contains(news.status) { await store.removeSelected(key, for: get.head) }
+            return false
+        }
+        // The body was of no interest until now.
+        let whole = await store.find(key, for: get.head, bodies: .filesAbove(spoolLimit))
+        guard case .response(let whole) = whole, whole.metadata == found.metadata else { return false }
+        let isStored = await keep(head, whole.body, key, get, permit, replacing: whole)
+        return isStored && updated != nil
     }
 
     /// Stores a response if it may be stored, and removes the one that it updates otherwise.
@@ -139,23 +142,27 @@ extension Responder {
         if permit.isValid, policy.mayStore(head, to: hop.head) {
             let now = clock.now
             let retention = policy.retention(of: head, at: now)
-            if let old, policy.mayLose(head, over: old.head, at: now) {
-                // Without a new payload, since a lost index may bring the old head back. Where something else is stored
-                // by now, perhaps by another process, or nothing, that is newer.
-                guard await store.renew(old, as: head, key, for: hop.head, retention: retention, at: now) else {
-                    return false
-                }
+            // Without a new payload where a lost index may bring the old head back.
+            if let old, policy.mayLose(head, over: old.head, at: now),
+                await store.renew(old, as: head, key, for: hop.head, retention: retention, at: now)
+            {
                 stored = old.key
             } else {
+                // Where something else is stored by now, perhaps by another process, or nothing, that is newer.
+                if let old, await !store.isUnchanged(old) { return false }
                 stored = await store.store(head, body, key, for: hop.head, retention: retention, at: now)
             }
             // An invalidation that came while it was being stored.
-            if let key = stored, !permit.isValid {
-                await store.remove(key)
+            if let entry = stored, !permit.isValid {
+                await store.remove(entry, of: key)
                 stored = nil
             }
         }
-        if let old, old.key != stored, !leavesAlone(old.head, head, hop) { await store.remove(old.key) }
+        // An update that varies has replaced a response that did not by a note of its names.
+        let isReplaced = stored != nil && old?.key == key.base
+        if let old, old.key != stored, !isReplaced, !leavesAlone(old.head, head, hop) {
+            await store.remove(old.key, of: key)
+        }
         if stored != nil { counts.withLock { $0.stores += 1 } }
         return stored != nil
     }
@@ -172,7 +179,9 @@ extension Responder {
         let response = try await transport.send(hop.request(with: fields))
         let head = HTTPResponseHead(
             status: response.status, fields: response.fields, requested: requested, received: clock.now)
-        let body = try await Content.collect(response.body, limit: spoolLimit)
+        let spool = Spool(
+            limit: spoolLimit, mayStayInMemory: hop.largeBodies == .data, in: store.temporaryFiles)
+        let body = try await Content.collect(response.body, spool)
         counts.withLock { $0.bytesReceived += body.size }
         return Arrival(head: head, body: body)
     }
@@ -183,36 +192,42 @@ extension Responder {
     }
 
     /// Answers with a stale response when the server cannot be reached; throws the transport's error otherwise.
-    func disconnected(_ hop: Hop, _ found: ResponseStore.Found?, _ error: any Error) throws -> HopAnswer {
-        if let found, !isCancellation(error),
-            policy.mayAnswerDisconnected(found.head, to: hop.head, mode: hop.mode, at: clock.now),
-            let answer = stale(hop, found, .stale, nil, "disconnected")
-        {
-            return answer
-        }
-        throw error
-    }
-
-    private func stale(
-        _ hop: Hop, _ found: ResponseStore.Found, _ reason: HTTPCacheStatus.Forwarding, _ status: Int?,
-        _ detail: String
-    ) -> HopAnswer? {
-        guard var answer = stored(found, hop, isValidated: false) else { return nil }
-        answer.cacheStatus = .forward(reason)
-        answer.cacheStatus.forwardedStatus = status
-        answer.cacheStatus.ttl = ttl(found.head)
-        answer.cacheStatus.detail = detail
-        answer.bytesSaved = answer.body.size
+    func disconnected(
+        _ hop: Hop, _ found: ResponseStore.Found?, _ reason: HTTPCacheStatus.Forwarding, _ error: any Error
+    ) throws -> HopAnswer {
+        guard !isOwnFailure(error), var answer = stale(hop, found, reason, insteadOf: nil) else { throw error }
+        answer.outcome = .failed(error)
         return answer
     }
 
-    /// Makes an answer of a stored response: the whole, its head, or a range of it; nil for a range that it does not
-    /// answer.
+    /// Answers with a stale response instead of a server's error, or of no answer when `status` is nil; nil where that
+    /// is not allowed.
+    func stale(
+        _ hop: Hop, _ found: ResponseStore.Found?, _ reason: HTTPCacheStatus.Forwarding, insteadOf status: Int?
+    ) -> HopAnswer? {
+        guard let found,
+            policy.mayAnswer(found.head, to: hop.head, insteadOf: status, mode: hop.mode, at: clock.now),
+            var answer = stored(found, hop, isValidated: false)
+        else { return nil }
+        answer.cacheStatus = .forward(reason)
+        answer.cacheStatus.forwardedStatus = status
+        answer.cacheStatus.ttl = ttl(found.head)
+        answer.cacheStatus.detail = status == nil ? "disconnected" : "stale-if-error"
+        answer.bytesSaved = answer.body.size
+        if let status { answer.outcome = .refused(status) }
+        return answer
+    }
+
+    /// Makes an answer of a stored response: the whole, its head, a range of it, or 304 to the caller's own validators;
+    /// nil for a range that it does not answer.
     func stored(_ found: ResponseStore.Found, _ hop: Hop, isValidated: Bool) -> HopAnswer? {
         var answer = HopAnswer(
-            status: found.head.status, fields: policy.answer(found.head, isValidated: isValidated, at: clock.now),
+            status: found.head.status,
+            fields: policy.answerFields(of: found.head, isValidated: isValidated, at: clock.now),
             body: found.body, cacheStatus: HTTPCacheStatus())
-        if hop.head.method == "HEAD" {
+        // RFC 9110, section 13.2.2: before the range.
+        if policy.isNotModified(found.head, for: hop.head) { answer.status = 304 }
+        if hop.head.method == "HEAD" || answer.status == 304 {
             answer.body = .data(Data())
             return answer
         }
@@ -226,6 +241,8 @@ extension Responder {
         answer.body = found.body.part(bytes)
         answer.fields.set("Content-Range", "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(size)")
         answer.fields.set("Content-Length", String(bytes.count))
+        // Digests of the whole content (RFC 9530, section 2).
+        for name in ["Content-Digest", "Content-MD5"] { answer.fields.remove(name) }
         return answer
     }
 }

@@ -19,6 +19,12 @@ struct Hop: Sendable {
 
     var isOnlyIfCached: Bool { mode == .onlyIfCached || head.cacheControl.has("only-if-cached") }
 
+    /// Whether the store is asked although the caller has preconditions: where it wants a stored response, the cache
+    /// evaluates them, unless only a server can (RFC 9111, section 4.3.2).
+    var looksDespitePreconditions: Bool {
+        (mode == .forceCache || isOnlyIfCached) && !head.hasServerPreconditions
+    }
+
     /// The request for the transport, with other fields.
     func request(with fields: [HTTPField]) -> URLRequest {
         var request = request
@@ -36,6 +42,8 @@ struct HopAnswer: Sendable {
     var cacheStatus: HTTPCacheStatus
     /// Bytes that no server had to send.
     var bytesSaved = 0
+    /// The part of it that requests which have waited share.
+    var outcome = Exchanges.Outcome.answered
 }
 
 /// Answers requests from the store and from servers, as the policy decides.
@@ -46,25 +54,28 @@ struct Responder: Sendable {
     let clock: any LarderFiles.Clock
     /// Bytes of a body that are kept in memory while it arrives.
     let spoolLimit: Int
+    let onEvent: (@Sendable (HTTPCacheEvent) -> Void)?
     let exchanges = Exchanges()
     let revalidations = Revalidations()
     let counts = Lock(HTTPCacheStatistics())
 
     func answer(_ hop: Hop) async throws -> HopAnswer {
-        guard Origin(hop.head.url) != nil else {
-            throw HTTPCacheError(
-                .unsupportedURL, "\(hop.head.url.absoluteString) is not an http or https URL with a host.")
-        }
-        let key = CacheKey(hop.head.url, partition: hop.partition)
-        guard let key, !bypasses(hop) else { return try await forward(hop, key, .bypass) }
-        switch hop.head.method {
-        case "GET": return try await get(hop, key)
-        case "HEAD": return try await head(hop, key)
-        default: return try await forward(hop, key, .method)
+        try await reporting(hop, isInBackground: false) {
+            guard Origin(hop.head.url) != nil else {
+                let url = hop.head.url.withoutUserinfo.absoluteString
+                throw HTTPCacheError(.unsupportedURL, "\(url) is not an http or https URL with a host.")
+            }
+            let key = CacheKey(hop.head.url, partition: hop.partition)
+            guard let key, !bypasses(hop) else { return try await forward(hop, key, .bypass) }
+            switch hop.head.method {
+            case "GET": return try await get(hop, key)
+            case "HEAD": return try await head(hop, key)
+            default: return try await forward(hop, key, .method)
+            }
         }
     }
 
-    /// Whether a request passes the cache: without its being looked up, nor its response stored. A `Host` of the
+    /// Whether a request bypasses the cache: it is not looked up, and its response is not stored. A `Host` of the
     /// caller's own may lead to other contents than the URL says, and so may the body of a GET, although it should not
     /// (RFC 9110, section 9.3.1).
     private func bypasses(_ hop: Hop) -> Bool {
@@ -74,35 +85,50 @@ struct Responder: Sendable {
 
     private func get(_ hop: Hop, _ key: CacheKey) async throws -> HopAnswer {
         // The caller has a response of its own, and wants to know about that one (RFC 9111, section 4.3.2).
-        if hop.head.hasValidators { return try await exchange(hop, key, .none, .bypass) }
-        if hop.mode == .reload { return try await exchange(hop, key, .none, .request) }
+        let bypasses = hop.head.hasPreconditions && !hop.looksDespitePreconditions
+        if bypasses || hop.mode == .reload {
+            if hop.isOnlyIfCached { return gatewayTimeout() }
+            return try await exchange(hop, key, .none, bypasses ? .bypass : .request)
+        }
         var waited: HTTPCacheStatus.Forwarding?
         // A request that has waited in vain asks the server itself.
         while true {
             switch await look(hop, key) {
-            case .answered(var answer):
-                if let waited {
-                    (answer.cacheStatus.isHit, answer.cacheStatus.isCollapsed) = (false, true)
-                    answer.cacheStatus.forwarding = waited
-                }
-                return answer
-            case .ask(let reason, let found, let flight):
+            case .answered(let answer): return waited.map { collapsed(answer, $0) } ?? answer
+            case .ask(let reason, let found, let wanted):
                 if hop.isOnlyIfCached { return gatewayTimeout() }
+                if hop.head.hasPreconditions { return try await exchange(hop, key, .none, .bypass) }
                 let isShareable = reason == .uriMiss || reason == .varyMiss || reason == .stale
                 guard isShareable, waited == nil, !hop.head.fields.has("Range") else {
                     return try await exchange(hop, key, found, reason)
                 }
+                // Only with others of the same patience: none gives up sooner or later than by itself.
+                let flight = "\(hop.request.timeoutInterval) \(wanted)"
                 switch exchanges.join(flight) {
                 case .leader: return try await lead(hop, key, flight)
                 case .follower(let flight):
                     switch await flight.wait() {
                     case .answered: waited = reason
+                    case .refused(let status):
+                        if let answer = stale(hop, found, reason, insteadOf: status) {
+                            return collapsed(answer, reason)
+                        }
+                        waited = reason
                     case .abandoned: try Task.checkCancellation()
-                    case .failed(let error): return try disconnected(hop, found, error)
+                    case .failed(let error):
+                        return collapsed(try disconnected(hop, found, reason, error), reason)
                     }
                 }
             }
         }
+    }
+
+    /// The answer to a request that has waited for another one.
+    private func collapsed(_ answer: HopAnswer, _ reason: HTTPCacheStatus.Forwarding) -> HopAnswer {
+        var answer = answer
+        (answer.cacheStatus.isHit, answer.cacheStatus.isCollapsed) = (false, true)
+        answer.cacheStatus.forwarding = reason
+        return answer
     }
 
     /// Asks the server while others wait.
@@ -114,10 +140,10 @@ struct Responder: Sendable {
             case .answered(let stored): answer = stored
             case .ask(let reason, let found, _): answer = try await exchange(hop, key, found, reason)
             }
-            exchanges.finish(flight, .answered)
+            exchanges.finish(flight, answer.outcome)
             return answer
         } catch {
-            exchanges.finish(flight, isCancellation(error) ? .abandoned : .failed(error))
+            exchanges.finish(flight, isOwnFailure(error) ? .abandoned : .failed(error))
             throw error
         }
     }
@@ -163,20 +189,20 @@ struct Responder: Sendable {
             // Again, since a HEAD has found no body.
             let bodies = ResponseStore.Bodies.filesAbove(spoolLimit)
             guard case .response(let found) = await store.find(key, for: whole.head, bodies: bodies) else { return }
-            _ = try? await exchange(whole, key, found, .stale)
+            _ = try? await reporting(whole, isInBackground: true) { try await exchange(whole, key, found, .stale) }
         }
     }
 
     private func head(_ hop: Hop, _ key: CacheKey) async throws -> HopAnswer {
         var found: ResponseStore.Found?
-        var reason = HTTPCacheStatus.Forwarding.uriMiss
-        if !hop.head.hasValidators {
+        var reason = HTTPCacheStatus.Forwarding.bypass
+        if !hop.head.hasPreconditions || hop.looksDespitePreconditions {
             var get = hop.head
             get.fields.remove("Range")
             switch await store.find(key, for: get, bodies: .none) {
-            case .response(let response): found = response
+            case .response(let response): (found, reason) = (response, .request)
             case .otherVariants: reason = .varyMiss
-            case .nothing: break
+            case .nothing: reason = .uriMiss
             }
         }
         if let found, hop.mode != .reload {
@@ -215,7 +241,8 @@ struct Responder: Sendable {
         Int((Double(policy.remaining(of: head, at: clock.now)) / 1000).rounded(.down))
     }
 
-    func isCancellation(_ error: any Error) -> Bool {
-        error is CancellationError || Task.isCancelled
+    /// Whether an error says nothing about the server: the caller was cancelled, or a file could not be written here.
+    func isOwnFailure(_ error: any Error) -> Bool {
+        error is CancellationError || error is HTTPCacheError || Task.isCancelled
     }
 }

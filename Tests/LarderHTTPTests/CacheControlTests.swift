@@ -54,6 +54,13 @@ struct CacheControlTests {
         #expect(parsed("ext=\"a", "no-cache").has("no-cache"))
     }
 
+    @Test("a semicolon hides no directive before it, and leaves no number")
+    func semicolons() {
+        #expect(parsed("no-store; max-age=60").has("no-store") && parsed("No-Cache;").has("no-cache"))
+        #expect(parsed("no-cache; x").has("no-cache") && parsed(";, max-age=60").seconds("max-age") == 60)
+        #expect(parsed("max-age=60; must-revalidate").seconds("max-age") == 0)
+    }
+
     @Test("must-understand cancels no-store where the status is understood")
     func mustUnderstand() {
         #expect(!parsed("no-store, must-understand").forbidsStoring(understood: true))

@@ -38,7 +38,7 @@ struct DescriptionTests {
         ),
         (
             statistics,
-            "hits: 3, misses: 1, revalidations: 0, collapsed: 0, stale answers: 0, stores: 0, invalidations: 0, "
+            "hits: 3, misses: 1, revalidations: 0, collapsed: 0, stale answers: 0, failures: 0, stores: 0, invalidations: 0, "
                 + "bytes saved: 12, bytes received: 0"
         ),
         (

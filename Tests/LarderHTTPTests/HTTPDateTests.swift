@@ -32,6 +32,12 @@ struct HTTPDateTests {
     func century() {
         #expect(HTTPDate.seconds("Friday, 01-Jan-76 00:00:00 GMT", now: now) == 3_345_062_400)
         #expect(HTTPDate.seconds("Saturday, 01-Jan-77 00:00:00 GMT", now: now) == 220_924_800)
+        // More than fifty years to the second, although 2076 is fifty calendar years ahead.
+        #expect(HTTPDate.seconds("Wednesday, 01-Jan-76 00:00:01 GMT", now: now) == 189_302_401)
+        #expect(HTTPDate.seconds("Thursday, 31-Dec-76 00:00:00 GMT", now: now) == 220_838_400)
+        // At the end of a century the next one begins.
+        #expect(HTTPDate.seconds("Friday, 01-Jan-00 00:00:00 GMT", now: 4_102_358_400) == 4_102_444_800)
+        #expect(HTTPDate.seconds("Tuesday, 29-Feb-00 00:00:00 GMT", now: 4_102_358_400) == 951_782_400)
     }
 
     @Test("a printed date is read again, at every end of a month for four centuries")

@@ -46,6 +46,18 @@ struct PolicyTests {
         #expect(variant("en").names == ["accept-language"])
     }
 
+    @Test("a response is stored without its connection's fields, and answers with its age, also instead of an error")
+    func answers() {
+        let request = HTTPRequestHead(URL(string: "http://example.com/")!)
+        let received = head(
+            200, HTTPField("Connection", "X"), HTTPField("X", "1"), HTTPField("Cache-Control", "max-age=60"))
+        let stored = policy.storable(received)
+        #expect(stored.fields.map(\.name) == ["Cache-Control", "Date"])
+        #expect(policy.answerFields(of: stored, at: now + 5.5).last == HTTPField("Age", "5"))
+        #expect(policy.mayAnswer(stored, to: request, insteadOf: nil, at: now + 3600))
+        #expect(!policy.mayAnswer(stored, to: request, insteadOf: 503, at: now + 3600))
+    }
+
     @Test("lengths and dates beyond all reason do not overflow")
     func extremes() {
         var policy = policy

@@ -110,7 +110,7 @@ struct ReuseTests {
     func disconnected() {
         func answers(_ head: HTTPResponseHead, _ request: String..., at seconds: Double) -> Bool {
             let request = HTTPRequestHead(url, fields: fields(request))
-            return policy.mayAnswerDisconnected(head, to: request, mode: .default, at: after(seconds))
+            return policy.mayAnswer(head, to: request, insteadOf: nil, mode: .default, at: after(seconds))
         }
         #expect(answers(minute, at: 60 + 7 * 86_400))
         #expect(!answers(minute, at: 61 + 7 * 86_400))
@@ -118,6 +118,45 @@ struct ReuseTests {
         #expect(!answers(response(200, "Cache-Control: no-cache", "ETag: \"a\""), at: 1))
         #expect(!answers(minute, "Cache-Control: no-cache", at: 61))
         #expect(!answers(minute, "Cache-Control: max-age=5", at: 61))
+    }
+
+    @Test("a request that limits the age or staleness of its answer gets no older one because of an outage")
+    func limitedAge() {
+        let head = response(200, "Cache-Control: max-age=60, stale-if-error=600, stale-while-revalidate=600")
+        func answers(_ line: String, at seconds: Double, status: Int?) -> Bool {
+            let request = HTTPRequestHead(url, fields: fields([line]))
+            return policy.mayAnswer(head, to: request, insteadOf: status, mode: .default, at: after(seconds))
+        }
+        for status in [503, nil] {
+            for line in ["no-cache", "max-age=0", "max-age=5", "min-fresh=5", "no-cache, stale-if-error=600"] {
+                #expect(!answers("Cache-Control: \(line)", at: 70, status: status), "\(line)")
+                #expect(!answers("Cache-Control: \(line)", at: 30, status: status), "\(line)")
+            }
+            #expect(!answers("Pragma: no-cache", at: 30, status: status))
+            #expect(answers("Cache-Control: max-stale=10", at: 70, status: status))
+            #expect(!answers("Cache-Control: max-stale=10", at: 71, status: status))
+            #expect(!answers("Cache-Control: max-stale=x", at: 61, status: status))
+            #expect(answers("Cache-Control: max-stale", at: 600, status: status))
+            // Its own window is for that (RFC 5861, section 4).
+            #expect(answers("Cache-Control: max-age=5, stale-if-error=100", at: 160, status: status))
+            #expect(answers("Cache-Control: max-age=5, stale-if-error=100", at: 30, status: status))
+            #expect(answers("Cache-Control: max-stale=10, stale-if-error=100", at: 160, status: status))
+            #expect(!answers("Cache-Control: max-stale=10, stale-if-error=100", at: 161, status: status))
+        }
+        #expect(reuse(head, at: 70, "Cache-Control: max-stale=10") == .answer)
+        #expect(reuse(head, at: 71, "Cache-Control: max-stale=10") == .validate(.stale))
+        #expect(reuse(head, at: 71, "Cache-Control: max-stale") == .answer)
+    }
+
+    @Test("without a time for unreachable servers, only stale-if-error allows a stale answer")
+    func noUnreachable() {
+        var policy = policy
+        policy.staleIfUnreachable = .zero
+        let plain = HTTPRequestHead(url)
+        #expect(!policy.mayAnswer(minute, to: plain, insteadOf: nil, mode: .default, at: after(60)))
+        let lenient = HTTPRequestHead(url, fields: fields(["Cache-Control: stale-if-error=30"]))
+        #expect(policy.mayAnswer(minute, to: lenient, insteadOf: nil, mode: .default, at: after(90)))
+        #expect(!policy.mayAnswer(minute, to: lenient, insteadOf: nil, mode: .default, at: after(91)))
     }
 
     @Test("max-stale counts from the age that the request accepts")

@@ -60,6 +60,61 @@ struct SecurityTests {
         #expect((second.value(forHTTPHeaderField: "Content-Type") == nil) == (next != method))
     }
 
+    @Test("no field about a body is left when a redirect makes a GET")
+    func contentFields() async throws {
+        let web = try Web { _ in
+        } _: { request in
+            request.url?.path == "/page" ? Web.Reply(303, "Location: /other") : Web.Reply(200)
+        }
+        let names = [
+            "Content-Type", "Content-MD5", "Content-Digest", "Content-Range", "content-disposition", "Repr-Digest",
+            "Digest", "Transfer-Encoding", "Expect", "Last-Modified",
+        ]
+        var request = Web.request("X: 1", method: "POST")
+        for name in names { request.setValue("x", forHTTPHeaderField: name) }
+        request.httpBody = Data("body".utf8)
+        _ = try await web.cache.data(for: request)
+        let fields = try #require(web.server.takeRequests().last?.allHTTPHeaderFields)
+        #expect(fields["X"] == "1" && !fields.keys.contains { names.contains($0) })
+    }
+
+    @Test("userinfo follows a redirect without a host, and never comes from a server")
+    func userinfo() async throws {
+        let locations = ["/b", "?b", "http://example.com/b", "//bob:pw@example.com/b", "http://bob:pw@other.com/"]
+        var targets: [String] = []
+        for location in locations {
+            let web = try Web { _ in
+            } _: { request in
+                request.url?.path == "/page" && request.url?.query == nil
+                    ? Web.Reply(302, "Location: \(location)") : Web.Reply(200)
+            }
+            _ = try await web.cache.data(from: Self.url("http://ann:pw@example.com/page"))
+            targets.append(web.server.takeRequests().last?.url?.absoluteString ?? "")
+        }
+        #expect(
+            targets == [
+                "http://ann:pw@example.com/b", "http://ann:pw@example.com/page?b", "http://example.com/b",
+                "http://example.com/b", "http://other.com/",
+            ])
+    }
+
+    @Test(
+        "another port, scheme or host is another origin, which gets no credentials",
+        arguments: ["http://example.com:8080/b", "https://example.com/b", "http://www.example.com/b"])
+    func otherOrigins(location: String) async throws {
+        let web = try Web { _ in
+        } _: { request in
+            request.url?.path == "/page" ? Web.Reply(307, "Location: \(location)") : Web.Reply(200)
+        }
+        let names = ["Authorization", "Proxy-Authorization", "Cookie"]
+        let request = Web.request("Authorization: a", "proxy-authorization: b", "Cookie: c", "X: d")
+        _ = try await web.cache.data(for: request)
+        let sent = web.server.takeRequests().map { request in
+            names.compactMap { request.value(forHTTPHeaderField: $0) }
+        }
+        #expect(sent == [["a", "b", "c"], []])
+    }
+
     @Test("credentials do not follow a redirect to another origin")
     func credentials() async throws {
         let web = try Web { _ in
@@ -133,6 +188,16 @@ struct SecurityTests {
         #expect(web.server.takeRequests().first?.value(forHTTPHeaderField: "Accept-Language") == "*")
         #expect(try await web.get("Accept-Language: *").1 == "Larder; hit; ttl=60")
         #expect(try await web.get("Accept-Language: de").1 == "Larder; fwd=vary-miss; stored; ttl=60")
+    }
+
+    @Test("a name that the request fields repeat is sent with all its values, unless the request has it")
+    func repeatedRequestFields() async throws {
+        let web = try Web { $0.requestFields = [HTTPField("X", "1"), HTTPField("x", "2"), HTTPField("Y", "3")] }
+        _ = try await web.get()
+        _ = try await web.get("Y: 4", "X: 5")
+        let requests = web.server.takeRequests()
+        #expect(requests.map { $0.value(forHTTPHeaderField: "X") } == ["1,2", "5"])
+        #expect(requests.map { $0.value(forHTTPHeaderField: "Y") } == ["3", "4"])
     }
 
     @Test(

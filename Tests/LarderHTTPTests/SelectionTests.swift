@@ -27,6 +27,8 @@ struct SelectionTests {
         #expect(variant("Foo", "Foo: 1,2") == variant("Foo", "Foo:  1 ,  2 "))
         #expect(variant("Foo", "Foo: \"1,2\"") != variant("Foo", "Foo: \"1, 2\""))
         #expect(variant("Foo", "Foo: 1, 2") != variant("Foo", "Foo: 2, 1"))
+        // No list.
+        #expect(variant("User-Agent", "User-Agent: A (x, y)") != variant("User-Agent", "User-Agent: A (x,y)"))
     }
 
     @Test("order and case say nothing in the fields of content negotiation, weights do")
@@ -54,6 +56,14 @@ struct SelectionTests {
         #expect(key("http://example.com/A") != key("http://example.com/a"))
         #expect(key("http://example.com:8080/") != key("http://example.com/"))
         #expect(key("http://[::1]:80/a")?.url == "http://[::1]/a")
+    }
+
+    @Test("an escape is the same in capital and small digits, and as an unreserved character")
+    func escapes() {
+        #expect(key("http://example.com/%7Ea%2fb?c=%5f") == key("http://example.com/~a%2Fb?c=_"))
+        #expect(key("http://example.com/a%2Fb") != key("http://example.com/a/b"))
+        #expect(key("http://example.com/%2525")?.url == "http://example.com/%2525")
+        #expect(key("http://example.com:/a#")?.url == "http://example.com/a")
     }
 
     @Test("userinfo is no part of a key")

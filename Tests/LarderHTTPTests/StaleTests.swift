@@ -50,6 +50,19 @@ struct StaleTests {
         await #expect(throws: Unreachable.self) { try await web.get() }
     }
 
+    @Test("a request that limits the age of its answer gets the server's error", arguments: ["no-cache", "max-age=0"])
+    func limitedAge(directive: String) async throws {
+        let web = try Web()
+        web.server.reply(200, "Cache-Control: max-age=60, stale-if-error=600", body: "old")
+        _ = try await web.get()
+        web.clock.advance(by: .seconds(1))
+        web.server.reply(503, body: "down")
+        #expect(try await web.get("Cache-Control: \(directive)") == ("down", "Larder; fwd=request"))
+        web.server.reply { _ in throw Unreachable() }
+        let request = "Cache-Control: max-age=0, stale-if-error=600"
+        #expect(try await web.get(request) == ("old", "Larder; fwd=request; ttl=59; detail=disconnected"))
+    }
+
     @Test("must-revalidate forbids a stale answer, whoever fails")
     func mustRevalidate() async throws {
         let web = try Web()
@@ -76,7 +89,7 @@ struct StaleTests {
             return Web.Reply(200, ["Cache-Control: max-age=60"], HTTPBody(parts))
         }
         #expect(try await web.get().0 == "old")
-        await web.cache.removeResponses(for: Web.url)
+        try await web.cache.removeResponses(for: Web.url)
         await #expect(throws: Unreachable.self) { try await web.get() }
         web.server.reply()
         #expect(try await web.get().1 == "Larder; fwd=uri-miss")

@@ -1,4 +1,5 @@
 import Foundation
+import Larder
 import LarderFiles
 import LarderHTTP
 import LarderHTTPTestSupport
@@ -89,8 +90,10 @@ struct StorageTests {
         #expect(try await web.get() == ("new", "Larder; hit; ttl=60"))
     }
 
-    @Test("a 304 does not bring back what another process has invalidated meanwhile")
-    func invalidatedElsewhere() async throws {
+    @Test(
+        "a 304 does not bring back what another process has invalidated meanwhile",
+        arguments: ["max-age=60", "max-age=61"])
+    func invalidatedElsewhere(directive: String) async throws {
         let door = Door()
         let web = try Web()
         web.server.reply(200, "Cache-Control: max-age=60", "ETag: \"a\"")
@@ -98,19 +101,59 @@ struct StorageTests {
         web.clock.advance(by: .seconds(60))
         web.server.reply { _ in
             await door.pass()
-            return Web.Reply(304, "Cache-Control: max-age=60", "ETag: \"a\"", body: "")
+            return Web.Reply(304, "Cache-Control: \(directive)", "ETag: \"a\"", body: "")
         }
         let cache = web.cache
         let old = Task { try await cache.data(from: Web.url) }
         await door.waitForArrivals()
-        let other = try HTTPCache(
-            directory: URL(fileURLWithPath: "/web"), transport: ScriptedTransport { _ in Web.Reply(201) },
-            fileSystem: web.files.another(), clock: web.clock)
+        let other = try web.another(ScriptedTransport { _ in Web.Reply(201) })
         _ = try await other.data(for: Web.request(method: "POST"))
         door.open()
         #expect(try await old.value.0 == Data("body".utf8))
         web.server.reply(200, "Cache-Control: max-age=60", body: "new")
         #expect(try await web.get() == ("new", "Larder; fwd=uri-miss; stored; ttl=60"))
+    }
+
+    @Test("caches in two namespaces of a directory have nothing in common, and leave the directory open")
+    func namespaces() async throws {
+        let folder = try TemporaryDirectory()
+        let disk = try DiskCache(directory: folder.appending("disk"))
+        let server = ScriptedTransport { _ in Web.Reply(200, "Cache-Control: max-age=60") }
+        let first = HTTPCache(disk: disk, namespace: "first", transport: server)
+        let second = HTTPCache(disk: disk, namespace: "second", transport: server)
+        try disk.setString("value", forKey: "http://example.com/page")
+        _ = try await first.data(from: Web.url)
+        #expect(try await first.data(from: Web.url).1.cacheStatus.isHit)
+        #expect(try await second.data(from: Web.url).1.cacheStatus.forwarding == .uriMiss)
+        try await first.removeAll()
+        #expect(try await first.data(from: Web.url, mode: .onlyIfCached).1.status == 504)
+        #expect(try await second.data(from: Web.url).1.cacheStatus.isHit)
+        _ = try await second.data(for: Web.request(method: "POST"))
+        #expect(try await second.data(from: Web.url, mode: .onlyIfCached).1.status == 504)
+        try await first.close()
+        #expect(disk.string(forKey: "http://example.com/page") == "value")
+        try disk.close()
+    }
+
+    @Test("a large body replaces a small one in memory, and a small one a large one in files")
+    func sizes() async throws {
+        let folder = try TemporaryDirectory()
+        let server = ScriptedTransport { _ in Web.Reply(200, "Cache-Control: max-age=60", body: "small") }
+        var configuration = HTTPCache.Configuration()
+        configuration.spoolLimit = 1000
+        let cache = try HTTPCache(
+            directory: folder.appending("web"), transport: server, configuration: configuration,
+            fileSystem: PosixFileSystem(), clock: ManualClock())
+        for _ in 1...2 { _ = try await cache.data(from: Web.url) }
+        server.reply(200, "Cache-Control: max-age=60", body: String(repeating: "x", count: 5000))
+        _ = try await cache.data(from: Web.url, mode: .reload)
+        #expect(try await cache.data(from: Web.url).0.count == 5000)
+        server.reply(200, "Cache-Control: max-age=60", body: "small")
+        _ = try await cache.data(from: Web.url, mode: .reload)
+        let (file, _) = try await cache.download(for: URLRequest(url: Web.url))
+        #expect(try Data(contentsOf: file) == Data("small".utf8))
+        try FileManager.default.removeItem(at: file)
+        try await cache.close()
     }
 
     @Test("a large stored body is downloaded, cut, validated and replaced without being in memory as a whole")

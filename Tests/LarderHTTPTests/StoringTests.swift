@@ -113,8 +113,16 @@ struct StoringTests {
     }
 
     @Test(
-        "an answer to what only one request has said is not stored, whatever its lifetime",
-        arguments: [407, 412, 416, 417, 431])
+        "Connection does not take away fields for every recipient",
+        arguments: ["Vary: Foo", "cache-control: no-cache"])
+    func endToEnd(line: String) {
+        let stored = policy.storable(response(200, "Connection: Cache-Control, VARY, X", "X: 1", line))
+        #expect(stored.fields.first == fields([line]).first && !stored.fields.has("X"))
+    }
+
+    @Test(
+        "an answer to what only one request or client has done is not stored, whatever its lifetime",
+        arguments: [407, 412, 416, 417, 428, 429, 431, 511])
     func individual(status: Int) {
         #expect(!stores(response(status, "Cache-Control: max-age=60, public", "ETag: \"a\"")))
     }

@@ -31,8 +31,8 @@ struct UpdateTests {
         #expect(
             updated.fields
                 == fields([
-                    "Content-Length: 5", "X: 1", "Content-Encoding: br", "Cache-Control: max-age=9", "Set-Cookie: c",
-                    "ETag: \"a\"", "Date: \(date(5))",
+                    "Content-Length: 5", "X: 1", "ETag: \"a\"", "Content-Encoding: br", "Cache-Control: max-age=9",
+                    "Set-Cookie: c", "Date: \(date(5))",
                 ]))
     }
 
@@ -50,7 +50,11 @@ struct UpdateTests {
         let stored = response(200, "ETag: \"a\"")
         #expect(policy.updated(stored, by: response(304, "ETag: \"b\"")) == nil)
         #expect(policy.updated(stored, by: response(304, "ETag: W/\"b\"")) == nil)
-        #expect(policy.updated(stored, by: response(304, "ETag: W/\"a\"")) != nil)
+        // nginx confirms a compressed response by the tag of the file.
+        for (known, news) in [("\"a\"", "W/\"a\""), ("W/\"a\"", "\"a\"")] {
+            let updated = policy.updated(response(200, "ETag: \(known)"), by: response(304, "ETag: \(news)"))
+            #expect(updated?.etag == known)
+        }
         #expect(policy.updated(response(200, "Last-Modified: \(date())"), by: response(304, "ETag: \"b\"")) == nil)
     }
 
@@ -62,14 +66,41 @@ struct UpdateTests {
         #expect(policy.updated(stored, byHead: response(200, "ETag: \"b\"")) == nil)
         #expect(policy.updated(stored, byHead: response(200, "Content-Length: 6")) == nil)
         #expect(policy.updated(stored, byHead: response(200, "Last-Modified: \(date())")) == nil)
+        #expect(policy.updated(stored, byHead: response(404, "X: 2")) == nil)
+        #expect(policy.updated(response(404, "X: 1"), byHead: response(200, "X: 2")) == nil)
+        // Tags of another strength are not the same.
+        #expect(policy.updated(stored, byHead: response(200, "ETag: W/\"a\"")) == nil)
+        let unknown = response(200, "ETag: \"a\"")
+        #expect(policy.updated(unknown, byHead: response(200, "Content-Length: 5")) == nil)
+        #expect(policy.updated(unknown, byHead: response(200, "Content-Length: 5"), size: 5) != nil)
+        #expect(policy.updated(unknown, byHead: response(200, "Content-Length: 5"), size: 4) == nil)
+    }
+
+    @Test("a response that counts as stale is so for every lifetime, until it is validated")
+    func stale() throws {
+        let stored = response(200, "Cache-Control: max-age=99999999999", "ETag: \"a\"", "Age: 5")
+        let stale = policy.stale(stored)
+        #expect(policy.remaining(of: stale, at: made) <= 0 && policy.remaining(of: stored, at: made) > 0)
+        let updated = try #require(policy.updated(stale, by: response(304)))
+        #expect(policy.remaining(of: updated, at: made) > policy.remaining(of: stored, at: made))
+    }
+
+    @Test("Connection of a 304 lists fields of that 304, not of the stored response")
+    func connection() throws {
+        let stored = response(200, "Cache-Control: no-cache", "ETag: \"a\"", "X: 1", "Y: 1")
+        let news = response(304, "Connection: X, Cache-Control, Y", "ETag: \"a\"", "Y: 2")
+        let updated = try #require(policy.updated(stored, by: news))
+        #expect(updated.fields.value(of: "X") == "1" && updated.fields.value(of: "Y") == "1")
+        #expect(updated.needsValidation)
     }
 
     @Test("fields that no-cache lists are in an answer only after a validation")
     func noCacheFields() {
         let stored = response(200, "Cache-Control: no-cache=\"a, B\"", "A: 1", "b: 2", "C: 3")
-        #expect(policy.answer(stored, isValidated: false, at: after(3)).map(\.name) == ["Cache-Control", "C", "Age"])
-        #expect(policy.answer(stored, isValidated: true, at: after(3)).value(of: "a") == "1")
-        #expect(policy.answer(stored, isValidated: true, at: after(3)).value(of: "Age") == "3")
+        let plain = policy.answerFields(of: stored, isValidated: false, at: after(3))
+        #expect(plain.map(\.name) == ["Cache-Control", "C", "Age"])
+        let validated = policy.answerFields(of: stored, isValidated: true, at: after(3))
+        #expect(validated.value(of: "a") == "1" && validated.value(of: "Age") == "3")
     }
 
     @Test(

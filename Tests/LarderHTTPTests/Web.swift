@@ -37,6 +37,18 @@ struct Web {
             directory: URL(fileURLWithPath: "/web"), transport: server, fileSystem: files, clock: clock)
     }
 
+    /// The cache of another process on the same disk.
+    func another(_ server: ScriptedTransport? = nil) throws -> HTTPCache {
+        try HTTPCache(
+            directory: URL(fileURLWithPath: "/web"), transport: server ?? self.server, fileSystem: files.another(),
+            clock: clock)
+    }
+
+    /// Returns when so many requests wait for others.
+    func waitForFollowers(_ count: Int) async {
+        while cache.waitingRequests < count { await Task.yield() }
+    }
+
     /// The date of the clock, `seconds` ago.
     func date(_ seconds: Int64 = 0) -> String { HTTPDate.text(clock.milliseconds / 1000 - seconds) }
 

@@ -55,10 +55,13 @@ package struct CacheControl: Sendable {
     /// Whether nothing may be stored. `must-understand` cancels it where the status is understood (RFC 9111, sections
     /// 5.2.1.5, 5.2.2.3 and 5.2.2.5).
     package func forbidsStoring(understood: Bool) -> Bool {
-        // Behind an open quote the directive cannot be told from text.
+        // After an unclosed quote, directives and text look alike.
         if isUnterminated, raw.contains("no-store") { return true }
         return has("no-store") && !(has("must-understand") && understood)
     }
+
+    /// A number of seconds in milliseconds, at most the greatest number.
+    static func milliseconds(_ seconds: Int64) -> Int64 { seconds > Int64.max / 1000 ? .max : seconds * 1000 }
 
     /// A number of seconds: digits only, and 2³¹ when there are too many (RFC 9111, section 1.2.2).
     static func number(_ text: String) -> Int64? {
@@ -74,7 +77,8 @@ package struct CacheControl: Sendable {
         while true {
             rest = rest.drop { $0 == UInt8(ascii: ",") || Self.isSpace($0) }
             if rest.isEmpty { return }
-            let name = rest.prefix { !Self.isSpace($0) && $0 != UInt8(ascii: ",") && $0 != UInt8(ascii: "=") }
+            // A semicolon is no separator, but it does not hide the directive before it.
+            let name = rest.prefix { !Self.endsName($0) }
             rest = rest.dropFirst(name.count)
             let argument = parseArgument(&rest)
             directives.append((String(decoding: name, as: UTF8.self).lowercased(), argument))
@@ -117,6 +121,10 @@ package struct CacheControl: Sendable {
             return .invalid
         }
         return skip().allSatisfy(Self.isSpace) ? .text(String(decoding: text, as: UTF8.self)) : .invalid
+    }
+
+    private static func endsName(_ byte: UInt8) -> Bool {
+        isSpace(byte) || byte == UInt8(ascii: ",") || byte == UInt8(ascii: "=") || byte == UInt8(ascii: ";")
     }
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }

@@ -71,45 +71,76 @@ extension HTTPCachePolicy {
         guard let maxStale = directives.seconds("max-stale", missing: .max), !directives.has("min-fresh") else {
             return false
         }
-        return staleness <= Self.milliseconds(maxStale)
+        return staleness <= CacheControl.milliseconds(maxStale)
     }
 
     /// `staleness`: milliseconds since the response was fresh.
     private func reuse(
         ofStale response: HTTPResponseHead, _ staleness: Int64, _ request: HTTPRequestHead
     ) -> Reuse {
-        // RFC 5861, section 3. A request that limits the age of its answer does not want a stale one.
-        if !request.limitsAge, let window = response.cacheControl.seconds("stale-while-revalidate"),
-            staleness <= window * 1000
+        // RFC 5861, section 3.
+        if let window = Self.window("stale-while-revalidate", response.cacheControl),
+            staleness <= min(window, request.acceptedStaleness)
         {
             return .answerWhileRevalidating
         }
         return .validate(.stale)
     }
 
-    private static func milliseconds(_ seconds: Int64) -> Int64 { seconds > Int64.max / 1000 ? .max : seconds * 1000 }
-
-    /// Decides whether a stored response may be the answer although the server answered a validation with an error
-    /// (RFC 5861, section 4).
-    package func mayAnswer(
-        _ response: HTTPResponseHead, to request: HTTPRequestHead, insteadOf status: Int, mode: HTTPCacheMode,
-        at now: Timestamp
-    ) -> Bool {
-        guard [500, 502, 503, 504].contains(status), mode != .noCache, !response.forbidsStale else { return false }
-        let windows = [response.cacheControl, request.cacheControl].compactMap { $0.seconds("stale-if-error") }
-        guard let window = windows.max() else { return false }
-        return -remaining(of: response, at: now) <= window * 1000
+    /// The milliseconds that a directive allows; nil without it.
+    private static func window(_ name: String, _ directives: CacheControl) -> Int64? {
+        directives.seconds(name).map(CacheControl.milliseconds)
     }
 
-    /// Decides whether a stored response may be the answer when the server cannot be reached: the cache is disconnected
-    /// then (RFC 9111, section 4.2.4). Not where a request limits the age of its answer.
-    package func mayAnswerDisconnected(
-        _ response: HTTPResponseHead, to request: HTTPRequestHead, mode: HTTPCacheMode, at now: Timestamp
+    /// Decides whether a stored response may be the answer instead of a server's error (RFC 5861, section 4), or when
+    /// the server cannot be reached: the cache is disconnected then (section 4.2.4).
+    ///
+    /// - Parameters:
+    ///   - response: A response to a GET.
+    ///   - request: A GET or HEAD.
+    ///   - status: The status of the server's answer; nil when there is none.
+    ///   - mode: How the request uses the cache. Default: ``HTTPCacheMode/default``.
+    ///   - now: The time.
+    /// - Returns: The decision.
+    public func mayAnswer(
+        _ response: HTTPResponseHead, to request: HTTPRequestHead, insteadOf status: Int?,
+        mode: HTTPCacheMode = .default, at now: Date
     ) -> Bool {
-        guard mode != .noCache, !request.limitsAge, !response.forbidsStale else { return false }
-        let windows = [response.cacheControl, request.cacheControl].compactMap { $0.seconds("stale-if-error") }
-        let window = max(staleIfUnreachable.boundedMilliseconds, (windows.max() ?? 0) * 1000)
-        return -remaining(of: response, at: now) <= window
+        mayAnswer(response, to: request, insteadOf: status, mode: mode, at: Timestamp(date: now))
+    }
+
+    package func mayAnswer(
+        _ response: HTTPResponseHead, to request: HTTPRequestHead, insteadOf status: Int?, mode: HTTPCacheMode,
+        at now: Timestamp
+    ) -> Bool {
+        if let status, ![500, 502, 503, 504].contains(status) { return false }
+        // Section 5.2.1.4: `no-cache` accepts nothing that has not been validated.
+        guard mode != .noCache, !request.forbidsReuse, !response.forbidsStale else { return false }
+        let staleness = -remaining(of: response, at: now)
+        let name = "stale-if-error"
+        // The request's own window counts whatever else it says, also about a fresh response.
+        if let own = Self.window(name, request.cacheControl), staleness <= own { return true }
+        let isAllowed = status == nil && staleIfUnreachable > .zero
+        let configured = isAllowed ? staleIfUnreachable.boundedMilliseconds : nil
+        guard let window = [Self.window(name, response.cacheControl), configured].compactMap(\.self).max() else {
+            return false
+        }
+        return staleness <= min(window, request.acceptedStaleness)
+    }
+
+    /// Whether a stored response answers the caller's own validators with 304 (section 4.3.2; RFC 9110, sections 13.1.2
+    /// and 13.1.3).
+    package func isNotModified(_ response: HTTPResponseHead, for request: HTTPRequestHead) -> Bool {
+        guard response.status == 200 else { return false }
+        if request.fields.has("If-None-Match") {
+            return request.fields.members(of: "If-None-Match").contains { tag in
+                tag == "*" || response.etag.map { Self.opaque($0) == Self.opaque(tag) } ?? false
+            }
+        }
+        guard let since = request.fields.values(of: "If-Modified-Since").first,
+            let seconds = HTTPDate.seconds(since, now: response.received.milliseconds / 1000)
+        else { return false }
+        return response.date("Last-Modified") ?? response.date <= seconds
     }
 
     /// Milliseconds for which a response is kept: while it is fresh, and as long as it may be validated or used stale.

@@ -3,8 +3,9 @@ package import LarderFiles
 public import LarderFoundation
 
 /// The decisions of a private HTTP cache after RFC 9111, without clock, file or network: what may be stored, how long
-/// it is fresh, when the server is asked, and how its answers change what is stored. ``HTTPCache`` acts as it says; with
-/// a store of your own, so can you. The section of the RFC is at each decision in the source.
+/// it is fresh, when the server is asked, and how its answers change what is stored. ``HTTPCache`` acts as it says; so
+/// can a private cache with a store of its own. It is no policy for a cache that several users share: it ignores
+/// `private`, `s-maxage` and `proxy-revalidate`. The section of the RFC is at each decision in the source.
 ///
 ///     let policy = HTTPCachePolicy()
 ///     if policy.mayStore(response, to: request) {
@@ -19,7 +20,9 @@ public struct HTTPCachePolicy: Hashable, Sendable {
     public var maximumFieldSize = 64 << 10
     /// How long after its freshness a response may be the answer when the server cannot be reached. Default: a week.
     public var staleIfUnreachable: Duration = .days(7)
-    /// How long after its freshness a response is kept, to be validated. Default: a week.
+    /// How long after its freshness a response is kept at least, to be validated. It is kept as long as it may be the
+    /// answer, too: as ``staleIfUnreachable`` and its own `stale-while-revalidate` and `stale-if-error` say. Default: a
+    /// week.
     public var keepStale: Duration = .days(7)
 
     /// Creates a policy with the documented defaults.
@@ -33,9 +36,10 @@ public struct HTTPCachePolicy: Hashable, Sendable {
         201, 202, 205, 302, 303, 307, 400, 401, 403, 406, 409, 411, 413, 415, 421, 422, 426, 500, 502, 503, 504, 505,
     ])
 
-    /// The status codes that answer what only one request has said, so no other gets them: parts and unsatisfiable
-    /// ranges (section 3.3 permits that), preconditions, expectations, the size of fields, and a proxy's demand.
-    private static let individual: Set = [206, 304, 407, 412, 416, 417, 431]
+    /// The status codes that are never stored. They answer what only one request has said: parts and unsatisfiable
+    /// ranges (section 3.3 permits that), preconditions, expectations, and a proxy's demand. 428, 429, 431 and 511 must
+    /// not be stored (RFC 6585, sections 3 to 6).
+    private static let individual: Set = [206, 304, 407, 412, 416, 417, 428, 429, 431, 511]
 
     /// Returns whether a response may be stored, and is worth it: it can be fresh, be validated, or be used stale.
     public func mayStore(_ response: HTTPResponseHead, to request: HTTPRequestHead) -> Bool {
@@ -138,7 +142,7 @@ public struct HTTPCachePolicy: Hashable, Sendable {
 
     /// Milliseconds for which a response remains fresh; negative or zero: stale.
     package func remaining(of response: HTTPResponseHead, at now: Timestamp) -> Int64 {
-        // A response from the future was stored before the clock was set back: how old it is, nobody knows.
+        // A response from the future was stored before the clock was set back: its age is unknown.
         if response.received.millisecondsSince(now) > 60_000 { return 0 }
         return lifetime(of: response) - age(of: response, at: now)
     }

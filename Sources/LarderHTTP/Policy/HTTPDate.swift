@@ -1,8 +1,8 @@
 /// Dates in the three formats of HTTP (RFC 9110, section 5.6.7).
 package enum HTTPDate {
     /// Returns seconds since 1970; nil for text that is in none of the formats. Names of days, months and zones are
-    /// compared without regard to case. `now` decides the century of a year with two digits: a date more than fifty
-    /// years ahead is past. O(1).
+    /// compared without regard to case. `now` decides the century of a year with two digits: a date that would be more
+    /// than fifty years ahead is past. O(1).
     package static func seconds(_ text: String, now: Int64) -> Int64? {
         let bytes = text.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
         return fixdate(bytes) ?? rfc850(bytes, now: now) ?? asctime(bytes)
@@ -42,10 +42,15 @@ package enum HTTPDate {
         guard matches(rest[0..<2], ", "), matches(rest[4..<5], "-"), matches(rest[8..<9], "-"),
             matches(rest[11..<12], " "), matches(rest[20...], " gmt"), let short = number(rest[9..<11])
         else { return nil }
-        let (thisYear, _, _) = civil(now / 86_400)
-        var year = thisYear / 100 * 100 + short
-        if year > thisYear + 50 { year -= 100 }
-        return seconds(year: year, month: month(rest[5..<8]), day: number(rest[2..<4]), time: rest[12..<20])
+        let (thisYear, thisMonth, today) = civil(now / 86_400)
+        let last = days(thisYear + 50, thisMonth, today) * 86_400 + now % 86_400
+        // The latest year with these digits that is not too far ahead.
+        for year in stride(from: thisYear / 100 * 100 + 100 + short, through: 0, by: -100) {
+            let date = seconds(
+                year: year, month: month(rest[5..<8]), day: number(rest[2..<4]), time: rest[12..<20])
+            if let date, date <= last { return date }
+        }
+        return nil
     }
 
     /// `Sun Nov  6 08:49:37 1994`

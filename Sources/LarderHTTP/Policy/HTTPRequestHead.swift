@@ -28,9 +28,14 @@ public struct HTTPRequestHead: Hashable, Sendable {
     /// Whether the method changes nothing on the server (RFC 9110, section 9.2.1).
     package var isSafe: Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 
-    /// Whether the caller validates a response of its own, and gets the server's answer to that (RFC 9110, section 13).
-    package var hasValidators: Bool {
-        ["If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since"].contains { fields.has($0) }
+    /// Whether the caller validates a response of its own, or the server's state (RFC 9110, section 13).
+    package var hasPreconditions: Bool {
+        hasServerPreconditions || ["If-None-Match", "If-Modified-Since"].contains { fields.has($0) }
+    }
+
+    /// Whether the request has preconditions that only the server can evaluate (RFC 9111, section 4.3.2).
+    package var hasServerPreconditions: Bool {
+        ["If-Match", "If-Unmodified-Since"].contains { fields.has($0) }
     }
 
     /// Whether the request wants the server's answer: `no-cache` (RFC 9111, section 5.2.1.4), or `Pragma: no-cache`
@@ -40,16 +45,18 @@ public struct HTTPRequestHead: Hashable, Sendable {
         return fields.members(of: "Pragma").contains { $0.lowercased() == "no-cache" }
     }
 
-    /// Whether the request's own directives limit how old or stale its answer may be.
-    var limitsAge: Bool {
+    /// The milliseconds of staleness that the request accepts where the response allows more: none if it limits the age
+    /// of its answer, those of `max-stale` (RFC 9111, section 5.2.1.2), and otherwise any.
+    var acceptedStaleness: Int64 {
         let directives = cacheControl
-        return forbidsReuse || directives.has("max-age") || directives.has("min-fresh")
+        if forbidsReuse || directives.has("max-age") || directives.has("min-fresh") { return .min }
+        return directives.seconds("max-stale", missing: .max).map(CacheControl.milliseconds) ?? .max
     }
 }
 
 extension HTTPRequestHead: CustomStringConvertible {
-    /// The method and the URL, and the fields, one per line.
+    /// The method and the URL, without user and password, and the fields, one per line.
     public var description: String {
-        (["\(method) \(url.absoluteString)"] + fields.map(\.description)).joined(separator: "\n")
+        (["\(method) \(url.withoutUserinfo.absoluteString)"] + fields.map(\.description)).joined(separator: "\n")
     }
 }

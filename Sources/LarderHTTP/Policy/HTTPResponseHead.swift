@@ -48,6 +48,10 @@ public struct HTTPResponseHead: Hashable, Sendable {
     /// Seconds since 1970; the time of arrival without a usable `Date` (RFC 9110, section 6.6.1).
     package var date: Int64 { date("Date") ?? received.milliseconds / 1000 }
 
+    /// Whether the server made this response after another one; of two from the same second, whether it arrived later
+    /// (RFC 9111, section 4).
+    package func isMoreRecent(than other: HTTPResponseHead) -> Bool { (date, received) > (other.date, other.received) }
+
     package var etag: String? { fields.values(of: "ETag").first.flatMap { $0.isEmpty ? nil : $0 } }
 
     package var hasValidator: Bool { etag != nil || date("Last-Modified") != nil }
@@ -74,7 +78,7 @@ extension HTTPResponseHead: CustomStringConvertible {
 }
 
 extension Timestamp {
-    /// The millisecond of a date. Dates beyond ten million years are these.
+    /// The millisecond of a date, clamped to ten million years.
     package init(date: Date) {
         let limit = 3.2e17
         self.init(milliseconds: Int64(max(-limit, min((date.timeIntervalSince1970 * 1000).rounded(), limit))))

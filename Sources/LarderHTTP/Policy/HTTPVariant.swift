@@ -29,8 +29,9 @@ public struct HTTPVariant: Hashable, Sendable {
 
     /// The value in a form that is the same for values of the same meaning: lines combined, spaces around commas
     /// removed. The fields of content negotiation are sets whose members have weights, so their order and their case
-    /// say nothing (RFC 9110, sections 12.4 and 12.5).
+    /// say nothing (RFC 9110, sections 12.4 and 12.5). Values with commas that are no lists stay as they are.
     private static func normalized(_ name: String, _ request: [HTTPField]) -> String {
+        if ["user-agent", "referer", "from"].contains(name) { return request.value(of: name) ?? "" }
         var members = request.members(of: name)
         if ["accept-language", "accept-encoding", "accept-charset"].contains(name) {
             members = members.map { $0.lowercased().filter { $0 != " " && $0 != "\t" } }.sorted()

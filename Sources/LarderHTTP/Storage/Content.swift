@@ -1,3 +1,4 @@
+import LarderFiles
 import LarderFoundation
 
 /// A body: in memory, or in a temporary file when it is large.
@@ -16,25 +17,13 @@ enum Content: Sendable {
         }
     }
 
-    /// Reads all parts of a body. One of more than `limit` bytes is written to a file.
-    static func collect(_ body: HTTPBody, limit: Int) async throws -> Content {
-        var parts = Data()
-        var file: TemporaryFile?
-        for try await part in body {
-            if let file {
-                try await file.append(part)
-            } else {
-                parts.append(part)
-                if parts.count > limit {
-                    file = try TemporaryFile()
-                    try await file?.append(parts)
-                    parts = Data()
-                }
-            }
-        }
+    /// Reads all parts of a body, and keeps those of more than `spool.limit` bytes in a file.
+    static func collect(_ body: HTTPBody, _ spool: Spool) async throws -> Content {
+        var spool = spool
+        for try await part in body { try await spool.append(part) }
         // A stream may end when its reader is cancelled, as if it were complete.
         try Task.checkCancellation()
-        return file.map(Content.file) ?? .data(parts)
+        return spool.content
     }
 
     /// Returns some of the bytes.
@@ -61,19 +50,51 @@ enum Content: Sendable {
     private static let step = 1 << 20
 
     /// A file of these bytes alone: the one that holds them, or a new one.
-    func file() async throws -> TemporaryFile {
+    func file(in files: any FileSystem) async throws -> TemporaryFile {
         switch self {
         case .file(let file): return file
         case .data(let data):
-            let file = try TemporaryFile()
+            let file = try TemporaryFile(in: files)
             try await file.append(data)
             return file
         case .part(let whole, let range):
-            let file = try TemporaryFile()
+            let file = try TemporaryFile(in: files)
             for start in stride(from: range.lowerBound, to: range.upperBound, by: Self.step) {
                 try await file.append(whole.read(start..<min(start + Self.step, range.upperBound)))
             }
             return file
+        }
+    }
+}
+
+/// The part of a body that has arrived.
+struct Spool: Sendable {
+    /// Bytes that are kept in memory. The body goes to a file when there are more.
+    var limit: Int
+    /// Whether a body stays in memory when the file cannot be written: a disk that fails costs memory then, no answer.
+    let mayStayInMemory: Bool
+    let files: any FileSystem
+    private var parts = Data()
+    private var file: TemporaryFile?
+
+    init(limit: Int, mayStayInMemory: Bool, in files: any FileSystem) {
+        (self.limit, self.mayStayInMemory, self.files) = (limit, mayStayInMemory, files)
+    }
+
+    var content: Content { file.map(Content.file) ?? .data(parts) }
+
+    mutating func append(_ part: Data) async throws {
+        do {
+            if let file { return try await file.append(part) }
+            parts.append(part)
+            guard parts.count > limit else { return }
+            let new = try TemporaryFile(in: files)
+            try await new.append(parts)
+            (file, parts) = (new, Data())
+        } catch let error as HTTPCacheError {
+            guard mayStayInMemory else { throw error }
+            if let written = file { (file, parts) = (nil, try await written.read(0..<written.size) + part) }
+            limit = .max
         }
     }
 }

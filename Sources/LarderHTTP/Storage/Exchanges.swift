@@ -3,8 +3,8 @@ import LarderFiles
 /// The requests that are on their way to a server and may change what is stored.
 ///
 /// One of several requests for a URL leads, the others wait and then look again: they take its response only where they
-/// could have found it stored (RFC 9111, section 4). An invalidation reaches the exchanges under way, so that the answer
-/// to an older request does not bring back what it removed.
+/// could have found it stored (RFC 9111, section 4). An invalidation reaches the exchanges under way in this cache, so
+/// that the answer to an older request does not bring back what it removed.
 final class Exchanges: Sendable {
     /// An exchange that other requests for the URL wait for.
     final class Flight: Sendable {
@@ -38,6 +38,8 @@ final class Exchanges: Sendable {
             }
         }
 
+        fileprivate var waiting: Int { state.withLock { $0.waiters.count } }
+
         fileprivate func finish(_ outcome: Outcome) {
             let waiters = state.withLock { state in
                 state.outcome = outcome
@@ -52,9 +54,11 @@ final class Exchanges: Sendable {
     enum Outcome: Sendable {
         /// The server has answered.
         case answered
-        /// It could not be reached.
+        /// The server has answered with this error, and a stale response was used instead.
+        case refused(Int)
+        /// The server could not be reached.
         case failed(any Error)
-        /// Its caller was cancelled.
+        /// It ended for a reason of its own: its caller was cancelled, for example.
         case abandoned
     }
 
@@ -66,8 +70,8 @@ final class Exchanges: Sendable {
         var isValid: Bool { !isRevoked.isSet }
     }
 
-    /// The part that a request has in a flight.
-    enum Part: Sendable {
+    /// A request's role in a flight.
+    enum Role: Sendable {
         case leader(Flight)
         case follower(Flight)
     }
@@ -80,7 +84,7 @@ final class Exchanges: Sendable {
     private let state = Lock(State())
 
     /// Joins the flight of a key, or begins one.
-    func join(_ key: String) -> Part {
+    func join(_ key: String) -> Role {
         state.withLock { state in
             if let flight = state.flights[key] { return .follower(flight) }
             let flight = Flight()
@@ -92,6 +96,9 @@ final class Exchanges: Sendable {
     func finish(_ key: String, _ outcome: Outcome) {
         state.withLock { $0.flights.removeValue(forKey: key) }?.finish(outcome)
     }
+
+    /// The number of requests that wait for others.
+    var waiting: Int { state.withLock { $0.flights.values.reduce(0) { $0 + $1.waiting } } }
 
     /// Runs an exchange for a URL with a permit that an invalidation of the URL revokes.
     func withPermit<Result: Sendable>(

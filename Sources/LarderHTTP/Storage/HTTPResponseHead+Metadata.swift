@@ -35,26 +35,45 @@ extension HTTPResponseHead {
 /// names, the newest first, leads to the variants that were selected by it.
 struct VaryNote: Hashable, Sendable {
     private static let key = "http-vary"
+    private static let sinceKey = "http-vary-since"
     /// Variants beyond that are forgotten.
     private static let longest = 8
 
     private(set) var lists: [[String]] = []
+    /// When the first of these responses arrived. Older ones have been replaced by a response that did not vary, and do
+    /// not come back with the next that does.
+    private(set) var since: Timestamp
 
-    init(_ names: [String]) {
+    init(_ names: [String], since: Timestamp) {
         lists = [names]
+        self.since = since
     }
 
     /// Nil for metadata of something else.
     init?(metadata: [String: String]) {
         guard let text = metadata[Self.key] else { return nil }
         lists = text.split(separator: "\n").map { $0.split(separator: ",").map(String.init) }
+        // Larder 0.1.0 did not note it.
+        since = Timestamp(milliseconds: metadata[Self.sinceKey].flatMap(Int64.init) ?? .min)
     }
 
-    var metadata: [String: String] { [Self.key: lists.map { $0.joined(separator: ",") }.joined(separator: "\n")] }
+    var metadata: [String: String] {
+        [
+            Self.key: lists.map { $0.joined(separator: ",") }.joined(separator: "\n"),
+            Self.sinceKey: String(since.milliseconds),
+        ]
+    }
 
-    func adding(_ names: [String]) -> VaryNote {
+    /// The note with a list of names at its front. Another response may have arrived before the one that began it.
+    func adding(_ names: [String], received: Timestamp) -> VaryNote {
         var note = self
         note.lists = Array(([names] + lists.filter { $0 != names }).prefix(Self.longest))
+        note.since = min(since, received)
         return note
+    }
+
+    /// The keys of the variants that a request selects, one for each list.
+    func keys(_ key: CacheKey, for request: HTTPRequestHead) -> [String] {
+        lists.compactMap { key.variant(HTTPVariant(names: $0, for: request.fields)) }
     }
 }

@@ -2,15 +2,18 @@ import Larder
 import LarderFiles
 import LarderFoundation
 
-/// The stored responses: an entry for each URL and variant, tagged by the URL. The payload is the body, and the head is
-/// its metadata. An entry lives as long as its response may be used or validated; the policy alone decides whether it is
-/// fresh.
+/// The stored responses: an entry for each URL and variant, tagged by the URL.
+///
+/// The payload is the body, and the head is its metadata. An entry lives as long as its response may be used or
+/// validated; the policy alone decides whether it is fresh. While the disk fails, an entry is in memory alone.
 struct ResponseStore: Sendable {
     /// A stored response that a request selects.
     struct Found: Sendable {
         let key: String
         var head: HTTPResponseHead
         let body: Content
+        /// The bytes of the whole body, also where `body` is empty.
+        let size: Int
         /// As they are stored, whatever becomes of the head.
         let metadata: [String: String]
     }
@@ -25,10 +28,16 @@ struct ResponseStore: Sendable {
 
     let cache: Cache<Data>
     let disk: DiskCache
+    let temporaryFiles: any FileSystem
+    let failedRemovals = FailedRemovals()
 
-    init(disk: DiskCache, namespace: String, memory: MemoryCache<String, Data>.Configuration?) {
+    init(
+        disk: DiskCache, namespace: String, memory: MemoryCache<String, Data>.Configuration?,
+        temporaryFiles: any FileSystem
+    ) {
         cache = Cache(disk: disk, namespace: namespace, coder: .data, configuration: .init(memory: memory))
         self.disk = disk.namespace(namespace)
+        self.temporaryFiles = temporaryFiles
     }
 
     /// The form in which a search returns bodies.
@@ -40,50 +49,67 @@ struct ResponseStore: Sendable {
         case none
     }
 
-    /// Returns the response that a request selects, the newest of several (RFC 9111, section 4.1).
+    /// Returns the response that a request selects, the most recent of several (RFC 9111, section 4).
     func find(_ key: CacheKey, for request: HTTPRequestHead, bodies: Bodies) async -> Answer {
-        guard let (metadata, body) = await load(key.base, bodies) else { return .nothing }
-        if let head = HTTPResponseHead(metadata: metadata) {
-            return .response(Found(key: key.base, head: head, body: body, metadata: metadata))
-        }
-        guard let note = VaryNote(metadata: metadata) else { return .nothing }
+        guard await isTrusted(key), let base = await load(key.base, bodies) else { return .nothing }
+        if let head = HTTPResponseHead(metadata: base.metadata) { return .response(base.found(key.base, head)) }
+        guard let note = VaryNote(metadata: base.metadata) else { return .nothing }
+        let keys = note.keys(key, for: request)
         var newest: Found?
-        for names in note.lists {
-            guard let key = key.variant(HTTPVariant(names: names, for: request.fields)),
-                let (metadata, body) = await load(key, bodies),
-                let head = HTTPResponseHead(metadata: metadata)
+        for key in keys {
+            guard let entry = await load(key, bodies), let head = HTTPResponseHead(metadata: entry.metadata),
+                head.received >= note.since
             else { continue }
-            if newest.map({ $0.head.received < head.received }) ?? true {
-                newest = Found(key: key, head: head, body: body, metadata: metadata)
-            }
+            if newest.map({ head.isMoreRecent(than: $0.head) }) ?? true { newest = entry.found(key, head) }
         }
-        if let newest { return .response(newest) }
-        return .otherVariants(note.lists.first.flatMap { key.variant(HTTPVariant(names: $0, for: request.fields)) })
+        return newest.map(Answer.response) ?? .otherVariants(keys.first)
     }
 
-    private func load(_ key: String, _ bodies: Bodies) async -> (metadata: [String: String], body: Content)? {
+    /// An entry as it is stored.
+    struct Entry: Sendable {
+        let metadata: [String: String]
+        let body: Content
+        let size: Int
+
+        func found(_ key: String, _ head: HTTPResponseHead) -> Found {
+            Found(key: key, head: head, body: body, size: size, metadata: metadata)
+        }
+    }
+
+    func load(_ key: String, _ bodies: Bodies) async -> Entry? {
         switch bodies {
-        case .none: return await cache.entry(forKey: key).map { ($0.metadata, .data(Data())) }
+        case .none:
+            if let entry = await cache.entry(forKey: key) {
+                return Entry(metadata: entry.metadata, body: .data(Data()), size: entry.size)
+            }
         case .filesAbove(let limit):
             if let entry = await cache.entry(forKey: key), entry.size > limit, let exported = await export(key) {
                 return exported
             }
         case .data: break
         }
-        return await cache.lookup(forKey: key).map { ($0.metadata, .data($0.value)) }
+        return await cache.lookup(forKey: key).map {
+            Entry(metadata: $0.metadata, body: .data($0.value), size: $0.value.count)
+        }
     }
 
     /// Copies the body of an entry to a file; nil when that fails.
-    private func export(_ key: String) async -> (metadata: [String: String], body: Content)? {
-        try? await BlockingWork.run { [disk] in
+    private func export(_ key: String) async -> Entry? {
+        try? await BlockingWork.run { [disk, temporaryFiles] in
             var metadata: [String: String] = [:]
-            let file = try TemporaryFile { url in
+            let file = try TemporaryFile(in: temporaryFiles) { url in
                 let entry = try disk.exportEntry(forKey: key, to: url, access: .owner)
                 if let entry { metadata = entry.metadata }
                 return entry?.size
             }
-            return file.map { (metadata, .file($0)) }
+            return file.map { Entry(metadata: metadata, body: .file($0), size: $0.size) }
         }
+    }
+
+    /// Returns whether a response is stored as it was found: nobody, perhaps another process, has replaced or removed
+    /// it.
+    func isUnchanged(_ found: Found) async -> Bool {
+        await load(found.key, .none)?.metadata == found.metadata
     }
 
     /// Gives a stored response another head of the same variant without writing its body. Returns false when it is no
@@ -99,15 +125,15 @@ struct ResponseStore: Sendable {
             let isRenewed = try await BlockingWork.run { [disk] in
                 try disk.renewValue(forKey: found.key, ttl: ttl, replacing: found.metadata, by: head.metadata)
             }
-            if isRenewed, !variant.names.isEmpty { try await note(variant.names, key, ttl, retention, now) }
+            if isRenewed { try await note(variant.names, of: head, key, retention, now) }
             return isRenewed
         } catch {
             return false
         }
     }
 
-    /// Stores a response under the variant that its request selects, and returns the key of its entry; nil when it could
-    /// not be stored. A cache whose disk fails answers all the same; the events of the disk report the failure.
+    /// Stores a response under the variant that its request selects, and returns the key of its entry; nil when it
+    /// could not be stored. A cache whose disk fails answers all the same; the events of the disk report the failure.
     /// `retention`: milliseconds for which it is kept.
     func store(
         _ head: HTTPResponseHead, _ body: Content, _ key: CacheKey, for request: HTTPRequestHead, retention: Int64,
@@ -115,12 +141,11 @@ struct ResponseStore: Sendable {
     ) async -> String? {
         let variant = HTTPVariant(head.fields, for: request.fields)
         // Without time to keep it in, storing would be removing.
-        guard let entryKey = key.variant(variant), retention > 0 else { return nil }
+        guard let entryKey = key.variant(variant), retention > 0, await isTrusted(key) else { return nil }
         let ttl = TimeToLive.milliseconds(Double(retention))
         do {
             switch body {
-            case .data(let data):
-                try await cache.setValue(data, forKey: entryKey, ttl: ttl, metadata: head.metadata, tags: [key.url])
+            case .data(let data): try await set(data, entryKey, ttl, head.metadata, key)
             // A part is an answer, never a stored response.
             case .part: return nil
             case .file(let file):
@@ -129,34 +154,49 @@ struct ResponseStore: Sendable {
                         at: file.url, forKey: entryKey, ttl: ttl, metadata: head.metadata, tags: [key.url])
                 }
             }
-            if !variant.names.isEmpty { try await note(variant.names, key, ttl, retention, now) }
+            try await note(variant.names, of: head, key, retention, now)
             return entryKey
         } catch {
             return nil
         }
     }
 
-    /// Notes that responses of a URL vary by these names. A note lost to another request costs a miss.
-    private func note(_ names: [String], _ key: CacheKey, _ ttl: TimeToLive, _ retention: Int64, _ now: Timestamp)
-        async throws
-    {
-        let known = await cache.lookup(forKey: key.base)
-        let old = known.flatMap { VaryNote(metadata: $0.metadata) }
-        let note = old?.adding(names) ?? VaryNote(names)
-        // It lives as long as the longest-lived variant.
-        let left = old == nil ? 0 : known?.expiresAt.map { $0.timeIntervalSince(now.date) * 1000 } ?? 0
+    /// Stores an entry, in memory alone when the disk fails.
+    private func set(
+        _ data: Data, _ entryKey: String, _ ttl: TimeToLive, _ metadata: [String: String], _ key: CacheKey
+    ) async throws {
+        do {
+            try await cache.setValue(data, forKey: entryKey, ttl: ttl, metadata: metadata, tags: [key.url])
+        } catch {
+            // Others may use the directory by now, and their changes are not seen any more.
+            if error.code == .closed { throw error }
+            // Only what is fetched is kept in memory alone.
+            _ = try? await cache.lookup(forKey: entryKey, tags: [key.url], policy: .reload) {
+                FetchResult.value(data, ttl: ttl, metadata: metadata)
+            }
+            // Not without a memory tier, nor for a body that is too large for it.
+            guard await cache.lookup(forKey: entryKey)?.metadata == metadata else { throw error }
+            // Nor above an older one that the disk does not even remove: it would come back.
+            if await cache.entry(forKey: entryKey) != nil {
+                await remove(entryKey, of: key)
+                throw error
+            }
+        }
+    }
+
+    /// Notes the names by which a response varies, if it does. A note lost to another request costs a miss.
+    private func note(
+        _ names: [String], of head: HTTPResponseHead, _ key: CacheKey, _ retention: Int64, _ now: Timestamp
+    ) async throws {
+        if names.isEmpty { return }
+        let old = await load(key.base, .none).flatMap { VaryNote(metadata: $0.metadata) }
+        let note = old?.adding(names, received: head.received) ?? VaryNote(names, since: head.received)
+        // It lives as long as the longest-lived variant. One in memory alone is stored again: there may be room by now.
+        let expiry = old == nil ? nil : await cache.entry(forKey: key.base)?.expiresAt
+        let left = expiry.map { $0.timeIntervalSince(now.date) * 1000 } ?? 0
         if note == old, left >= Double(retention) { return }
-        let life = left < Double(retention) ? ttl : .milliseconds(left)
-        if note == old, try await cache.setTimeToLive(life, forKey: key.base) { return }
-        try await cache.setValue(Data(), forKey: key.base, ttl: life, metadata: note.metadata, tags: [key.url])
-    }
-
-    func remove(_ key: String) async {
-        _ = try? await cache.removeValue(forKey: key)
-    }
-
-    /// Removes every variant of a URL, in every partition.
-    func removeAll(_ key: CacheKey) async {
-        try? await cache.removeAll(tagged: key.url)
+        let life = TimeToLive.milliseconds(max(left, Double(retention)))
+        if note == old, expiry != nil, try await cache.setTimeToLive(life, forKey: key.base) { return }
+        try await set(Data(), key.base, life, note.metadata, key)
     }
 }

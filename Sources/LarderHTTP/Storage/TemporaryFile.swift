@@ -10,16 +10,18 @@ final class TemporaryFile: Sendable {
     private let file: SharedDescriptor?
     private let written: Lock<Int>
     private let isKept = Flag()
+    private let files: any FileSystem
 
     /// Bytes.
     var size: Int { written.withLock { $0 } }
 
     /// Creates an empty file.
-    init() throws {
+    init(in files: any FileSystem) throws {
+        self.files = files
         (name, url) = Self.newName()
         do {
-            directory = try Self.openParent(of: url)
-            file = SharedDescriptor(try Self.files.open(name, in: directory.file, for: .creating))
+            directory = try Self.openParent(of: url, files)
+            file = SharedDescriptor(try files.open(name, in: directory.file, for: .creating))
         } catch {
             throw HTTPCacheError(.temporaryFile, "The temporary file \(url.path) could not be created: \(error).")
         }
@@ -27,9 +29,10 @@ final class TemporaryFile: Sendable {
     }
 
     /// A file that `write` creates at a URL, mode 0600; nil when it returns nil. `write` returns its size.
-    init?(_ write: (URL) throws -> Int?) throws {
+    init?(in files: any FileSystem, _ write: (URL) throws -> Int?) throws {
+        self.files = files
         (name, url) = Self.newName()
-        directory = try Self.openParent(of: url)
+        directory = try Self.openParent(of: url, files)
         guard let size = try write(url) else { return nil }
         file = nil
         written = Lock(size)
@@ -40,13 +43,13 @@ final class TemporaryFile: Sendable {
         return (.text(text), FileManager.default.temporaryDirectory.appendingPathComponent(text))
     }
 
-    private static func openParent(of url: URL) throws(Errno) -> SharedDescriptor {
+    private static func openParent(of url: URL, _ files: any FileSystem) throws(Errno) -> SharedDescriptor {
         let path = url.deletingLastPathComponent().path
         return SharedDescriptor(try files.openDirectory(path: path, creation: .never))
     }
 
     deinit {
-        if !isKept.isSet { try? Self.files.remove(name, in: directory.file, directory: false) }
+        if !isKept.isSet { try? files.remove(name, in: directory.file, directory: false) }
     }
 
     /// Leaves the file to the caller.
@@ -59,9 +62,9 @@ final class TemporaryFile: Sendable {
     func append(_ data: Data) async throws {
         guard let file else { preconditionFailure("the content is there already") }
         let offset = size
-        try await BlockingWork.run { [path = url.path] in
+        try await BlockingWork.run { [files, path = url.path] in
             do throws(Errno) {
-                try Self.files.write([UInt8](data), to: file.file, at: offset)
+                try files.write([UInt8](data), to: file.file, at: offset)
             } catch {
                 throw HTTPCacheError(.temporaryFile, "The temporary file \(path) could not be written: \(error).")
             }
@@ -71,11 +74,11 @@ final class TemporaryFile: Sendable {
 
     /// Reads some bytes of the file.
     func read(_ range: Range<Int>) async throws -> Data {
-        try await BlockingWork.run { [name, directory, path = url.path] in
+        try await BlockingWork.run { [files, name, directory, path = url.path] in
             var bytes = [UInt8](repeating: 0, count: range.count)
             do throws(Errno) {
-                let file = try Self.files.open(name, in: directory.file, for: .reading)
-                let count = try Self.files.read(file, at: range.lowerBound, into: &bytes)
+                let file = try files.open(name, in: directory.file, for: .reading)
+                let count = try files.read(file, at: range.lowerBound, into: &bytes)
                 if count < range.count { throw Errno.io }
             } catch {
                 throw HTTPCacheError(.temporaryFile, "The temporary file \(path) could not be read: \(error).")
@@ -83,6 +86,4 @@ final class TemporaryFile: Sendable {
             return Data(bytes)
         }
     }
-
-    private static let files = PosixFileSystem()
 }

@@ -12,7 +12,7 @@ public struct HTTPCacheStatus: Hashable, Sendable {
             self.description = description
         }
 
-        /// The cache was not to handle the request, such as one with a `Host` or validators of its own.
+        /// The cache was not to handle the request, such as one with a `Host` or preconditions of its own.
         public static let bypass = Forwarding("bypass")
         /// Its method is not answered from the cache.
         public static let method = Forwarding("method")
@@ -30,7 +30,7 @@ public struct HTTPCacheStatus: Hashable, Sendable {
 
     /// Whether the answer came from the cache without asking the server.
     public var isHit = false
-    /// Why the server was asked; nil for a hit.
+    /// Why the server was asked; nil for a hit, and for a 504 because it may not be asked.
     public var forwarding: Forwarding?
     /// The status of the server's answer, where it differs from that of the response; nil otherwise.
     public var forwardedStatus: Int?
@@ -38,9 +38,10 @@ public struct HTTPCacheStatus: Hashable, Sendable {
     public var ttl: Int?
     /// Whether the response was stored, or the stored one updated.
     public var isStored = false
-    /// Whether the request waited for another one and took its response.
+    /// Whether the request waited for another one and took its response, or a stale one instead, as it did.
     public var isCollapsed = false
-    /// Why a stale response was the answer: "stale-while-revalidate", "stale-if-error", "disconnected"; nil otherwise.
+    /// Why a stale response was the answer: "stale-while-revalidate", "stale-if-error" or "disconnected". Why there is
+    /// none: "only-if-cached". Nil otherwise.
     public var detail: String?
 
     /// Creates a status.
