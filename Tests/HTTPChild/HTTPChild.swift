@@ -5,19 +5,26 @@ import LarderHTTPTestSupport
 import LarderTesting
 
 /// Sends requests through a cache in an endless loop, and prints a line for each response once it is stored. Its parent,
-/// a test, kills it. With `full` it tries a cache on a full disk instead, and ends.
+/// a test, kills it. With `full` it tries a cache on a full disk instead, with `request` it sends one request, and ends.
 ///
 /// usage: HTTPChild DIRECTORY ORIGIN SEED
 ///        HTTPChild DIRECTORY full
+///        HTTPChild DIRECTORY request METHOD URL [FIELD ...]
 @main
 struct HTTPChild {
+    struct Usage: Error {}
+
     static func main() async throws {
         let arguments = CommandLine.arguments
         if arguments.count == 3, arguments[2] == "full" {
             return try await FullDisk(directory: URL(fileURLWithPath: arguments[1])).run()
         }
+        if arguments.count > 4, arguments[2] == "request" {
+            return try await SingleRequest(directory: URL(fileURLWithPath: arguments[1])).run(arguments[3...])
+        }
         guard arguments.count == 4, let seed = UInt64(arguments[3]) else {
-            FileHandle.standardError.write(Data("usage: HTTPChild DIRECTORY ORIGIN SEED | DIRECTORY full\n".utf8))
+            FileHandle.standardError.write(
+                Data("usage: HTTPChild DIRECTORY (ORIGIN SEED | full | request METHOD URL [FIELD ...])\n".utf8))
             exit(64)
         }
         var configuration = HTTPCache.Configuration()
