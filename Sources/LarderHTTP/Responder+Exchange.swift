@@ -50,6 +50,10 @@ extension Responder {
                 return try await renewed(hop, key, send(hop, hop.head.fields), reason, permit)
             }
             if let answer = stale(hop, found, reason, insteadOf: arrival.head.status) { return answer }
+            // A part instead of a 304 is one of another response (RFC 9110, section 13.2.2).
+            if found != nil, arrival.head.status == 206, asked.hasPreconditions {
+                await store.removeSelected(key, for: hop.head)
+            }
             return await renewed(hop, key, arrival, reason, permit)
         }
     }
@@ -122,6 +126,7 @@ extension Responder {
         let updated = policy.updated(found.head, byHead: news, size: found.size)
         // Its validators may still be good: the server says so when it is asked for the body.
         let stale = news.status == 200 && found.head.hasValidator ? policy.stale(found.head) : nil
+        if updated == nil, stale != nil, policy.remaining(of: found.head, at: clock.now) <= 0 { return false }
         guard let head = updated ?? stale else {
             if [200, 404, 410].contains(news.status) { await store.removeSelected(key, for: get.head) }
             return false

@@ -81,6 +81,18 @@ struct HeadTests {
         #expect(try await web.get() == ("body", "Larder; hit; ttl=600"))
     }
 
+    @Test("another content than that of a response which is stale already changes nothing")
+    func alreadyStale() async throws {
+        let web = try Web()
+        web.server.reply(200, "Cache-Control: max-age=1", "ETag: W/\"a\"")
+        _ = try await web.get()
+        web.clock.advance(by: .seconds(5))
+        web.server.reply(200, "ETag: \"a\"", body: "")
+        #expect(try await head(web).cacheStatus.description == "Larder; fwd=stale")
+        #expect(web.cache.statistics.stores == 1)
+        #expect(try await web.get(mode: .onlyIfCached) == ("body", "Larder; hit; ttl=-4"))
+    }
+
     @Test("another content removes a stored response that cannot be validated")
     func noValidator() async throws {
         let web = try Web()

@@ -40,6 +40,17 @@ struct ReplacementTests {
         #expect(try await web.get() == ("old", "Larder; hit; ttl=600"))
     }
 
+    @Test("a part of another response, instead of a 304, replaces what is stored")
+    func otherPart() async throws {
+        let web = try Web()
+        web.server.reply(200, "Cache-Control: max-age=60", "ETag: \"a\"", body: "0123456789")
+        _ = try await web.get()
+        web.server.reply(206, "ETag: \"b\"", "Content-Range: bytes 1-2/10", body: "xx")
+        #expect(try await web.get("Range: bytes=1-2", mode: .noCache) == ("xx", "Larder; fwd=request"))
+        web.server.reply(200, "Cache-Control: max-age=60", "ETag: \"b\"", body: "xxxxxxxxxx")
+        #expect(try await web.get() == ("xxxxxxxxxx", "Larder; fwd=uri-miss; stored; ttl=60"))
+    }
+
     @Test("an older response does not come back when the newer one is gone")
     func olderList() async throws {
         let web = try Web()
