@@ -171,7 +171,7 @@ struct SecurityTests {
         #expect(!entries.contains { $0.contains("hunter") })
     }
 
-    @Test("a request with a Host of its own passes the cache")
+    @Test("a request with a Host of its own bypasses the cache")
     func host() async throws {
         let web = try Web()
         web.server.reply(200, "Cache-Control: max-age=60")
@@ -225,7 +225,7 @@ struct SecurityTests {
         #expect(error?.code == .invalidRequest && web.server.takeRequests().isEmpty)
     }
 
-    @Test("a GET with a body passes the cache, because its answer may depend on the body")
+    @Test("a GET with a body bypasses the cache, because its answer may depend on the body")
     func bodyOfGet() async throws {
         let web = try Web()
         web.server.reply(200, "Cache-Control: max-age=60", body: "for a")
