@@ -11,7 +11,7 @@
         private static let endOfTime: Int64 = 1 << 48
 
         let link: RedisLink
-        /// Identifies the server's memory.
+        /// Identifies the server's memory, with the number of evictions so far.
         let epoch: String
         /// The server's time, in milliseconds since 1970.
         let time: Int64
@@ -34,24 +34,27 @@
             }
             // The scripts publish changes, with the node that made them: the server would tell a connection of its own
             // as well, as NOLOOP does not hold for scripts. No key has the prefix that is tracked; but every connection
-            // that tracks is told when everything is deleted.
+            // that tracks is told when a database is emptied.
             _ = try commands.run([
                 "CLIENT", "TRACKING", "ON", "REDIRECT", "\(id)", "BCAST", "PREFIX", names.nothing, "NOLOOP",
             ])
             let newID = String(UInt64.random(in: 1 ... .max), radix: 16)
-            let answer = try commands.run(["EVAL", RedisScripts.epoch, "1", names.epoch, newID])
-            guard let parts = answer.elements, parts.count == 2, let epoch = parts[0].text, let time = parts[1].number,
-                (0..<Self.endOfTime).contains(time)
+            func question(_ newID: String) -> [String] { ["EVAL", RedisScripts.epoch, "1", names.epoch, newID] }
+            let answer = try commands.run(question(newID))
+            guard let parts = answer.elements, parts.count == 3, let epoch = parts[0].text, let time = parts[1].number,
+                (0..<Self.endOfTime).contains(time), let id = parts[2].data
             else { throw SharedTierError.nonsense("the question for its epoch") }
             notices.unblock()
             commands.unblock()
-            link = RedisLink(commands: commands, notices: notices, replyTimeout: settings.replyTimeout)
+            link = RedisLink(
+                commands: commands, notices: notices, replyTimeout: settings.replyTimeout,
+                question: question("").map { Data($0.utf8) }, epoch: id)
             (self.epoch, self.time, self.digests) = (epoch, time, digests)
         }
 
         private static func logIn(_ connection: RedisConnection, _ settings: RedisConfiguration) throws {
-            guard let password = settings.password else { return }
-            _ = try connection.run(["AUTH"] + (settings.username.map { [$0] } ?? []) + [password])
+            if settings.username == nil, settings.password == nil { return }
+            _ = try connection.run(["AUTH"] + (settings.username.map { [$0] } ?? []) + [settings.password ?? ""])
         }
     }
 #endif

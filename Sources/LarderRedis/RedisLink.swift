@@ -13,24 +13,36 @@
         private let commands: RedisConnection
         private let notices: RedisConnection
         private let replyTimeout: Duration
-        /// By the numbers of their commands, in the order of the replies.
+        /// The command that asks for the epoch, and the id that the server has to answer with.
+        private let question: [Data]
+        private let epoch: Data
+        /// By the numbers of their commands, in the order of the replies; without a caller it is the question.
         private var waiting: [Int: (caller: Caller?, due: Instant)] = [:]
         private var first = 0
         private var next = 0
         private var noticePingDue: Instant?
         private var lastPing = ContinuousClock.now
+        private var lastReply = ContinuousClock.now
 
-        init(commands: RedisConnection, notices: RedisConnection, replyTimeout: Duration) {
+        init(
+            commands: RedisConnection, notices: RedisConnection, replyTimeout: Duration, question: [Data], epoch: Data
+        ) {
             self.commands = commands
             self.notices = notices
             self.replyTimeout = replyTimeout
+            self.question = question
+            self.epoch = epoch
         }
 
         /// The callers that wait for replies.
         var callers: [Caller] { waiting.sorted { $0.key < $1.key }.compactMap(\.value.caller) }
 
-        /// The time by which the server has to answer; nil: it owes no answer.
-        private var due: Instant? { [waiting[first]?.due, noticePingDue].compactMap(\.self).min() }
+        /// The time by which the server has to answer; nil: it owes no answer. Replies come in order, so each is a sign
+        /// of life for all commands after it.
+        private var due: Instant? {
+            let reply = waiting[first].map { max($0.due, lastReply + replyTimeout) }
+            return [reply, noticePingDue].compactMap(\.self).min()
+        }
 
         mutating func append(_ command: [Data], _ caller: Caller?, at now: Instant) {
             commands.append(command)
@@ -38,11 +50,16 @@
             next += 1
         }
 
+        /// Asks for the epoch. Another one ends the connection.
+        mutating func askForEpoch(at now: Instant) {
+            append(question, nil, at: now)
+        }
+
         /// Asks for a sign of life on both connections when there was none for some time.
         mutating func ping(at now: Instant) {
             guard now - lastPing >= Self.pingInterval else { return }
             lastPing = now
-            append([Data("PING".utf8)], nil, at: now)
+            askForEpoch(at: now)
             notices.append([Data("PING".utf8)])
             noticePingDue = noticePingDue ?? now + replyTimeout
         }
@@ -71,9 +88,21 @@
                     throw SharedTierError.nonsense("nothing")
                 }
                 first += 1
-                guard let caller else { continue }
+                lastReply = ContinuousClock.now
+                guard let caller else {
+                    try checkEpoch(reply)
+                    continue
+                }
                 note()
                 caller.resume(returning: reply)
+            }
+        }
+
+        /// An error, such as that of a server that loads its snapshot, says nothing about the epoch.
+        private func checkEpoch(_ reply: RedisReply) throws {
+            if case .error = reply { return }
+            guard let parts = reply.elements, parts.count == 3, parts[2].data == epoch else {
+                throw SharedTierError(.unavailable, "The server was emptied, or its statistics were reset.")
             }
         }
 

@@ -14,7 +14,7 @@
             var isStopped = false
             var tierState = SharedTierState.disconnected(reason: "not connected yet")
             var observers: [Int: Observer] = [:]
-            /// Those that have not heard yet that there is a connection.
+            /// Those that have not heard yet whether there is a connection.
             var newcomers: [Int] = []
             var last = 0
             var digests: [RedisScript: String] = [:]
@@ -119,6 +119,7 @@
         private func sleep(_ time: Duration) {
             let end = ContinuousClock.now + time
             while ContinuousClock.now < end, !state.withLock({ $0.isStopped }) {
+                greet()
                 _ = waker.wait(for: [], end - ContinuousClock.now)
             }
         }
@@ -135,16 +136,22 @@
             greet()
         }
 
-        /// Tells the observers that do not know it that there is a connection. On this thread, so that they hear of it
-        /// before everything that comes over it, and after the end of the one before.
+        /// Tells the observers that do not know it whether there is a connection. On this thread, so that they hear of
+        /// it before everything that comes over it, and after the end of the one before.
         private func greet() {
             let (observers, tierState) = state.withLock { state in
                 defer { state.newcomers = [] }
                 return (state.newcomers.compactMap { state.observers[$0] }, state.tierState)
             }
-            guard let time, case .connected(let epoch) = tierState else { return }
-            let passed = Int64((ContinuousClock.now - time.taken) / .milliseconds(1))
-            for observer in observers { observer.receive(.connected(epoch: epoch, time: time.milliseconds + passed)) }
+            for observer in observers {
+                switch tierState {
+                case .connected(let epoch):
+                    guard let time else { continue }
+                    let passed = Int64((ContinuousClock.now - time.taken) / .milliseconds(1))
+                    observer.receive(.connected(epoch: epoch, time: time.milliseconds + passed))
+                case .disconnected(let reason): observer.receive(.disconnected(reason: reason))
+                }
+            }
         }
 
         private func tell(_ notice: SharedNotice, except node: String? = nil) {
@@ -158,14 +165,13 @@
             let callers = link?.callers ?? []
             link = nil
             let reason = (error as? SharedTierError)?.message ?? "\(error)"
-            let (wishes, wasConnected) = state.withLock { state in
-                let wasConnected = if case .connected = state.tierState { true } else { false }
+            let wishes = state.withLock { state in
                 state.tierState = .disconnected(reason: reason)
-                state.waiting = 0
+                (state.waiting, state.newcomers) = (0, [])
                 defer { state.wishes = [] }
-                return (state.wishes, wasConnected)
+                return state.wishes
             }
-            if wasConnected { tell(.disconnected(reason: reason)) }
+            tell(.disconnected(reason: reason))
             let failure = SharedTierError(.unavailable, reason)
             for caller in callers + wishes.map(\.caller) { caller.resume(throwing: failure) }
         }
@@ -186,12 +192,23 @@
             current.ping(at: now)
             let (hasReplies, hasNotices) = try current.exchange(waker, at: now)
             // Notices first: a reply may be newer than a notice that has already come.
-            if hasNotices { try current.receiveNotices { try receive($1, on: $0) } }
+            var isEmptied = false
+            if hasNotices {
+                try current.receiveNotices { channel, message in
+                    // All databases of the server have this channel, so ours need not be the one.
+                    if channel == RedisHandshake.invalidations {
+                        isEmptied = true
+                    } else {
+                        receive(message, on: channel)
+                    }
+                }
+            }
+            if isEmptied { current.askForEpoch(at: now) }
             if hasReplies { try current.receiveReplies { state.withLock { $0.waiting -= 1 } } }
             try current.checkTime()
         }
 
-        private func receive(_ message: RedisReply, on channel: String) throws {
+        private func receive(_ message: RedisReply, on channel: String) {
             switch channel {
             case names.changes:
                 if let (node, notice) = message.data.flatMap({ names.change($0) }) { tell(notice, except: node) }
@@ -199,9 +216,6 @@
                 if let (node, notice) = message.data.flatMap({ names.clear($0) }) { tell(notice, except: node) }
             case names.ends:
                 if let key = message.data.flatMap({ names.key($0) }) { tell(.leaseEnded(key)) }
-            case RedisHandshake.invalidations:
-                // Everything was deleted, and the epoch with it: another one begins.
-                throw SharedTierError(.unavailable, "The server was emptied.")
             default: break
             }
         }

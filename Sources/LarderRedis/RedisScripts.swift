@@ -4,8 +4,13 @@
     /// A value is a hash: `v` version, `r` record, `p` payload, `c` checksum, `k` stale window, `s` stored at, on the
     /// server's clock; `b` the version under which the payload was written; `n` the number of generations, `m1` the key
     /// of the first and `i1` its content when the value was written. A tombstone has `v` and `d`. A generation is a
-    /// string: its id, the version of the last clear, and a version that is lower than those of all changes since.
-    /// Times are milliseconds.
+    /// string: its id, the version of the last clear, and a version since which no clear has been forgotten. Times are
+    /// milliseconds.
+    ///
+    /// The epoch is a string: its id, the run of the server, a version since which nothing has been forgotten, and the
+    /// numbers of evictions and of commands that the server had counted by then. Each tier asks for it every few
+    /// seconds, and notes these numbers anew. If the server shows fewer commands than before, an administrator has
+    /// reset its statistics, and nobody knows what it has evicted: another epoch begins.
     ///
     /// A value that ends leaves nothing under its key. So that an older one is not taken for current afterwards, its
     /// version stays in a hash of 4,096 slots, which many keys share: the highest version of each slot, of all changes
@@ -24,6 +29,7 @@
             local function split(mark) return string.match(mark, '^(%x+):(%x*):(%x+)$') end
             local function ahead(v) return (tonumber(string.sub(v, 1, 12), 16) or 0) > now + 5000 end
             local day = 86400000
+            local function first(ms) return hex(ms) .. string.rep('0', 20) end
             local function slot(key) return string.sub(redis.sha1hex(key), 1, 3) end
             local function forgotten(slots, key)
                 local v = redis.call('HGET', slots, slot(key))
@@ -34,22 +40,29 @@
                 if known and known < v then redis.call('HSET', slots, slot(key), v) end
             end
             local function epoch(key)
+                local stats = redis.call('INFO', 'stats')
                 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
-                local evicted = string.match(redis.call('INFO', 'stats'), 'evicted_keys:(%d+)') or ''
-                local known = redis.call('GET', key)
-                local id = known and string.match(known, '^(%x+):' .. run .. ':%x+$')
-                return id, run, '.' .. run .. '.' .. evicted
+                local evicted = string.match(stats, 'evicted_keys:(%d+)') or ''
+                local commands = string.match(stats, 'total_commands_processed:(%d+)') or '0'
+                local id, begun, known, count = string.match(
+                    redis.call('GET', key) or '', '^(%x+):' .. run .. ':(%x+):(%d*):(%d+)$')
+                if id and tonumber(commands) < tonumber(count) then id = nil end
+                return {id = id, run = run, begun = begun, isQuiet = known == evicted,
+                    evicted = evicted, commands = commands}
+            end
+            local function name(e) return (e.id or '') .. '.' .. e.run .. '.' .. e.evicted end
+            local function memory(key)
+                local e = epoch(key)
+                local begun, oldest = e.id and e.isQuiet and e.begun or first(now), first(now - day)
+                return begun > oldest and begun or oldest
             end
             local function current(key)
-                local n = tonumber(redis.call('HGET', key, 'n') or '0') or 0
-                local ids = {}
-                for i = 1, n do
+                for i = 1, tonumber(redis.call('HGET', key, 'n') or '0') or 0 do
                     local m = redis.call('HMGET', key, 'm' .. i, 'i' .. i)
                     local mark = m[1] and redis.call('GET', m[1])
-                    if not mark or not m[2] or split(mark) ~= m[2] then return nil end
-                    ids[i] = m[2]
+                    if not mark or not m[2] or split(mark) ~= m[2] then return false end
                 end
-                return ids
+                return true
             end
             local function keep(key, ms)
                 local left = redis.call('PTTL', key)
@@ -60,7 +73,7 @@
                 redis.call('DEL', key)
                 redis.call('HSET', key, 'v', v, 'd', '1')
                 redis.call('PEXPIRE', key, ms)
-                return {0, {}}
+                return {0}
             end
             local function tell(reply, channel, message)
                 redis.call('PUBLISH', channel, message)
@@ -72,38 +85,41 @@
         /// Returns the answer to a question; with the epoch where a newer change may have been forgotten. Keys: the
         /// entry, the generations of the caller's copy, the slots, the epoch. Arguments: the version of the copy, the
         /// longest payload.
+        ///
+        /// The state of the generations: 0, none was cleared since the version; 1, none as far as is known; 2, one was,
+        /// or the version is from the future.
         static let read =
             start + """
-                local marks = {}
+                local own = ARGV[1]
+                local state = own == '' and 1 or ahead(own) and 2 or 0
                 for i = 2, #KEYS - 2 do
                     local mark = redis.call('GET', KEYS[i])
-                    marks[i - 1] = mark and split(mark) or ''
+                    local id, clear, begun
+                    if mark then id, clear, begun = split(mark) end
+                    if id and clear ~= '' and own <= clear and not ahead(clear) then state = 2 end
+                    if state == 0 and (not id or own <= begun) then state = 1 end
                 end
                 local h = redis.call('HMGET', KEYS[1], 'v', 'd', 'k', 's')
                 local at = ''
-                if ARGV[1] ~= '' and (not h[1] or h[1] < ARGV[1]) then
-                    local id, _, rest = epoch(KEYS[#KEYS])
-                    at = (id or '') .. rest
-                end
+                if own ~= '' and (not h[1] or h[1] < own or h[2] and h[1] == own) then at = name(epoch(KEYS[#KEYS])) end
                 if not h[1] then
-                    local expired = ARGV[1] ~= '' and forgotten(KEYS[#KEYS - 1], KEYS[1])
-                    if expired then return {1, marks, at, expired} end
-                    return {0, marks, at}
+                    local expired = own ~= '' and forgotten(KEYS[#KEYS - 1], KEYS[1])
+                    if expired then return {1, state, at, expired} end
+                    return {0, state, at}
                 end
-                if h[2] then return {1, marks, at, h[1]} end
-                local ids = current(KEYS[1])
-                if not ids then return {2, marks, at, h[1]} end
+                if h[2] then return {1, state, at, h[1]} end
+                if not current(KEYS[1]) then return {2, state, at, h[1]} end
                 local left = redis.call('PTTL', KEYS[1])
                 local age = now - (tonumber(h[4]) or now)
-                if h[1] == ARGV[1] then return {3, marks, at, h[1], left, h[3], age} end
-                if redis.call('HSTRLEN', KEYS[1], 'p') > tonumber(ARGV[2]) then return {1, marks, at, h[1]} end
+                if h[1] == own then return {3, state, at, h[1], left, h[3], age} end
+                if redis.call('HSTRLEN', KEYS[1], 'p') > tonumber(ARGV[2]) then return {1, state, at, h[1]} end
                 local e = redis.call('HMGET', KEYS[1], 'p', 'r', 'c')
-                return {4, marks, at, h[1], left, h[3], age, e[1], e[2], e[3], ids}
+                return {4, state, at, h[1], left, h[3], age, e[1], e[2], e[3]}
                 """
 
         /// Stores or renews an entry. Keys: the entry, its generations, the slots, the epoch. Arguments: version,
         /// remaining life or "", stale window, age, record, payload, checksum, "1" if late, "1" for a renewal, channel,
-        /// message, the version of the writer's copy; and for each generation the known id and a new one.
+        /// message, the version of the writer's copy; and a new id for each generation.
         static let write =
             start + """
                 local v = ARGV[1]
@@ -111,10 +127,10 @@
                 local old = redis.call('HGET', KEYS[1], 'v')
                 if old and old > v and not ahead(old) then return {1, old} end
                 local late, renewal = ARGV[8] == '1', ARGV[9] == '1'
-                local function remembers()
-                    local epoch = redis.call('GET', KEYS[#KEYS])
-                    local begun = epoch and string.match(epoch, ':(%x+)$')
-                    return begun and v > begun and string.match(redis.call('INFO', 'stats'), 'evicted_keys:0%D') ~= nil
+                local known
+                local function remembered()
+                    known = known or memory(KEYS[#KEYS])
+                    return known
                 end
                 redis.call('SETRANGE', KEYS[#KEYS], 0, '')
                 if renewal then
@@ -124,27 +140,23 @@
                     if not current(KEYS[1]) then return {2} end
                 end
                 local life = ARGV[2] == '' and -1 or math.max(1, tonumber(ARGV[2]) + tonumber(ARGV[3]))
-                local memory = life < 0 and -1 or life + day
+                local kept = life < 0 and -1 or life + day
                 local slots = KEYS[#KEYS - 1]
-                local expired = late and not old and forgotten(slots, KEYS[1])
-                local cleared = late and not old and (not remembers() or expired and v <= expired)
-                local ids, fields = {}, {}
+                local cleared = late and not old
+                    and (v <= remembered() or v <= (forgotten(slots, KEYS[1]) or ''))
+                local count, fields = #KEYS - 3, {}
                 for i = 2, #KEYS - 2 do
-                    local known, new = ARGV[9 + 2 * i], ARGV[10 + 2 * i]
                     local mark = redis.call('GET', KEYS[i])
                     local id, clear, begun
                     if mark then id, clear, begun = split(mark) end
                     if id then
-                        keep(KEYS[i], memory)
-                        if clear ~= '' and v <= clear and not ahead(clear) then cleared = true end
-                        if late and known ~= id and v <= begun then cleared = true end
+                        keep(KEYS[i], kept)
                     else
-                        id = new
-                        redis.call('SET', KEYS[i], id .. '::' .. hex(now) .. string.rep('0', 20))
-                        if memory >= 0 then redis.call('PEXPIRE', KEYS[i], memory * 2) end
-                        if late and not remembers() then cleared = true end
+                        id, clear, begun = ARGV[11 + i], '', remembered()
+                        redis.call('SET', KEYS[i], id .. '::' .. begun)
+                        if kept >= 0 then redis.call('PEXPIRE', KEYS[i], kept * 2) end
                     end
-                    ids[i - 1] = id
+                    if clear ~= '' and v <= clear and not ahead(clear) or late and v <= begun then cleared = true end
                     fields[#fields + 1] = 'm' .. (i - 1)
                     fields[#fields + 1] = KEYS[i]
                     fields[#fields + 1] = 'i' .. (i - 1)
@@ -157,11 +169,11 @@
                 else
                     redis.call('DEL', KEYS[1])
                     redis.call('HSET', KEYS[1], 'v', v, 'r', ARGV[5], 'p', ARGV[6], 'c', ARGV[7], 'k', ARGV[3],
-                        's', stored, 'b', v, 'n', #ids, unpack(fields))
+                        's', stored, 'b', v, 'n', count, unpack(fields))
                 end
                 if life < 0 then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], life) end
                 ends(slots, KEYS[1], v, life)
-                return tell({0, ids}, ARGV[10], ARGV[11])
+                return tell({0}, ARGV[10], ARGV[11])
                 """
 
         /// Removes an entry, or expires it. A full server takes both, too. Keys: the entry, the slots. Arguments:
@@ -181,7 +193,7 @@
                 redis.call('PEXPIRE', KEYS[1], life)
                 redis.call('HSET', KEYS[1], 'v', v)
                 ends(KEYS[2], KEYS[1], v, life)
-                return tell({0, {}}, ARGV[4], ARGV[5])
+                return tell({0}, ARGV[4], ARGV[5])
                 """
 
         /// Replaces a generation, and tells. A full server takes it, too. Arguments: version, new id, channel, message.
@@ -198,7 +210,7 @@
                 redis.call('DEL', KEYS[1])
                 redis.call('SET', KEYS[1], content)
                 if left >= 0 then redis.call('PEXPIRE', KEYS[1], math.max(left, 172800000)) end
-                redis.call('PUBLISH', ARGV[3], ARGV[4])
+                redis.call('PUBLISH', ARGV[3], v .. string.sub(ARGV[4], 33))
                 return {0}
                 """
 
@@ -210,18 +222,23 @@
             return 1
             """
 
-        /// Returns the epoch and the time. Begins an epoch when there is none, or the server has been restarted.
-        /// Arguments: a new id.
+        /// Returns the epoch, the time, and the id of the epoch as far as the server keeps it. Arguments: a new id,
+        /// with which an epoch begins where there is none, or the server has been restarted; "" begins none.
+        ///
+        /// A replica, or a server that cannot write its snapshot, keeps nothing.
         static let epoch =
             start + """
-                local id, run, rest = epoch(KEYS[1])
-                if not id then
-                    id = ARGV[1]
-                    local content = id .. ':' .. run .. ':' .. hex(now) .. string.rep('0', 20)
-                    local reply = redis.pcall('SET', KEYS[1], content)
-                    if type(reply) == 'table' and reply.err then redis.pcall('DEL', KEYS[1]) end
+                local e = epoch(KEYS[1])
+                local id, begun, kept = e.id or ARGV[1], e.begun, e.id or ''
+                if not (e.id and e.isQuiet) then begun = first(now) end
+                if id ~= '' then
+                    local content = table.concat({id, e.run, begun, e.evicted, e.commands}, ':')
+                    redis.pcall('DEL', KEYS[1])
+                    redis.pcall('SET', KEYS[1], content)
+                    if redis.call('GET', KEYS[1]) == content then kept = id end
                 end
-                return {id .. rest, now}
+                e.id = id
+                return {name(e), now, kept}
                 """
     }
 #endif

@@ -39,7 +39,10 @@
         /// Whether the server can be asked now.
         public var state: SharedTierState { loop.tierState }
 
-        /// Calls `observer` with each notice; see ``SharedTier``. On the thread of the tier.
+        /// Calls `observer` with each notice, on the thread of the tier; see ``SharedTier``.
+        ///
+        /// The scripts that make changes publish them. The server's own notices of changed keys would also come to the
+        /// machine that has changed them: their `NOLOOP` does not hold for scripts.
         public func observe(
             as node: String, _ observer: @escaping @Sendable (SharedNotice) -> Void
         ) -> @Sendable () -> Void {
@@ -47,24 +50,30 @@
         }
 
         /// Returns what the server has for a key.
+        ///
+        /// - Throws: `SharedTierError`: the server cannot be reached, refuses, or answers nonsense.
         public func read(_ request: SharedRead) async throws -> SharedReading {
-            let scopes = scopes(request.key, request.tags)
+            let scopes = request.known == nil ? [] : scopes(request.key, request.tags)
             let keys = [names.entry(request.key)] + scopes.map { names.generation($0) } + [names.slots, names.epoch]
             let known = request.known?.description ?? ""
             let sizeLimit = min(request.sizeLimit, payloadLimit)
             let reply = try await run(.read, keys, [known, "\(sizeLimit)"].map { Data($0.utf8) })
-            guard let reading = RedisReading(reply, generations: scopes.count, sizeLimit: request.sizeLimit) else {
+            guard let reading = RedisReading(reply, sizeLimit: request.sizeLimit) else {
                 throw SharedTierError(.malformed, "The server's answer to a read makes no sense.")
             }
             return reading.value
         }
 
         /// Stores an entry, unless the server has a newer one.
+        ///
+        /// - Throws: `SharedTierError`, with the code `full` when there is no memory for it.
         public func write(_ write: SharedWrite) async throws -> SharedOutcome {
             try await store(write, isRenewal: false)
         }
 
         /// Gives an entry another life and record.
+        ///
+        /// - Throws: As ``write(_:)``.
         public func renew(_ write: SharedWrite) async throws -> SharedOutcome {
             try await store(write, isRenewal: true)
         }
@@ -82,19 +91,20 @@
                 Data((isRenewal ? "1" : "0").utf8), Data(names.changes.utf8),
                 Data(names.message(write.key, write.version).utf8), Data((write.base?.description ?? "").utf8),
             ]
-            for index in scopes.indices {
-                let known = index < write.generations.count ? write.generations[index] : ""
-                arguments += [Data(known.utf8), Data(Self.newID().utf8)]
-            }
+            for _ in scopes { arguments.append(Data(Self.newID().utf8)) }
             return try await change(.write, keys, arguments)
         }
 
         /// Ends the life of an entry.
+        ///
+        /// - Throws: As ``read(_:)``.
         public func expire(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
             try await remove(key, version, isExpiry: true)
         }
 
         /// Removes an entry, and leaves a tombstone.
+        ///
+        /// - Throws: As ``read(_:)``.
         public func remove(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
             try await remove(key, version, isExpiry: false)
         }
@@ -110,13 +120,17 @@
         }
 
         /// Replaces the generation of a namespace or a tag.
+        ///
+        /// - Throws: As ``read(_:)``.
         public func clear(_ scope: SharedScope, version: SharedVersion, isExpiry: Bool) async throws {
             let message = names.message(scope, version, isExpiry: isExpiry)
             let arguments = [version.description, Self.newID(), names.clears, message]
             _ = try await run(.clear, [names.generation(scope)], arguments.map { Data($0.utf8) })
         }
 
-        /// Takes the right to fetch a key.
+        /// Takes the right to fetch a key, for `holder` and at most `duration`. Returns false while another has it.
+        ///
+        /// - Throws: As ``read(_:)``.
         public func lease(_ key: SharedKey, holder: String, for duration: Duration) async throws -> Bool {
             let milliseconds = max(1, Int64(duration / .milliseconds(1)))
             let reply = try await loop.send(
@@ -124,7 +138,9 @@
             return try Self.checked(reply) != .none
         }
 
-        /// Gives the right back.
+        /// Gives the right back, if `holder` still has it.
+        ///
+        /// - Throws: As ``read(_:)``.
         public func endLease(_ key: SharedKey, holder: String) async throws {
             let arguments = [holder, names.ends, names.end(key)].map { Data($0.utf8) }
             _ = try await run(.endLease, [names.lease(key)], arguments)

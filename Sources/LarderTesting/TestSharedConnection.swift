@@ -75,7 +75,7 @@ final class TestSharedConnection: SharedTier {
             state.observers[state.last] = observer
             return (state.last, state.isConnected)
         }
-        if isConnected { observer(.connected(epoch: server.epoch, time: server.time)) }
+        observer(isConnected ? .connected(epoch: server.epoch, time: server.time) : .disconnected(reason: "cut"))
         return { [weak self] in
             let observer = self?.own.withLock { $0.observers.removeValue(forKey: number) }
             _ = consume observer
@@ -93,12 +93,12 @@ final class TestSharedConnection: SharedTier {
     func read(_ request: SharedRead) async throws -> SharedReading {
         let faults = try await enter("read", isChange: false)
         var reading = server.change(by: number) { ($0.read(request, at: $1), nil) }
-        guard case .value(var entry, let version, let life, let generations) = reading.finding else { return reading }
+        guard case .value(var entry, let version, let life) = reading.finding else { return reading }
         if faults.contains(.corrupt) { entry.payload.append(0) }
         if faults.contains(.nonsense) {
             entry = SharedEntry(payload: entry.payload, record: Data([1, 2]), checksum: 3)
         }
-        reading.finding = .value(entry, version, life, generations: generations)
+        reading.finding = .value(entry, version, life)
         return reading
     }
 

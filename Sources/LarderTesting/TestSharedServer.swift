@@ -116,19 +116,20 @@ public final class TestSharedServer: Sendable {
     /// Evicts what the server has for a key, be it a value or a tombstone. The caches do not hear of it, as they do not
     /// with Redis.
     public func evict(_ key: String, namespace: String = "") {
-        state.withLock { $0.memory.evict(SharedKey(namespace: namespace, key: key)) }
+        let time = time
+        state.withLock { $0.memory.evict(SharedKey(namespace: namespace, key: key), at: time) }
     }
 
-    /// Deletes what the server has for a key, as an administrator would. The caches hear of it.
+    /// Deletes what the server has for a key, as an administrator would. The caches do not hear of it, as they do not
+    /// with Redis.
     public func delete(_ key: String, namespace: String = "") {
-        let name = SharedKey(namespace: namespace, key: key)
-        state.withLock { $0.memory.items[name] = nil }
-        tell(.changed(name, version: nil))
+        state.withLock { $0.memory.items[SharedKey(namespace: namespace, key: key)] = nil }
     }
 
     /// Evicts the generations of all namespaces and tags.
     public func evictGenerations() {
-        state.withLock { $0.memory.evictMarks() }
+        let time = time
+        state.withLock { $0.memory.evictMarks(at: time) }
     }
 
     /// The keys that have a value on the server, in alphabetical order.

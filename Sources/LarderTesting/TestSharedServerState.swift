@@ -33,11 +33,11 @@ struct TestSharedServerState: Sendable {
 
     /// The generation of a namespace or a tag.
     struct Mark: Sendable {
-        var id: String
+        let id: String
         /// The version of the last clear; nil: none.
         var cleared: String?
-        /// A change with a higher version was made after the mark.
-        var begun: String
+        /// Since this version, no clear has been forgotten.
+        let begun: String
     }
 
     var items: [SharedKey: Item] = [:]
@@ -48,7 +48,8 @@ struct TestSharedServerState: Sendable {
     private var last = 0
     var epoch: String { "epoch-\(epochs).\(evictions)" }
     private var epochs = 1
-    /// When the epoch began, in milliseconds since 1970.
+    /// When the epoch began or something was evicted last, in milliseconds since 1970: since then nothing has been
+    /// forgotten.
     private var begun: Int64
     /// Those in this epoch. A tombstone may have been among the evicted, so each begins another epoch for those who
     /// connect later.
@@ -77,15 +78,24 @@ struct TestSharedServerState: Sendable {
         (begun, evictions) = (time, 0)
     }
 
-    mutating func evict(_ key: SharedKey) {
+    mutating func evict(_ key: SharedKey, at time: Int64) {
         items[key] = nil
-        evictions += 1
+        noteEviction(at: time)
     }
 
-    mutating func evictMarks() {
+    mutating func evictMarks(at time: Int64) {
         marks = [:]
-        evictions += 1
+        noteEviction(at: time)
     }
+
+    private mutating func noteEviction(at time: Int64) {
+        evictions += 1
+        // What was evicted may be from this very millisecond.
+        begun = time + 1
+    }
+
+    /// Nothing that was changed with a higher version has been forgotten.
+    private func memory(at now: Int64) -> String { Self.digits(max(begun, now - tombstone)) }
 
     private func scopes(_ key: SharedKey, _ tags: [String]) -> [SharedScope] {
         [SharedScope(namespace: key.namespace)] + tags.map { SharedScope(namespace: key.namespace, tag: $0) }
@@ -100,23 +110,32 @@ struct TestSharedServerState: Sendable {
     }
 
     mutating func read(_ request: SharedRead, at now: Int64) -> SharedReading {
-        let current = scopes(request.key, request.tags).map { marks[$0]?.id ?? "" }
+        let current = request.known.map { state(of: scopes(request.key, request.tags), since: $0, at: now) } ?? .unknown
         guard let item = item(request.key, at: now) else {
             let finding = request.known == nil ? nil : expired[request.key].map { SharedReading.Finding.removed($0) }
-            return SharedReading(finding ?? .missing, generations: current, epoch: epoch)
+            return SharedReading(finding ?? .missing, scopes: current, epoch: epoch)
         }
         guard let value = item.value, value.entry.payload.count <= request.sizeLimit else {
-            return SharedReading(.removed(item.version), generations: current, epoch: epoch)
+            return SharedReading(.removed(item.version), scopes: current, epoch: epoch)
         }
         if zip(value.scopes, value.generations).contains(where: { marks[$0]?.id != $1 }) {
-            return SharedReading(.cleared(item.version), generations: current, epoch: epoch)
+            return SharedReading(.cleared(item.version), scopes: current, epoch: epoch)
         }
         let life = value.life(at: now)
-        if item.version == request.known {
-            return SharedReading(.unchanged(item.version, life), generations: current)
-        }
-        return SharedReading(
-            .value(value.entry, item.version, life, generations: value.generations), generations: current, epoch: epoch)
+        if item.version == request.known { return SharedReading(.unchanged(item.version, life), scopes: current) }
+        return SharedReading(.value(value.entry, item.version, life), scopes: current, epoch: epoch)
+    }
+
+    /// Whether scopes have been cleared since a version.
+    private func state(of scopes: [SharedScope], since version: SharedVersion, at now: Int64) -> SharedReading.Scopes {
+        if Self.isAhead(version, of: now) { return .cleared }
+        if scopes.contains(where: { isCleared($0, since: version, at: now) }) { return .cleared }
+        return scopes.allSatisfy { marks[$0].map { version.description > $0.begun } ?? false } ? .current : .unknown
+    }
+
+    private func isCleared(_ scope: SharedScope, since version: SharedVersion, at now: Int64) -> Bool {
+        guard let clear = marks[scope]?.cleared.flatMap({ SharedVersion($0) }) else { return false }
+        return version <= clear && !Self.isAhead(clear, of: now)
     }
 
     /// The rule that all changes of a key share: nil when the change is to be made.
@@ -136,10 +155,15 @@ struct TestSharedServerState: Sendable {
         let scopes = scopes(write.key, write.tags)
         // A newer change of the key may have been evicted, or has expired.
         let isOver = expired[write.key].map { write.version <= $0 } ?? false
-        var isCleared = write.isLate && items[write.key] == nil && (isOver || !remembers(write.version))
-        for (scope, known) in zip(scopes, write.generations) {
-            let isAccepted = accept(write.version, scope, known, isLate: write.isLate, at: now)
-            if !isAccepted { isCleared = true }
+        let isForgotten = write.version.description <= memory(at: now)
+        var isCleared = write.isLate && items[write.key] == nil && (isOver || isForgotten)
+        for scope in scopes {
+            // The writer would have been told of a clear, unless it was not connected: then the mark must have been
+            // there since, or no mark can have been lost.
+            let mark = marks[scope] ?? Mark(id: newID(), cleared: nil, begun: memory(at: now))
+            marks[scope] = mark
+            if write.isLate, write.version.description <= mark.begun { isCleared = true }
+            if self.isCleared(scope, since: write.version, at: now) { isCleared = true }
         }
         if isCleared { return .cleared }
         let generations = scopes.map { marks[$0]?.id ?? "" }
@@ -148,28 +172,7 @@ struct TestSharedServerState: Sendable {
             value: Value(
                 entry: write.entry, expires: write.life.remaining.map { now + $0 }, keptStale: write.life.keptStale,
                 stored: now - write.life.age, scopes: scopes, generations: generations))
-        return .done(generations: generations)
-    }
-
-    /// Whether nothing was cleared between a change and now. A mark that is missing is made anew.
-    ///
-    /// A machine that is connected would have been told of a clear. One that was not knows nothing, unless the mark has
-    /// been there since, or the server has never lost one.
-    private mutating func accept(
-        _ version: SharedVersion, _ scope: SharedScope, _ known: String, isLate: Bool, at now: Int64
-    ) -> Bool {
-        guard let mark = marks[scope] else {
-            marks[scope] = Mark(id: newID(), cleared: nil, begun: Self.digits(now))
-            return !isLate || remembers(version)
-        }
-        let isCleared = mark.cleared.flatMap { SharedVersion($0) }.map { version <= $0 && !Self.isAhead($0, of: now) }
-        if isCleared == true { return false }
-        return !isLate || known == mark.id || version.description > mark.begun
-    }
-
-    /// Whether nothing that was stored since a change can have been forgotten.
-    private func remembers(_ version: SharedVersion) -> Bool {
-        evictions == 0 && version.description > Self.digits(begun)
+        return .done
     }
 
     mutating func renew(_ write: SharedWrite, at now: Int64) -> SharedOutcome {
@@ -184,7 +187,7 @@ struct TestSharedServerState: Sendable {
         value.stored = now - write.life.age
         item = Item(version: write.version, base: item.base ?? item.version, value: value)
         items[write.key] = item
-        return .done(generations: value.generations)
+        return .done
     }
 
     mutating func expire(_ key: SharedKey, _ version: SharedVersion, at now: Int64) -> SharedOutcome {
@@ -193,13 +196,13 @@ struct TestSharedServerState: Sendable {
         if value.keptStale == 0 { return remove(key, version, at: now) }
         value.expires = min(value.expires ?? now, now)
         items[key] = Item(version: version, base: item.base ?? item.version, value: value)
-        return .done(generations: [])
+        return .done
     }
 
     mutating func remove(_ key: SharedKey, _ version: SharedVersion, at now: Int64) -> SharedOutcome {
         if let refusal = refusal(key, version, at: now) { return refusal }
         items[key] = Item(version: version, value: nil, end: now + tombstone)
-        return .done(generations: [])
+        return .done
     }
 
     mutating func clear(_ scope: SharedScope, _ version: SharedVersion) -> Bool {

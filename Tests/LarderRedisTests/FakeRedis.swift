@@ -97,10 +97,10 @@
         }
 
         private static func usual(_ command: String) -> [UInt8] {
-            if command.contains("\r\nEVALSHA\r\n") { return Array("*2\r\n:0\r\n*1\r\n$0\r\n\r\n".utf8) }
+            if command.contains("\r\nEVALSHA\r\n") { return Array("*3\r\n:0\r\n:1\r\n$0\r\n\r\n".utf8) }
             if command.contains("\r\nEVAL\r\n") {
                 let time = "\(Int64(Date().timeIntervalSince1970 * 1000))"
-                return Array("*2\r\n$1\r\ne\r\n:\(time)\r\n".utf8)
+                return Array("*3\r\n$1\r\ne\r\n:\(time)\r\n$1\r\ne\r\n".utf8)
             }
             if command.contains("\r\nID\r\n") { return Array(":5\r\n".utf8) }
             if command.contains("\r\nLOAD\r\n") { return Array("$3\r\nabc\r\n".utf8) }

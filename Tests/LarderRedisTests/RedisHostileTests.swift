@@ -46,7 +46,7 @@
         @Test("a server that shows an impossible time is not connected to", arguments: ["9223372036854775807", "-1"])
         func time(_ time: String) async throws {
             let server = try FakeRedis {
-                $0.contains("EVAL\r\n") ? .init(start: Array("*2\r\n$1\r\ne\r\n:\(time)\r\n".utf8)) : nil
+                $0.contains("EVAL\r\n") ? .init(start: Array("*3\r\n$1\r\ne\r\n:\(time)\r\n$1\r\ne\r\n".utf8)) : nil
             }
             let tier = RedisTier(configuration: .init(port: server.port))
             await eventually { tier.reason.contains("epoch") }
@@ -108,11 +108,11 @@
                 return ["-OOM full\r\n", "-READONLY you cannot\r\n", "-NOSCRIPT none\r\n", "+OK\r\n"]
                     .randomElement(using: &generator)!
             default:
-                // Most begin as an answer does: its kind, and the generations.
+                // Most begin as an answer does: its kind, and the state of the generations.
                 let kind = "\(Int.random(in: 0...5, using: &generator))"
                 let count = Int.random(in: 0...10, using: &generator)
                 let rest = (0..<count).map { _ in reply(depth + 1, &generator) }.joined()
-                return "*\(count + 2)\r\n:\(kind)\r\n*1\r\n$1\r\ng\r\n\(rest)"
+                return "*\(count + 2)\r\n:\(kind)\r\n:\(Int.random(in: 0...3, using: &generator))\r\n\(rest)"
             }
         }
     }

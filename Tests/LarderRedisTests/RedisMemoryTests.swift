@@ -28,13 +28,13 @@
         }
 
         private func write(
-            _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false, _ known: String = ""
+            _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false
         ) async throws -> SharedOutcome {
             try await redis.write(
                 SharedWrite(
                     key: key, version: version(offset),
                     entry: SharedEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
-                    life: .init(remaining: life, keptStale: kept, age: 0), generations: [known], isLate: late))
+                    life: .init(remaining: life, keptStale: kept, age: 0), isLate: late))
         }
 
         private func read(known offset: Int64? = nil) async throws -> SharedReading {
@@ -43,15 +43,48 @@
 
         @Test("a value that has expired is still newer than copies and late writes with lower versions")
         func expired() async throws {
-            guard case .done(let generations) = try await write(20, life: 30) else { throw CancellationError() }
+            #expect(try await write(20, life: 30) == .done)
             try await eventually { try await read().finding == .missing }
             let reading = try await read(known: 10)
             #expect(reading.finding == .removed(version(20)))
             #expect(redis.state == .connected(epoch: try #require(reading.epoch)))
-            #expect(try await write(10, life: 60_000, late: true, generations[0]) == .cleared)
+            #expect(try await write(10, life: 60_000, late: true) == .cleared)
             #expect(try await read().finding == .missing)
-            #expect(try await write(30, life: 60_000, late: true, generations[0]) == .done(generations: generations))
+            #expect(try await write(30, life: 60_000, late: true) == .done)
             #expect(try await read(known: 30).epoch == nil)
+        }
+
+        @Test("a late write is taken if nothing was evicted since, however much before")
+        func lateAfterEviction() async throws {
+            func evict() throws {
+                try server.command("SETEX", "x", "100", "x")
+                try server.command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+                try server.command("CONFIG", "SET", "maxmemory", "1")
+                try server.command("SETEX", "y", "100", "y")
+                try server.command("CONFIG", "SET", "maxmemory", "0")
+            }
+            try evict()
+            // The next connection notices it.
+            let other = RedisTier(configuration: .init(port: server.port, prefix: "t"))
+            await eventually { other.isConnected }
+            let later = Int64(Date().timeIntervalSince1970 * 1000) - time + 2
+            #expect(try await write(1, life: 60_000, late: true) == .cleared)
+            #expect(try await write(later, life: 60_000, late: true) == .done)
+            try server.command("DEL", "t:larder1:k:0:k")
+            try evict()
+            #expect(try await write(later + 1, life: 60_000, late: true) == .cleared)
+        }
+
+        @Test("a tombstone answers with the epoch, where the copy is the one that it belongs to")
+        func ownTombstone() async throws {
+            #expect(try await redis.remove(key, version: version(10)) == .done)
+            let reading = try await read(known: 10)
+            #expect(reading.finding == .removed(version(10)) && reading.scopes == .unknown)
+            #expect(redis.state == .connected(epoch: try #require(reading.epoch)))
+            try await redis.clear(SharedScope(), version: version(20), isExpiry: false)
+            #expect(try await read(known: 10).scopes == .cleared)
+            #expect(try await read(known: 30).scopes == .current)
+            #expect(try await read().scopes == .unknown)
         }
 
         @Test("a value that is longer than the longest reply is not asked for, and costs no connection")
@@ -62,25 +95,25 @@
             await eventually { reader.isConnected }
             let entry = SharedEntry(payload: Data(count: 500_000), record: Data("r".utf8), checksum: 7)
             let life = SharedLife(remaining: 60_000, keptStale: 0, age: 0)
-            let write = SharedWrite(key: key, version: version(10), entry: entry, life: life, generations: [""])
-            guard case .done = try await redis.write(write) else { throw CancellationError() }
+            let write = SharedWrite(key: key, version: version(10), entry: entry, life: life)
+            #expect(try await redis.write(write) == .done)
             let reading = try await reader.read(SharedRead(key: key, sizeLimit: 1 << 20))
             #expect(reading.finding == .removed(version(10)))
         }
 
         @Test("a full server lets values expire")
         func expireOnFull() async throws {
-            guard case .done = try await write(10, life: 60_000, kept: 60_000) else { throw CancellationError() }
+            #expect(try await write(10, life: 60_000, kept: 60_000) == .done)
             try server.command("CONFIG", "SET", "maxmemory", "1")
-            #expect(try await redis.expire(key, version: version(20)) == .done(generations: []))
-            guard case .value(_, _, let life, _) = try await read().finding else { throw CancellationError() }
+            #expect(try await redis.expire(key, version: version(20)) == .done)
+            guard case .value(_, _, let life) = try await read().finding else { throw CancellationError() }
             #expect(try #require(life.remaining) <= 0)
         }
 
         @Test("a life of millions of years is sent as one of thousands")
         func longLife() async throws {
-            guard case .done = try await write(10, life: .max / 2) else { throw CancellationError() }
-            guard case .value(_, _, let life, _) = try await read().finding else { throw CancellationError() }
+            #expect(try await write(10, life: .max / 2) == .done)
+            guard case .value(_, _, let life) = try await read().finding else { throw CancellationError() }
             #expect(try #require(life.remaining) > 300_000_000_000_000)
         }
     }

@@ -78,20 +78,19 @@
                 return try await redis.write(
                     SharedWrite(
                         key: key, version: version, entry: entry,
-                        life: .init(remaining: 60_000, keptStale: 0, age: 0), generations: [""], isLate: late))
+                        life: .init(remaining: 60_000, keptStale: 0, age: 0), isLate: late))
             }
-            guard case .done(let generations) = try await write(high, "high") else { throw CancellationError() }
-            #expect(generations.count == 1 && generations[0].utf8.count == 16)
+            #expect(try await write(high, "high") == .done)
             #expect(try await write(low, "low") == .superseded(high))
-            #expect(try await write(high, "high") == .done(generations: generations))
+            #expect(try await write(high, "high") == .done)
             let reading = try await redis.read(SharedRead(key: key, sizeLimit: 100))
-            guard case .value(let entry, high, let life, generations) = reading.finding else {
+            guard case .value(let entry, high, let life) = reading.finding else {
                 throw CancellationError()
             }
             #expect(entry.payload == Data("high".utf8) && entry.checksum == 7)
             #expect(life.remaining! > 50_000 && life.remaining! <= 60_000)
             #expect(try await redis.remove(key, version: low) == .superseded(high))
-            #expect(try await redis.remove(key, version: high) == .done(generations: []))
+            #expect(try await redis.remove(key, version: high) == .done)
             #expect(try await redis.read(SharedRead(key: key, sizeLimit: 100)).finding == .removed(high))
             #expect(try await write(low, "low") == .superseded(high))
             let future = SharedVersion("f" + start.dropFirst() + "1")!
@@ -203,29 +202,27 @@
                 return SharedVersion(
                     String(repeating: "0", count: 12 - digits.utf8.count) + digits + "00000000000000000001")!
             }
-            func write(_ key: String, _ offset: Int64, _ known: String, late: Bool) async throws -> SharedOutcome {
+            func write(_ key: String, _ offset: Int64, late: Bool) async throws -> SharedOutcome {
                 try await redis.write(
                     SharedWrite(
                         key: SharedKey(key: key), version: version(offset),
                         entry: SharedEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
-                        life: .init(remaining: 60_000, keptStale: 0, age: 0), generations: [known], isLate: late))
+                        life: .init(remaining: 60_000, keptStale: 0, age: 0), isLate: late))
             }
-            guard case .done(let generations) = try await write("k", 10, "", late: false) else {
-                throw CancellationError()
-            }
+            #expect(try await write("k", 10, late: false) == .done)
             try server.command("CONFIG", "SET", "maxmemory", "1")
-            await #expect { try await write("new", 12, generations[0], late: false) } throws: {
+            await #expect { try await write("new", 12, late: false) } throws: {
                 ($0 as? SharedTierError)?.code == .full
             }
-            #expect(try await redis.remove(SharedKey(key: "k"), version: version(30)) == .done(generations: []))
-            #expect(try await write("k", 20, "", late: true) == .superseded(version(30)))
+            #expect(try await redis.remove(SharedKey(key: "k"), version: version(30)) == .done)
+            #expect(try await write("k", 20, late: true) == .superseded(version(30)))
             try await redis.clear(SharedScope(), version: version(40), isExpiry: false)
             try server.command("CONFIG", "SET", "maxmemory", "0")
             #expect(try await redis.read(question).finding == .removed(version(30)))
             // On its way when everything was cleared, and waiting elsewhere.
-            #expect(try await write("l", 35, generations[0], late: false) == .cleared)
-            #expect(try await write("l", 36, "", late: true) == .cleared)
-            guard case .done = try await write("l", 50, "", late: false) else { throw CancellationError() }
+            #expect(try await write("l", 35, late: false) == .cleared)
+            #expect(try await write("l", 36, late: true) == .cleared)
+            #expect(try await write("l", 50, late: false) == .done)
         }
 
         @Test("a server that is emptied begins another epoch, and no machine returns its copy")

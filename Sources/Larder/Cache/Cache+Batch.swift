@@ -100,7 +100,7 @@ extension Cache {
             }
         }
         if onDisk.isEmpty { return values }
-        for (key, found) in zip(onDisk, await backend.lookupsOnDisk(onDisk)) {
+        for (key, found) in zip(onDisk, await backend.lookups(onDisk)) {
             if found == nil { backend.counts.update { $0.misses += 1 } }
             report(found, key)
             values[key.text] = found?.value

@@ -35,7 +35,8 @@ extension Cache {
         /// change made through the cache. A cache without a disk tier ignores it, with an event. See
         /// <doc:SeveralMachines>. Default: nil.
         public var sharedTier: (any SharedTier)?
-        /// How the shared tier is used.
+        /// How the shared tier is used. Default: 100 ms for each call, no lease, and the other defaults of
+        /// ``SharedTierPolicy``.
         public var sharedTierPolicy = SharedTierPolicy()
         /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. Each read then
         /// allocates an event, even a hit in memory. Default: false.

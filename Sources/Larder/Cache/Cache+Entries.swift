@@ -79,10 +79,13 @@ extension Cache {
         await fetcher.waitForFetches()
     }
 
-    /// Waits for fetches, sends the changes that wait for the shared tier, if that can be reached, delivers the events
-    /// that are queued, and closes the directory, if this cache opened it: for
-    /// this cache and all that share its ``DiskCache``. A cache that was created over a ``DiskCache`` leaves closing to
-    /// the opener of the directory; a cache without a disk tier has nothing to close.
+    /// Waits for fetches, sends the changes that wait for the shared tier, delivers the events that are queued, and
+    /// closes the directory, if this cache opened it: for this cache and all that share its ``DiskCache``. A cache that
+    /// was created over a ``DiskCache`` leaves closing to the opener of the directory; a cache without a disk tier has
+    /// nothing to close.
+    ///
+    /// A cache with a shared tier hears of no changes afterwards. So its reads miss and its writes throw `.closed`,
+    /// even over a ``DiskCache`` that stays open.
     ///
     /// Afterwards reads of the disk miss and writes throw `.closed`. Values that are fetched are kept in memory, once
     /// no handle in this process has the directory open; the cache does not notice changes that others make there
@@ -90,15 +93,13 @@ extension Cache {
     /// and waits for nothing.
     ///
     /// - Parameter limit: How long to wait for fetches that are under way, see ``waitForFetches()``; those that take
-    ///   longer store nothing on disk, without an error. As long again for changes to be sent; the others are dropped,
-    ///   with an event. Zero: not at all. Five seconds by default.
+    ///   longer store nothing on disk, without an error. As long again, while changes wait, for the shared tier to take
+    ///   them, even if it cannot be reached yet; the others are dropped, with an event. Zero: not at all. Five seconds
+    ///   by default.
     /// - Throws: The errors of ``DiskCache/close()``; the directory is closed all the same.
     public func close(waitingForFetches limit: Duration = .seconds(5)) async throws(CacheError) {
         await fetcher.waitForFetches(limit)
-        if let link = backend.sharedLink {
-            await link.awaitSent(.everything, limit)
-            link.stop()
-        }
+        await backend.sharedLink?.close(limit)
         let events = disk?.store.events ?? ownEvents
         // A program that ends afterwards has received them.
         await withCheckedContinuation { continuation in

@@ -122,16 +122,7 @@ extension Cache {
     ///   as they were.
     @discardableResult
     public func removeValues(forKeys keys: some Sequence<String>) async throws(CacheError) -> Int {
-        let keys = Array(keys)
-        var removed = 0
-        for (index, key) in keys.enumerated() {
-            do throws(CacheError) {
-                if try await backend.remove(key) { removed += 1 }
-            } catch {
-                throw error.leaving(Array(keys[index...]))
-            }
-        }
-        return removed
+        try await backend.remove(Array(keys))
     }
 
     /// Removes every value of this cache from both tiers: those of its namespace, or without one. O(1); the files are

@@ -22,10 +22,12 @@ protocol CacheBackend<Value>: Sendable {
     /// Returns an expired value that is in memory and may be an answer within these windows; counts a hit there.
     func findStaleInMemory(_ text: String, _ windows: StaleWindows) -> Lookup<Value>?
 
-    /// Returns a fresh value that is not in memory, and counts a hit or a miss. Without a disk it is a miss.
+    /// Returns a fresh value that is not in memory, and counts a hit or a miss. Without a disk it is a miss. Asks the
+    /// shared tier.
     func lookupOnDisk(_ key: Key) async -> Lookup<Value>?
 
-    /// The same for several keys; counts no misses but those of the disk tier.
+    /// Returns the fresh values on disk of several keys; counts no misses but those of the disk tier. Does not ask the
+    /// shared tier: `bring` does.
     func lookupsOnDisk(_ keys: [Key]) async -> [Lookup<Value>?]
 
     /// Counts a miss: in memory, in the disk tier unless it has counted the miss itself, and of both.
@@ -36,6 +38,8 @@ protocol CacheBackend<Value>: Sendable {
 
     func set(_ values: [(key: String, value: Value)], _ options: SetOptions) async throws(CacheError)
     func remove(_ text: String) async throws(CacheError) -> Bool
+    /// Returns the number of fresh values. The error's keys are those that were left.
+    func remove(_ texts: [String]) async throws(CacheError) -> Int
     func removeAll() async throws(CacheError)
     func removeAll(tagged tag: String) async throws(CacheError)
     func expire(_ text: String) async throws(CacheError) -> Bool
@@ -93,6 +97,34 @@ extension CacheBackend {
 
     func bring(_ keys: [Key]) async -> [Lookup<Value>?] { keys.map { _ in nil } }
 
+    /// The values that are not in memory, from disk or the shared tier.
+    func lookups(_ keys: [Key]) async -> [Lookup<Value>?] {
+        if sharedLink == nil { return await lookupsOnDisk(keys) }
+        var found = await bring(keys)
+        let rest = keys.indices.filter { found[$0] == nil }
+        for (index, lookup) in zip(rest, await lookupsOnDisk(rest.map { keys[$0] })) { found[index] = lookup }
+        return found
+    }
+
+    func remove(_ texts: [String]) async throws(CacheError) -> Int {
+        try await count(texts) { (text) async throws(CacheError) in try await remove(text) }
+    }
+
+    /// Counts for how many keys `remove` returns true.
+    func count(
+        _ texts: [String], _ remove: (String) async throws(CacheError) -> Bool
+    ) async throws(CacheError) -> Int {
+        var count = 0
+        for (index, text) in texts.enumerated() {
+            do throws(CacheError) {
+                if try await remove(text) { count += 1 }
+            } catch {
+                throw error.leaving(Array(texts[index...]))
+            }
+        }
+        return count
+    }
+
     /// Returns a fresh value that is in memory; counts a hit or a miss there.
     func lookupInMemory(_ text: String) -> Lookup<Value>? {
         let found = findInMemory(text)
@@ -125,6 +157,8 @@ struct CurrentValue<Value: Sendable>: Sendable {
     var stored: StoredValue<Value>?
     /// The fresh entry on disk, even if it cannot be decoded; nil: none.
     var entry: IndexEntry?
+    /// How long the caller may still wait for a shared tier; nil: the whole time.
+    var patience: Duration?
 }
 
 /// How a caller's values are stored.

@@ -28,7 +28,6 @@ extension Fetcher {
         guard let prepared = await flight.owner(Self.self)?.prepare(flight, request.options), !flight.isOver else {
             return
         }
-        defer { flight.setSharedPart(nil) }
         let fetched: Result<[FetchResult<Value>?], any Error>
         do {
             fetched = .success(prepared.missing.isEmpty ? [] : try await fetch(prepared.missing, flight, request))

@@ -66,6 +66,7 @@ final class Flight: LimitedFetch {
     /// resume; nil when the flight has finished before. `tellEnd` has to follow.
     func finish(_ outcomes: [FetchOutcome]) -> [(FlightState.Continuation, FetchOutcome)]? {
         setOwner(nil)
+        defer { setSharedPart(nil) }
         return state.withLock { $0.finish(outcomes) }
     }
 
@@ -144,10 +145,11 @@ final class Flight: LimitedFetch {
         _ = consume old
     }
 
-    /// Keeps the flight's part in a shared tier, or ends it.
+    /// Keeps the flight's part in a shared tier until the flight is over: other machines then wait no longer, even if
+    /// the user's fetch runs on.
     func setSharedPart(_ part: (any Sendable)?) {
         let old = state.withLock { state in
-            defer { state.sharedPart = part }
+            defer { state.sharedPart = state.isOver ? nil : part }
             return state.sharedPart
         }
         _ = consume old
@@ -180,6 +182,7 @@ final class Flight: LimitedFetch {
     func cancel() {
         setOwner(nil)
         let (task, end) = state.withLock { ($0.cancel(), $0.takeEnd()) }
+        setSharedPart(nil)
         task?.cancel()
         end.tell()
     }

@@ -310,6 +310,7 @@ extension Flights {
 
 extension Flights: ChangeObserver {
     func didChange(_ key: Key, with permit: (any WritePermit)?) {
+        if let permit, permit.event == nil { return }
         invalidate(key, except: (permit as? FlightPermit)?.flight)
     }
 

@@ -8,11 +8,19 @@ extension SharedBackend {
     func bring(_ keys: [Key]) async -> [Lookup<Value>?] {
         guard keys.count > 1 else { return keys.isEmpty ? [] : [await bring(keys[0])] }
         let found = await withTaskGroup(of: (Int, Lookup<Value>?).self) { group in
-            for (index, key) in keys.enumerated() { group.addTask { (index, await bring(key)) } }
-            return await group.reduce(into: [Int: Lookup<Value>]()) { $0[$1.0] = $1.1 }
+            var found: [Int: Lookup<Value>] = [:]
+            for (index, key) in keys.enumerated() {
+                if index >= Self.mostAtOnce, let (index, lookup) = await group.next() { found[index] = lookup }
+                group.addTask { (index, await bring(key)) }
+            }
+            for await (index, lookup) in group { found[index] = lookup }
+            return found
         }
         return keys.indices.map { found[$0] }
     }
+
+    /// The questions of one call that are under way at a time.
+    private static var mostAtOnce: Int { 256 }
 
     private func bring(_ key: Key) async -> Lookup<Value>? {
         let entry = knownEntry(key)
@@ -27,10 +35,11 @@ extension SharedBackend {
 
     /// Asks once more when a notice has come meanwhile.
     private func ask(_ key: Key, _ close: () -> Void) async -> Lookup<Value>? {
+        let end = clock.now.advanced(byMilliseconds: link.policy.timeout.milliseconds)
         for _ in 0..<3 {
             let watch = flights.watch(key)
             defer { flights.endWatch(watch) }
-            let answer = await link.asking(key) { number in await ask(key, number, watch, close) }
+            let answer = await link.asking(key) { number in await ask(key, number, watch, until: end, close) }
             guard case .again = answer else { return answer.found }
         }
         return nil
@@ -39,6 +48,8 @@ extension SharedBackend {
     private enum Answer {
         case found(Lookup<Value>)
         case nothing
+        /// The server has a value that cannot be used here.
+        case unusable
         /// The answer was outdated when it came.
         case again
 
@@ -48,7 +59,9 @@ extension SharedBackend {
         }
     }
 
-    private func ask(_ key: Key, _ number: UInt64, _ watch: Watch, _ close: () -> Void) async -> Answer {
+    private func ask(
+        _ key: Key, _ number: UInt64, _ watch: Watch, until end: Timestamp, _ close: () -> Void
+    ) async -> Answer {
         let entry = knownEntry(key)
         let stamp = entry?.sharedStamp
         let tags = entry?.tags ?? []
@@ -56,19 +69,26 @@ extension SharedBackend {
         let floor = link.pendingVersion(key)
         let request = SharedRead(
             key: link.name(key), known: stamp?.version, tags: tags.map(\.text), sizeLimit: link.policy.sizeLimit)
-        guard let reading = await link.read(request) else { return .nothing }
+        guard let reading = await link.read(request, until: end) else { return .nothing }
         close()
-        link.learn(reading, tags)
         if link.isOutdated(key, tags, since: number) { return .again }
         guard let entry else { return await take(reading, key, floor, number, watch) }
         switch link.verdict(on: reading, entry, key) {
         case .valid:
             return link.noteConfirmed(key, tags, since: number) ? .nothing : .again
+        case .unsent:
+            if let stamp { link.resend(key, stamp) }
+            // The server may refuse it.
+            await link.awaitSent([key], .milliseconds(end.millisecondsSince(clock.now)))
+            return knownEntry(key)?.isSameValue(as: entry) == true ? .nothing : .again
         case .replaced:
-            return await take(reading, key, floor, number, watch)
-        case .invalid(let version):
+            let answer = await take(reading, key, floor, number, watch)
+            // The copy is outdated all the same.
+            if case .unusable = answer { await link.drop(key, entry) }
+            return answer
+        case .invalid:
             link.count { $0.misses += 1 }
-            await link.drop(key, upTo: version ?? stamp?.version ?? link.nextVersion())
+            await link.drop(key, entry)
             return .nothing
         }
     }
@@ -78,15 +98,13 @@ extension SharedBackend {
     private func take(
         _ reading: SharedReading, _ key: Key, _ floor: SharedVersion?, _ number: UInt64, _ watch: Watch
     ) async -> Answer {
-        guard case .value(let entry, let version, let life, let generations) = reading.finding else {
+        guard case .value(let entry, let version, let life) = reading.finding else {
             link.count { $0.misses += 1 }
             return .nothing
         }
-        guard let value = SharedValue(entry, life, key, sizeLimit: link.policy.sizeLimit),
-            generations.count == value.tags.count + 1
-        else {
+        guard let value = SharedValue(entry, life, key, sizeLimit: link.policy.sizeLimit) else {
             link.noteMalformed(key)
-            return .nothing
+            return .unusable
         }
         let isOld = [floor, link.pendingVersion(key)].contains { $0.map { version < $0 } ?? false }
         if isOld || link.isCleared(version, value.tags) {
@@ -94,7 +112,7 @@ extension SharedBackend {
             return .nothing
         }
         link.observe(version)
-        let stamp = SharedStamp(version: version, epoch: link.epoch, generations: generations)
+        let stamp = link.state.withLock { $0.knownStamp(version) }
         return await disk.store.io.run { store(value, stamp, key, number, watch) }
     }
 
@@ -105,7 +123,7 @@ extension SharedBackend {
         let life = shared.life(at: now)
         var decoded: Value?
         if !shared.isAbsent {
-            guard let value = decode(shared, key) else { return .nothing }
+            guard let value = decode(shared, key) else { return .unusable }
             decoded = value
         }
         let storing = link.beginStoring(key, stamp.version, since: number)
@@ -142,7 +160,7 @@ extension SharedBackend {
 }
 
 /// The right to store a value of the server: nobody here has changed the key since the question began, there was no
-/// notice, and the copy is not newer.
+/// notice, and the copy is not a newer one that the server does not know yet.
 private struct SharedPermit: WritePermit {
     let link: SharedLink
     let index: Index
@@ -154,7 +172,9 @@ private struct SharedPermit: WritePermit {
     func isValid(for key: Key) -> Bool {
         guard flights.isUnchanged(watch) else { return false }
         let entry = index.entry(key)
-        if let version = entry?.sharedStamp?.version, version > stamp.version, link.isPending(key) { return false }
+        if let entry, let version = entry.sharedStamp?.version, version > stamp.version, link.isUnsent(entry, key) {
+            return false
+        }
         return !link.isOutdated(key, entry?.tags ?? [], since: number)
     }
 }

@@ -39,8 +39,8 @@ struct SharedBackend<Value: Sendable>: CacheBackend {
     }
 
     func lookupsOnDisk(_ keys: [Key]) async -> [Lookup<Value>?] {
-        var found = await bring(keys)
-        let rest = keys.indices.filter { found[$0] == nil && mayReturn(keys[$0]) }
+        var found = [Lookup<Value>?](repeating: nil, count: keys.count)
+        let rest = keys.indices.filter { mayReturn(keys[$0]) }
         if rest.isEmpty { return found }
         for (index, lookup) in zip(rest, await local.lookupsOnDisk(rest.map { keys[$0] })) { found[index] = lookup }
         return found
@@ -59,12 +59,20 @@ struct SharedBackend<Value: Sendable>: CacheBackend {
     }
 
     func current(_ key: Key) async throws(CacheError) -> CurrentValue<Value> {
-        _ = await bring([key])
-        if mayReturn(key) { return try await local.current(key) }
+        let left = await bringing(key)
+        let mayReturn = mayReturn(key)
         var current = try await local.current(key)
+        current.patience = left
         // It is outdated, and replaced all the same.
-        current.stored = nil
+        if !mayReturn { current.stored = nil }
         return current
+    }
+
+    /// Asks for a key. Returns how much time for the shared tier is left to the call.
+    private func bringing(_ key: Key) async -> Duration {
+        let begun = clock.now
+        _ = await bring([key])
+        return link.policy.timeout - .milliseconds(max(0, clock.now.millisecondsSince(begun)))
     }
 
     private func mayReturn(_ key: Key) -> Bool {
@@ -80,70 +88,84 @@ struct SharedBackend<Value: Sendable>: CacheBackend {
 /// Changes by callers. They wait until the server has them, but not for longer than the timeout.
 extension SharedBackend {
     func set(_ values: [(key: String, value: Value)], _ options: SetOptions) async throws(CacheError) {
-        let version = link.nextVersion()
+        let stamp = try link.newStamp()
         var options = options
-        options.stamp = link.stamp(version, options.tags.map { key($0) })
-        let keys = values.map { key($0.key) }
-        try await storing(keys, version) { () async throws(CacheError) in try await local.set(values, options) }
-        await link.awaitSent(keys)
+        options.stamp = stamp
+        for slice in local.slices(values, most: link.policy.queueLimit / 2) {
+            await link.awaitRoom()
+            try await set(slice, of: values, options, stamp)
+        }
+        await link.awaitSent(values.map { key($0.key) })
     }
 
-    /// Runs `body`, which stores values of a version, and sends what it has stored.
-    func storing<Result: Sendable>(
-        _ keys: [Key], _ version: SharedVersion, _ body: () async throws(CacheError) -> Result
-    ) async throws(CacheError) -> Result {
-        let stores = keys.map { link.beginStoring($0, version) }
+    private func set(
+        _ slice: ArraySlice<(key: String, value: Value)>, of values: [(key: String, value: Value)],
+        _ options: SetOptions, _ stamp: SharedStamp
+    ) async throws(CacheError) {
+        let keys = slice.map { key($0.key) }
+        let stores = keys.map { link.beginStoring($0, stamp.version) }
         defer { for (key, store) in zip(keys, stores) { link.endStoring(key, store) } }
-        let result: Swift.Result<Result, CacheError>
+        var failure: CacheError?
         do throws(CacheError) {
-            result = .success(try await body())
+            try await local.set(slice, of: values, options)
         } catch {
-            result = .failure(error)
+            failure = error
         }
-        let isDone = if case .success = result { true } else { false }
         for (key, store) in zip(keys, stores) {
-            sendStored(key, version, since: store.number, isRemovedIfMissing: isDone)
+            sendStored(key, stamp, since: store.number, isRemovedIfMissing: failure == nil)
         }
-        return try result.get()
+        if let failure { throw failure }
     }
 
-    /// Sends the change of a key if its copy bears this version; a value whose life was over at once was removed.
+    /// Sends the change of a key if its copy bears this stamp; a value whose life was over at once was removed.
     private func sendStored(
-        _ key: Key, _ version: SharedVersion, since number: UInt64, isRemovedIfMissing: Bool = true
+        _ key: Key, _ stamp: SharedStamp, since number: UInt64, isRemovedIfMissing: Bool = true
     ) {
         let entry = knownEntry(key)
-        if let entry, entry.sharedStamp?.version == version {
-            link.confirm(key, entry.tags, since: number)
-            link.send(.write, key, version, entry.tags)
+        if let entry, entry.sharedStamp?.version == stamp.version {
+            link.send(.write, key, stamp, entry.tags, since: number)
         } else if entry == nil, isRemovedIfMissing {
-            link.send(.remove, key, version)
+            link.send(.remove, key, stamp)
         }
     }
 
     func replace(
         _ current: CurrentValue<Value>, with value: Value?, _ options: SetOptions, _ watch: Watch
     ) async throws(CacheError) -> Bool {
-        let version = link.nextVersion()
+        let stamp = try link.newStamp()
         var options = options
-        let tags = current.stored?.tags ?? options.tags.map { self.key($0) }
-        options.stamp = link.stamp(version, tags)
+        options.stamp = stamp
         let key = watch.key
-        let store = link.beginStoring(key, version)
+        let store = link.beginStoring(key, stamp.version)
         defer { link.endStoring(key, store) }
         guard try await local.replace(current, with: value, options, watch) else { return false }
-        sendStored(key, version, since: store.number)
-        await link.awaitSent([key])
+        sendStored(key, stamp, since: store.number)
+        await link.awaitSent([key], current.patience)
         return true
     }
 
     func remove(_ text: String) async throws(CacheError) -> Bool {
+        let isRemoved = try await removing(text)
+        await link.awaitSent([key(text)])
+        return isRemoved
+    }
+
+    func remove(_ texts: [String]) async throws(CacheError) -> Int {
+        let count = try await count(texts) { (text) async throws(CacheError) in
+            await link.awaitRoom()
+            return try await removing(text)
+        }
+        await link.awaitSent(texts.map { key($0) })
+        return count
+    }
+
+    private func removing(_ text: String) async throws(CacheError) -> Bool {
         let key = key(text)
         // The answer of the call is about this machine's copy, as far as it counts.
         let wasReturned = mayReturn(key)
-        let version = link.nextVersion()
+        let stamp = try link.newStamp()
         let isRemoved = try await local.remove(text)
-        link.send(.remove, key, version)
-        await link.awaitSent([key])
+        link.send(.remove, key, stamp)
         return isRemoved && wasReturned
     }
 
@@ -170,40 +192,35 @@ extension SharedBackend {
     private func clearing(
         _ tag: Key?, isExpiry: Bool, _ body: () async throws(CacheError) -> Void
     ) async throws(CacheError) {
-        let version = link.nextVersion()
+        let stamp = try link.newStamp()
         try await body()
-        link.sendClear(tag, version, isExpiry: isExpiry)
+        link.sendClear(tag, stamp, isExpiry: isExpiry)
         await link.awaitSent(.clears)
     }
 
     func expire(_ text: String) async throws(CacheError) -> Bool {
         let key = key(text)
         let wasReturned = mayReturn(key)
-        let version = link.nextVersion()
+        let stamp = try link.newStamp()
         let wasFresh = try await local.expire(text)
-        link.send(.expire, key, version)
+        link.send(.expire, key, stamp)
         await link.awaitSent([key])
         return wasFresh && wasReturned
     }
 
     func setTimeToLive(_ ttl: TimeToLive, _ text: String) async throws(CacheError) -> Bool {
         let key = key(text)
-        _ = await bring([key])
-        guard mayReturn(key) else { return false }
-        let version = link.nextVersion()
-        guard try await local.setTimeToLive(ttl, text) else { return false }
-        if let entry = knownEntry(key) {
-            link.send(.renew, key, version, entry.tags)
-        } else {
-            link.send(.remove, key, version)
-        }
-        await link.awaitSent([key])
+        let left = await bringing(key)
+        let stamp = try link.newStamp()
+        guard mayReturn(key), try await local.setTimeToLive(ttl, text) else { return false }
+        link.send(knownEntry(key) == nil ? .remove : .renew, key, stamp)
+        await link.awaitSent([key], left)
         return true
     }
 }
 
-/// Changes by fetches, which wait for nothing. Their version is that of the beginning of the fetch: what others have
-/// changed since is newer.
+/// Changes by fetches, which wait for nothing but room in the queue. Their version is that of the beginning of the
+/// fetch: what others have changed since is newer.
 extension SharedBackend {
     func keep(_ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
         await keeping(key, options, flight) { await local.keep(value, key, $0, by: flight) }
@@ -221,7 +238,7 @@ extension SharedBackend {
         guard let fetch = fetch(key, flight) else { return await local.remove(key, by: flight) }
         let isRegistered = flights.isRegistered(flight, for: key)
         await local.remove(key, by: flight)
-        if isRegistered { link.send(.remove, key, fetch.version) }
+        if isRegistered { link.send(.remove, key, fetch.stamp) }
     }
 
     private func keeping(
@@ -229,20 +246,19 @@ extension SharedBackend {
     ) async {
         guard let fetch = fetch(key, flight) else { return await body(options) }
         var options = options
-        options.stamp = link.stamp(fetch.version, options.allTags)
-        let store = link.beginStoring(key, fetch.version, since: fetch.number)
+        options.stamp = fetch.stamp
+        let store = link.beginStoring(key, fetch.stamp.version, since: fetch.number)
         defer { link.endStoring(key, store) }
         let before = knownEntry(key)
         await body(options)
         guard let entry = knownEntry(key) else { return }
-        if entry.sharedStamp?.version == fetch.version {
-            link.confirm(key, entry.tags, since: fetch.number)
-            link.send(.write, key, fetch.version, entry.tags)
+        if entry.sharedStamp?.version == fetch.stamp.version {
+            link.send(.write, key, fetch.stamp, entry.tags, since: fetch.number, isFetched: true)
         } else if let before, entry.isSameValue(as: before), entry.change != before.change {
             // Only its life is new.
-            link.confirm(key, entry.tags, since: fetch.number)
-            link.send(.renew, key, fetch.version, entry.tags)
+            link.send(.renew, key, fetch.stamp, entry.tags, since: fetch.number, isFetched: true)
         }
+        await link.awaitRoom()
     }
 
     private func fetch(_ key: Key, _ flight: Flight) -> SharedFetch.Part? {

@@ -10,8 +10,6 @@ extension SharedLink {
         fileprivate let isQuestion: Bool
     }
 
-    var epoch: String { state.withLock { $0.isConnected ? $0.epoch : "" } }
-
     func count(_ change: (inout SharedStatistics) -> Void) {
         state.withLock { change(&$0.counts) }
     }
@@ -32,22 +30,16 @@ extension SharedLink {
         }
     }
 
-    /// Trusts a copy, unless a notice has come since.
-    @discardableResult
-    func confirm(_ key: Key, _ tags: [Key], since number: UInt64) -> Bool {
-        state.withLock { $0.trust.confirm(key, tags: tags, since: number) }
-    }
-
-    /// The same for a copy that the server has confirmed or sent.
+    /// Trusts a copy that the server has confirmed or sent, unless a notice has come since.
     func noteConfirmed(_ key: Key, _ tags: [Key], since number: UInt64, isHit: Bool = false) -> Bool {
         state.withLock { state in
             if isHit { state.counts.hits += 1 } else { state.counts.confirmations += 1 }
-            return state.trust.confirm(key, tags: tags, since: number)
+            return state.trust.confirm(key, tags: tags, version: nil, since: number)
         }
     }
 
     func isOutdated(_ key: Key, _ tags: [Key], since number: UInt64) -> Bool {
-        state.withLock { $0.trust.isOutdated(key, tags: tags, since: number) }
+        state.withLock { $0.trust.isOutdated(key, tags: tags, version: nil, since: number) }
     }
 
     func isPending(_ key: Key) -> Bool { state.withLock { $0.queue.pending(key) != nil } }
@@ -70,40 +62,44 @@ extension SharedLink {
         state.withLock { $0.clock.observe(version, at: now) }
     }
 
-    /// Notes the current generations; those that this machine is about to replace are not.
-    func learn(_ reading: SharedReading, _ tags: [Key]) {
-        state.withLock { if $0.queue.clears.isEmpty { $0.learn(reading.generations, tags) } }
-    }
-
     func noteMalformed(_ key: Key) {
         count { counts in
             counts.malformed += 1
             counts.misses += 1
         }
-        let message = "The shared tier has sent something else than a value of this cache for a key."
+        let message = "The shared tier has sent something other than a value of this cache for a key."
         disk.store.events.post(
             CacheEvent(.failed, of: key, error: CacheError(code: .sharedTier, message: message)))
     }
 
     func verdict(on reading: SharedReading, _ entry: IndexEntry, _ key: Key) -> SharedVerdict {
+        let (copy, epoch) = (copy(entry, key), state.withLock { $0.epoch })
+        return copy.verdict(on: reading, epoch: epoch, memory: Self.memory)
+    }
+
+    /// Whether the server does not know a copy yet.
+    func isUnsent(_ entry: IndexEntry, _ key: Key) -> Bool { copy(entry, key).isUnsent(memory: Self.memory) }
+
+    private static let memory = SharedTierPolicy.removalMemory.milliseconds
+
+    private func copy(_ entry: IndexEntry, _ key: Key) -> SharedCopy {
         let now = now
-        let (isNoticed, isPending, epoch) = state.withLock { state in
-            (
-                state.trust.standing(of: key, tags: entry.tags) == .noticed, state.queue.pending(key) != nil,
-                state.epoch
-            )
+        return state.withLock { state in
+            let isNoticed = state.standing(of: key, entry) == .noticed
+            let pending = state.queue.pending(key)
+            // Of a fetch that began before the change, nothing counts.
+            let isPending = pending.map { !$0.isFetched || !isNoticed } ?? false
+            return SharedCopy(
+                stamp: entry.sharedStamp, age: max(0, now.millisecondsSince(entry.stored)), isNoticed: isNoticed,
+                isPending: isPending)
         }
-        let copy = SharedCopy(
-            stamp: entry.sharedStamp, age: max(0, now.millisecondsSince(entry.stored)), isNoticed: isNoticed,
-            isPending: isPending)
-        return copy.verdict(on: reading, epoch: epoch, memory: SharedTierPolicy.removalMemory.milliseconds)
     }
 }
 
 /// The part of a shared tier in a fetch: the version of its results, and its right to fetch, if it has one.
 final class SharedFetch: Sendable {
     struct Part {
-        let version: SharedVersion
+        let stamp: SharedStamp
         let number: UInt64
     }
 
@@ -114,10 +110,11 @@ final class SharedFetch: Sendable {
     init(_ keys: [Key], _ link: SharedLink, _ lease: SharedLease?) {
         self.link = link
         self.lease = lease
-        let version = link.nextVersion()
+        let now = link.now
         parts = link.state.withLock { state in
+            let stamp = state.newStamp(at: now)
             var parts: [Key: Part] = [:]
-            for key in keys { parts[key] = Part(version: version, number: state.trust.begin(key)) }
+            for key in keys { parts[key] = Part(stamp: stamp, number: state.trust.begin(key)) }
             return parts
         }
     }
@@ -167,7 +164,9 @@ extension SharedLink {
 
     func takeLease(_ key: Key, for duration: Duration) async -> LeaseAnswer {
         let (holder, name) = (FixedHex.random(), name(key))
-        guard state.withLock({ $0.canSend && !$0.reads.isOpen }) else { return .unavailable(nil) }
+        guard policy.timeout > .zero, state.withLock({ $0.canSend && !$0.reads.isOpen }) else {
+            return .unavailable(nil)
+        }
         let isTaken = try? await SharedRace.run(policy.timeout, clock) { [tier] in
             try await tier.lease(name, holder: holder, for: duration)
         }

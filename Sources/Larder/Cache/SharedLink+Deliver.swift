@@ -5,8 +5,8 @@ import LarderFoundation
 extension SharedLink {
     typealias Change = SharedQueue.Change
 
-    /// Sends a clear. Returns false when it has to be tried again.
-    func send(_ clear: SharedQueue.Clear) async -> Bool {
+    /// Sends a clear. Returns the error after which it has to be tried again.
+    func send(_ clear: SharedQueue.Clear) async -> (any Error)? {
         let scope = SharedScope(namespace: namespace, tag: clear.scope?.text)
         let version = timed(clear.version, clear.isTimed)
         do {
@@ -15,16 +15,14 @@ extension SharedLink {
             }
         } catch {
             noteFailure()
-            return false
+            return error
         }
-        let gates = state.withLock { state in
+        finish { state in
             state.queue.finish(clear)
             state.counts.changes += 1
-            _ = state.writes.noteSuccess()
             return state.senders.takeFinished(nil, state.queue)
         }
-        for gate in gates { gate.open() }
-        return true
+        return nil
     }
 
     private func noteFailure() {
@@ -37,28 +35,26 @@ extension SharedLink {
         isTimed ? version : state.withLock { version.moved(by: $0.clock.offset) }
     }
 
-    /// Sends a change. Returns false when it has to be tried again.
-    func send(_ change: Change, _ key: Key) async -> Bool {
+    /// Sends a change. Returns the error after which it has to be tried again.
+    func send(_ change: Change, _ key: Key) async -> (any Error)? {
         var change = change
         change.version = timed(change.version, change.isTimed)
         let outcome: SharedOutcome?
         do {
             outcome = try await attempt(change, key)
         } catch {
-            noteFailure()
-            finish(key, failed: true)
-            return false
+            return fail(key, error)
         }
         if case .ahead(let time)? = outcome {
             return await sendAgain(change, key, at: time)
         }
         await settle(outcome, change, key)
-        finish(key, failed: false)
-        return true
+        finish(key)
+        return nil
     }
 
     /// The local clock was ahead of the server's: the change gets another version, and the copy with the old one goes.
-    private func sendAgain(_ change: Change, _ key: Key, at time: Int64) async -> Bool {
+    private func sendAgain(_ change: Change, _ key: Key, at time: Int64) async -> (any Error)? {
         let now = now
         var change = change
         change.version = state.withLock { state in
@@ -69,22 +65,35 @@ extension SharedLink {
             let outcome = try await attempt(change, key)
             await settle(outcome, change, key)
             await drop(key, upTo: change.stamp)
-            finish(key, failed: false)
-            return true
+            finish(key)
+            return nil
         } catch {
-            noteFailure()
-            finish(key, failed: true)
-            return false
+            return fail(key, error)
         }
     }
 
-    private func finish(_ key: Key, failed: Bool) {
-        let gates = state.withLock { state -> [SharedGate] in
-            state.queue.finish(key, failed: failed)
-            if !failed { _ = state.writes.noteSuccess() }
-            return state.senders.takeFinished(key, failed: failed, state.queue)
+    private func fail(_ key: Key, _ error: any Error) -> any Error {
+        noteFailure()
+        let gates = state.withLock { state in
+            state.queue.finish(key, failed: true)
+            return state.senders.takeFinished(key, failed: true, state.queue)
         }
         for gate in gates { gate.open() }
+        return error
+    }
+
+    private func finish(_ key: Key) {
+        finish { state in
+            state.queue.finish(key, failed: false)
+            return state.senders.takeFinished(key, state.queue)
+        }
+    }
+
+    /// Notes that the server takes changes, and lets those callers go on that `body` returns.
+    private func finish(_ body: (inout SharedLinkState) -> [SharedGate]) {
+        let (gates, isNews) = state.withLock { state in (body(&state), state.writes.noteSuccess()) }
+        for gate in gates { gate.open() }
+        if isNews { post(.sharedTierConnected) }
     }
 
     /// Nil when a newer change has taken the place of this one.
@@ -94,12 +103,15 @@ extension SharedLink {
         case .remove: return try await limited { try await $0.remove(name, version: change.version) }
         case .expire:
             let outcome = try await limited { try await $0.expire(name, version: change.version) }
-            return outcome == .missing ? .done(generations: []) : outcome
+            return outcome == .missing ? .done : outcome
         case .write, .renew: break
         }
-        guard let copy = await disk.store.io.run({ self.copy(of: key, change) }) else { return nil }
-        guard case .write(let write) = copy else {
-            return try await limited { try await $0.remove(name, version: change.version) }
+        guard let (copy, version) = await disk.store.io.run({ self.copy(of: key, change) }) else { return nil }
+        let write: SharedWrite
+        switch copy {
+        case .write(let own): write = own
+        case .unsendable: return try await replace(name, change, version)
+        case .gone: return try await limited { try await $0.remove(name, version: change.version) }
         }
         do {
             if change.operation == .renew {
@@ -114,8 +126,21 @@ extension SharedLink {
         } catch let error as SharedTierError where error.code == .full {
             noteFailure()
             post(.sharedChangesDropped, count: 1, "The shared tier has no room for a value: \(error)")
-            return try await limited { try await $0.remove(name, version: change.version) }
+            return try await replace(name, change, version)
         }
+    }
+
+    /// Removes what a value replaces that cannot be sent, with the version of the copy, which stays here. A fetched
+    /// value replaces only what the server has: the others have fetched theirs themselves.
+    private func replace(
+        _ name: SharedKey, _ change: Change, _ version: SharedVersion? = nil
+    ) async throws -> SharedOutcome? {
+        if change.isFetched {
+            let request = SharedRead(key: name, sizeLimit: policy.sizeLimit)
+            guard case .value = try await limited({ try await $0.read(request) }).finding else { return nil }
+        }
+        let version = version.map { min($0, change.version) } ?? change.version
+        return try await limited { try await $0.remove(name, version: version) }
     }
 
     /// Whether a renewal has to be sent with its value: the server has none, or has it from this machine under another
@@ -133,8 +158,7 @@ extension SharedLink {
         ifCleared outcome: SharedOutcome, _ name: SharedKey, _ change: Change
     ) async throws -> SharedOutcome {
         guard outcome == .cleared else { return outcome }
-        let removal = try await limited { try await $0.remove(name, version: change.version) }
-        if case .done = removal { return .cleared }
+        guard let removal = try await replace(name, change), removal != .done else { return .cleared }
         return removal
     }
 
@@ -162,7 +186,6 @@ extension SharedLink {
             }
         }
         if isTaken {
-            if case .done(let generations)? = outcome, generations.count > 0 { learn(generations, key) }
             // Another process on the directory may have brought the value back before the server knew of its removal.
             if change.operation == .remove, let version = disk.store.index.entry(key)?.sharedStamp?.version,
                 version < change.version
@@ -170,22 +193,26 @@ extension SharedLink {
                 await drop(key, upTo: change.version)
             }
         } else {
-            if outcome == .cleared { state.withLock { $0.forgetGenerations(of: nil) } }
             await drop(key, upTo: max(change.version, change.stamp))
         }
     }
 
-    private func learn(_ generations: [String], _ key: Key) {
-        let tags = disk.store.index.entry(key)?.tags ?? []
-        state.withLock { $0.learn(generations, tags) }
+    /// Removes a copy that the server has something newer for, unless that is stored by now.
+    private func drop(_ key: Key, upTo version: SharedVersion) async {
+        await drop(key) { [disk] () throws(CacheError) in
+            try disk.removeValue(forKey: key.text, ifNotNewerThan: version)
+        }
     }
 
-    /// Removes a copy that the server has something newer for.
-    func drop(_ key: Key, upTo version: SharedVersion) async {
-        await disk.store.io.run { [disk] in
-            // A failure is reported by the store; the copy is then asked for at its next read.
-            _ = try? disk.removeValue(forKey: key.text, ifNotNewerThan: version)
-        }
-        state.withLock { $0.trust.forget(key) }
+    /// Removes a copy that the server has declared invalid, unless another one has taken its place.
+    func drop(_ key: Key, _ copy: IndexEntry) async {
+        await drop(key) { [disk] () throws(CacheError) in try disk.remove(key) { $0.isSameValue(as: copy) } }
+    }
+
+    private func drop(_ key: Key, _ remove: @escaping @Sendable () throws(CacheError) -> Bool) async {
+        let last = state.withLock { $0.trust.last }
+        // A failure is reported by the store; the copy is then asked for at its next read.
+        await disk.store.io.run { _ = try? remove() }
+        state.withLock { $0.trust.forget(key, upTo: last) }
     }
 }

@@ -5,48 +5,53 @@ import LarderFoundation
 extension SharedLink {
     enum OutgoingCopy: Sendable {
         case write(SharedWrite)
-        /// It is too large to be sent, or was evicted or has expired meanwhile: the others only lose theirs.
-        case removal
+        /// It is too large to be sent, and stays here; the others lose theirs.
+        case unsendable
+        /// It was evicted or has expired meanwhile, or another process has replaced it: the others lose theirs.
+        case gone
     }
 
     /// The most tags, and the longest record in bytes, that are sent.
     private static let mostTags = 64
     private static let longestRecord = 256 << 10
 
-    func copy(of key: Key, _ change: SharedQueue.Change) -> OutgoingCopy? {
+    /// Returns the copy, and the version that it bears, if others can know that; nil when a newer change of the key
+    /// follows.
+    func copy(
+        of key: Key, _ change: SharedQueue.Change
+    ) -> (copy: OutgoingCopy, version: SharedVersion?)? {
         let now = now
-        guard let store = disk.readableStore else { return OutgoingCopy.removal }
+        guard let store = disk.readableStore else { return (.gone, nil) }
         store.index.load(key)
-        guard let entry = store.index.entry(key) else { return OutgoingCopy.removal }
+        guard let entry = store.index.entry(key) else { return (.gone, nil) }
         if change.operation == .write, !isMeant(entry, by: change) {
-            // A newer change of the key follows, unless it is one that is not shared.
-            return state.withLock { $0.queue.changes[key] != nil } ? nil : OutgoingCopy.removal
+            return state.withLock { $0.queue.changes[key] != nil } ? nil : (.gone, nil)
         }
-        guard !entry.isOver(at: now), entry.size <= policy.sizeLimit, entry.tags.count <= Self.mostTags else {
-            return OutgoingCopy.removal
-        }
-        guard let payload = payload(of: entry, key, in: store, at: now) else { return OutgoingCopy.removal }
+        if entry.isOver(at: now) { return (.gone, nil) }
+        let version = entry.sharedStamp?.timedVersion
         let record = Self.record(of: entry)
-        guard record.count <= Self.longestRecord else { return OutgoingCopy.removal }
+        guard entry.size <= policy.sizeLimit, entry.tags.count <= Self.mostTags, record.count <= Self.longestRecord
+        else { return (.unsendable, version) }
+        guard let payload = payload(of: entry, key, in: store, at: now) else { return (.gone, nil) }
         let life = SharedLife(
             remaining: entry.life.isForever ? nil : entry.life.expires.millisecondsSince(now),
             keptStale: min(entry.attachments?.traits.keptStale ?? 0, SharedLife.longestStale),
             age: max(0, now.millisecondsSince(entry.stored)))
-        let isLate = state.withLock { change.connection != $0.connection }
-        return .write(
-            SharedWrite(
-                key: name(key), version: change.version,
-                entry: SharedEntry(
-                    payload: payload, record: record, checksum: SharedEntry.checksum(of: payload, record)),
-                life: life, tags: entry.tags.map(\.text), generations: change.generations, isLate: isLate,
-                base: entry.sharedStamp?.version))
+        // A notice may have come since it was taken from the queue.
+        let isLate = state.withLock { ($0.queue.sending[key] ?? change).connection != $0.connection }
+        let write = SharedWrite(
+            key: name(key), version: change.version,
+            entry: SharedEntry(payload: payload, record: record, checksum: SharedEntry.checksum(of: payload, record)),
+            life: life, tags: entry.tags.map(\.text), isLate: isLate, base: entry.sharedStamp?.version)
+        return (.write(write), version)
     }
 
-    /// Whether a write is about this entry: it bears the version of the write, or a lower one, when its life was
-    /// changed before it was sent, or two callers stored a value at a time.
+    /// Whether a write is about this entry: it bears the version of the write, or a lower one of this machine, when its
+    /// life was changed before it was sent, or two callers stored a value at a time. Another process on the directory
+    /// may have stored a value of its own.
     private func isMeant(_ entry: IndexEntry, by change: SharedQueue.Change) -> Bool {
         guard let version = entry.sharedStamp?.version else { return false }
-        return version <= change.stamp
+        return version == change.stamp || version < change.stamp && version.node == change.stamp.node
     }
 
     /// Prints the record without the place of the entry's bytes on the disk of this machine.

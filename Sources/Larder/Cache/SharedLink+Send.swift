@@ -3,29 +3,51 @@ import LarderFoundation
 
 /// Changes on their way to the server. They never fail a call: they wait in a bounded queue, the latest of each key.
 extension SharedLink {
-    /// Notes a change of a key that is on disk, and begins to send it. `stamp` is the version that the copy bears.
-    func send(_ operation: SharedQueue.Operation, _ key: Key, _ stamp: SharedVersion, _ tags: [Key] = []) {
+    /// Notes a change of a key that is on disk, and begins to send it.
+    ///
+    /// `number` is that of the call or the fetch that has stored a copy: this is trusted, unless a notice or a
+    /// connection has come since; then the change is a late one.
+    func send(
+        _ operation: SharedQueue.Operation, _ key: Key, _ stamp: SharedStamp, _ tags: [Key] = [],
+        since number: UInt64? = nil, isFetched: Bool = false
+    ) {
         let now = now
         let isQueued = state.withLock { state in
-            let generations = state.known(tags)
+            if state.isStopped { return true }
+            let version = operation == .write ? stamp.timedVersion : nil
+            let isTrusted = number.map { state.trust.confirm(key, tags: tags, version: version, since: $0) } ?? true
             let change = SharedQueue.Change(
-                operation: operation, version: stamp, stamp: stamp, queued: now,
-                connection: state.isConnected ? state.connection : 0, isTimed: state.clock.isCorrected,
-                generations: generations)
+                operation: operation, version: stamp.version, stamp: stamp.version, queued: now,
+                connection: state.isConnected && isTrusted ? state.connection : 0, isTimed: stamp.origin != .untimed,
+                isFetched: isFetched)
             return state.queue.add(change, key)
         }
         if !isQueued { postDropped() }
         drainSoon()
     }
 
+    /// Sends a copy again of which the server does not know, unless it waits to be sent.
+    func resend(_ key: Key, _ stamp: SharedStamp) {
+        let now = now
+        state.withLock { state in
+            if state.isStopped || state.queue.pending(key) != nil { return }
+            let change = SharedQueue.Change(
+                operation: .write, version: stamp.version, stamp: stamp.version, queued: now, connection: 0,
+                isTimed: true)
+            // One that does not fit is sent again another time.
+            if state.queue.hasRoom { _ = state.queue.add(change, key) }
+        }
+        drainSoon()
+    }
+
     /// Notes the clear of the namespace, or of a tag.
-    func sendClear(_ tag: Key?, _ version: SharedVersion, isExpiry: Bool) {
+    func sendClear(_ tag: Key?, _ stamp: SharedStamp, isExpiry: Bool) {
         let now = now
         let isQueued = state.withLock { state in
-            state.forgetGenerations(of: tag)
-            return state.queue.add(
+            state.queue.add(
                 .init(
-                    scope: tag, version: version, isExpiry: isExpiry, queued: now, isTimed: state.clock.isCorrected))
+                    scope: tag, version: stamp.version, isExpiry: isExpiry, queued: now,
+                    isTimed: stamp.origin != .untimed))
         }
         if !isQueued { postDropped() }
         drainSoon()
@@ -37,26 +59,53 @@ extension SharedLink {
             "Too many changes wait for the shared tier, or for too long: the namespace is cleared there instead.")
     }
 
-    /// Returns when the changes of these keys have been sent, or the timeout has passed; at once when the server cannot
-    /// be reached.
-    func awaitSent(_ keys: [Key]) async {
-        guard policy.timeout > .zero else { return }
+    /// Returns when the changes of these keys have been sent, or `limit` has passed, by default the timeout; at once
+    /// when the server cannot be reached.
+    func awaitSent(_ keys: [Key], _ limit: Duration? = nil) async {
+        let limit = min(limit ?? policy.timeout, policy.timeout)
+        guard limit > .zero else { return }
         let gates = state.withLock { state in
             state.canSend ? keys.compactMap { state.senders.gate(.changes(of: $0), state.queue) } : []
         }
         if gates.isEmpty { return }
         // One time for all.
-        let timer = clock.schedule(after: policy.timeout) { for gate in gates { gate.open() } }
+        let timer = clock.schedule(after: limit) { for gate in gates { gate.open() } }
         for gate in gates { await gate.wait() }
         timer.cancel()
     }
 
     /// The same for the clears, or for everything that waits.
-    func awaitSent(_ awaited: SharedSenders.Awaited, _ limit: Duration? = nil) async {
-        let limit = limit ?? policy.timeout
-        guard limit > .zero else { return }
+    func awaitSent(_ awaited: SharedSenders.Awaited) async {
+        guard policy.timeout > .zero else { return }
         let gate = state.withLock { $0.canSend ? $0.senders.gate(awaited, $0.queue) : nil }
+        await gate?.wait(policy.timeout, clock)
+    }
+
+    /// Returns when everything has been sent or `limit` has passed, be the server there or not. Tries it once more at
+    /// once.
+    func awaitEnd(_ limit: Duration) async {
+        guard limit > .zero else { return }
+        let gate = state.withLock { state in
+            state.hasRetry = false
+            return state.senders.gate(.end, state.queue)
+        }
+        drainSoon()
         await gate?.wait(limit, clock)
+    }
+
+    /// Returns when a caller with many changes may go on: the queue has room, or the server has taken nothing for the
+    /// timeout.
+    func awaitRoom() async {
+        while policy.timeout > .zero {
+            let (gate, finished) = state.withLock { state in
+                let finished = state.queue.finished
+                let mayWait = state.canSend && state.stuck != finished
+                return (mayWait ? state.senders.gate(.room, state.queue) : nil, finished)
+            }
+            guard let gate else { return }
+            await gate.wait(policy.timeout, clock)
+            state.withLock { if $0.queue.finished == finished { $0.stuck = finished } }
+        }
     }
 
     func drainSoon() {
@@ -71,8 +120,10 @@ extension SharedLink {
         if mustBegin { Flight.$current.withValue(nil) { _ = Task { await drain() } } }
     }
 
-    /// The changes that are under way at a time, pipelined.
+    /// The changes that are under way at a time, pipelined, and the payload bytes: questions wait behind them, and each
+    /// is in memory several times. A larger payload is alone.
     private static let width = 64
+    private static let mostBytes = 1 << 20
 
     private func drain() async {
         while true {
@@ -86,19 +137,31 @@ extension SharedLink {
                 return (nil, state.queue.take(Self.width))
             }
             guard let next else { break }
-            var isFine = true
-            if let clear = next.clear {
-                isFine = await send(clear)
-            } else {
-                isFine = await withTaskGroup(of: Bool.self) { group in
-                    for (key, change) in next.changes { group.addTask { await self.send(change, key) } }
-                    return await group.reduce(true) { $0 && $1 }
-                }
-            }
-            if !isFine { retryLater() }
+            let failure = if let clear = next.clear { await send(clear) } else { await send(next.changes) }
+            if let failure { retryLater(failure) }
         }
         // Something may have come between the last look and the end.
         drainSoon()
+    }
+
+    /// Sends several changes. Returns an error after which some have to be sent again.
+    private func send(_ changes: [(key: Key, change: Change)]) async -> (any Error)? {
+        await withTaskGroup(of: (size: Int, failure: (any Error)?).self) { group in
+            var size = 0
+            var failure: (any Error)?
+            func note(_ sent: (size: Int, failure: (any Error)?)) {
+                size -= sent.size
+                failure = failure ?? sent.failure
+            }
+            for (key, change) in changes {
+                let own = disk.store.index.entry(key)?.size ?? 0
+                while size > 0, size + own > Self.mostBytes, let sent = await group.next() { note(sent) }
+                size += own
+                group.addTask { (own, await self.send(change, key)) }
+            }
+            for await sent in group { note(sent) }
+            return failure
+        }
     }
 
     private func dropOld() {
@@ -110,21 +173,25 @@ extension SharedLink {
         if !isFine { postDropped() }
     }
 
-    /// Lets all callers go on that wait for their changes to be sent: nothing is, for the time being.
+    /// Releases all callers waiting for their changes: nothing is being sent for now.
     func openAll() {
-        for gate in state.withLock({ $0.senders.takeAll() }) { gate.open() }
+        for gate in state.withLock({ $0.senders.takeAll(hasEnded: $0.isStopped) }) { gate.open() }
     }
 
     /// Waits before the next try; longer each time, up to half a minute.
-    private func retryLater() {
+    private func retryLater(_ error: any Error) {
         let now = now
-        let wait = state.withLock { state -> Int64? in
-            if state.hasRetry { return nil }
+        let (wait, isNews) = state.withLock { state -> (Int64?, Bool) in
+            if state.hasRetry { return (nil, false) }
             state.hasRetry = true
+            var isNews = false
             // One failure suffices here: nobody waits.
-            repeat { _ = state.writes.noteFailure(at: now, jitter: .random(in: 0...1)) } while !state.writes.isOpen
-            return state.writes.wait(at: now)
+            repeat {
+                if state.writes.noteFailure(at: now, jitter: .random(in: 0...1)) { isNews = state.isConnected }
+            } while !state.writes.isOpen
+            return (state.writes.wait(at: now), isNews)
         }
+        if isNews { post(.sharedTierLost, "The shared tier takes no changes, so they wait: \(error)") }
         openAll()
         guard let wait else { return }
         clock.schedule(after: .milliseconds(wait)) { [weak self] in

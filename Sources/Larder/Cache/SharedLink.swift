@@ -23,10 +23,16 @@ final class SharedLink: Sendable {
         self.tier = tier
         self.policy = policy
         self.disk = disk
-        let own = disk.keyNamespace.isNone ? "" : disk.keyNamespace.name
-        // After a name always the sign, so that a name is never taken for a namespace.
-        namespace = policy.name.isEmpty ? own : "\(policy.name)\u{1F}\(own)"
+        namespace = Self.namespace(policy.name, disk.keyNamespace.isNone ? "" : disk.keyNamespace.name)
         state = Lock(SharedLinkState(queueLimit: policy.queueLimit))
+    }
+
+    /// A namespace of the disk alone is its own name. With a name before it, or if it looks like that, it begins with
+    /// U+001F and the length of the name, so that no two are the same.
+    private static func namespace(_ name: String, _ own: String) -> String {
+        let mark: Unicode.Scalar = "\u{1F}"
+        if name.isEmpty, own.unicodeScalars.first != mark { return own }
+        return "\(mark)\(name.utf8.count):\(name)\(own)"
     }
 
     var clock: any Clock { disk.store.clock }
@@ -37,11 +43,11 @@ final class SharedLink: Sendable {
         stopObserving.withLock { $0 = stop }
     }
 
-    /// Ends the notices. Changes that still wait are lost.
+    /// Ends the notices. Changes that still wait are lost, and no copy is returned any more.
     func stop() {
         let waiting = state.withLock { state in
-            state.isStopped = true
-            return state.queue.count
+            defer { state.isStopped = true }
+            return state.isStopped ? 0 : state.queue.count
         }
         openAll()
         openAllWaiters()
@@ -53,6 +59,15 @@ final class SharedLink: Sendable {
             return stop
         }
         stop?()
+    }
+
+    /// The same for a cache that its callers may go on using: its memory is emptied.
+    func close(_ limit: Duration) async {
+        await awaitEnd(limit)
+        removeOutdatedSoon()
+        await state.withLock { $0.removing }?.value
+        stop()
+        dropMemory()
     }
 
     func name(_ key: Key) -> SharedKey { SharedKey(namespace: namespace, key: key.text) }
@@ -73,98 +88,6 @@ final class SharedLink: Sendable {
     }
 }
 
-/// Notices.
-extension SharedLink {
-    func receive(_ notice: SharedNotice) {
-        switch notice {
-        // What is changed here from now on is newer.
-        case .changed(let name, let version):
-            if let version { observe(version) }
-            noteChange(name)
-        case .cleared(let scope, let version, _):
-            if let version { observe(version) }
-            noteClear(scope)
-        case .changedAll:
-            state.withLock { $0.trust.noteAll() }
-            dropMemory()
-            openAllWaiters()
-        case .connected(let epoch, let time):
-            let now = now
-            state.withLock { state in
-                state.clock.correct(to: time, at: now)
-                state.connect(epoch)
-            }
-            dropMemory()
-            post(.sharedTierConnected)
-            drainSoon()
-        case .disconnected(let reason):
-            let wasConnected = state.withLock { state in
-                defer { state.isConnected = false }
-                return state.isConnected
-            }
-            openAll()
-            openAllWaiters()
-            if wasConnected { post(.sharedTierLost, "The shared tier cannot be reached: \(reason)") }
-        case .leaseEnded(let name):
-            if let key = key(name) { openWaiters(key) }
-        }
-    }
-
-    private func key(_ name: SharedKey) -> Key? {
-        guard name.namespace.hasSameBytes(as: namespace) else { return nil }
-        return disk.key(name.key)
-    }
-
-    private func noteChange(_ name: SharedKey) {
-        guard let key = key(name) else { return }
-        let index = disk.store.index
-        // While a damaged index is rebuilt, an entry may come to light later.
-        let hasCopy = index.mayHaveEntry(key) || disk.store.recovery.provisional.isSet
-        let isNoted = state.withLock { state in
-            state.counts.notices += 1
-            state.queue.noteChange(key)
-            return state.trust.note(key, hasCopy: hasCopy)
-        }
-        if isNoted { index.invalidate(key, .changedElsewhere) } else { dropMemory() }
-        if hasCopy {
-            disk.store.events.post(CacheEvent(.changedElsewhere, keys: [key.text], in: disk.keyNamespace))
-        }
-        openWaiters(key)
-    }
-
-    private func noteClear(_ scope: SharedScope) {
-        guard scope.namespace.hasSameBytes(as: namespace) else { return }
-        let tag = scope.tag.map { disk.key($0) }
-        state.withLock { state in
-            state.counts.notices += 1
-            state.trust.note(tag: tag)
-            state.forgetGenerations(of: tag)
-        }
-        dropMemory()
-        let name = disk.keyNamespace.isNone ? nil : disk.keyNamespace.name
-        disk.store.events.post(CacheEvent(.changedElsewhere, namespace: name, tag: scope.tag))
-    }
-
-    /// Empties the memory tiers of the namespace, one shard after the other: a copy that is on its way in has been
-    /// checked before, and is dropped, or is checked afterwards, and stays out.
-    private func dropMemory() {
-        disk.store.index.invalidateAll(in: .namespace(disk.keyNamespace))
-    }
-
-    /// Lets everybody go on that waits for another machine's fetch: nobody would hear of its end.
-    private func openAllWaiters() {
-        let gates = state.withLock { state in
-            defer { state.waiters = [:] }
-            return state.waiters.values.flatMap { $0 }
-        }
-        for gate in gates { gate.open() }
-    }
-
-    private func openWaiters(_ key: Key) {
-        for gate in state.withLock({ $0.waiters.removeValue(forKey: key) ?? [] }) { gate.open() }
-    }
-}
-
 /// Questions.
 extension SharedLink {
     /// How a local copy may be used.
@@ -173,6 +96,7 @@ extension SharedLink {
     /// Whether a copy may be returned at once, or after a question.
     func use(of key: Key, _ entry: IndexEntry?) -> Use {
         state.withLock { state in
+            if state.isStopped { return .refused }
             let pending = state.queue.pending(key)
             if let pending, pending.operation == .remove, let version = entry?.sharedStamp?.version,
                 version < pending.version
@@ -180,7 +104,7 @@ extension SharedLink {
                 // Removed here; another process on the directory has asked the server before that knew it.
                 return .refused
             }
-            switch state.trust.standing(of: key, tags: entry?.tags ?? []) {
+            switch state.standing(of: key, entry) {
             case .noticed: return .refused
             case .unverified: return pending == nil ? .askedFor : .returned
             case .trusted: return .returned
@@ -205,13 +129,15 @@ extension SharedLink {
         }
     }
 
-    /// Asks the server; nil when it cannot be asked, fails or takes too long.
-    func read(_ request: SharedRead) async -> SharedReading? {
-        guard mayAsk() else { return nil }
+    /// Asks the server; nil when it cannot be asked, fails or has not answered at `end`.
+    func read(_ request: SharedRead, until end: Timestamp) async -> SharedReading? {
+        // A clock that was set back must not make anybody wait.
+        let limit = min(policy.timeout, .milliseconds(end.millisecondsSince(now)))
+        guard limit > .zero, mayAsk() else { return nil }
         let result: Result<SharedReading, any Error>
         do {
             result = .success(
-                try await SharedRace.run(policy.timeout, clock) { [tier] in try await tier.read(request) })
+                try await SharedRace.run(limit, clock) { [tier] in try await tier.read(request) })
         } catch {
             result = .failure(error)
         }
@@ -237,17 +163,13 @@ extension SharedLink {
         return await body(number)
     }
 
-    /// Returns a version that is higher than all that this machine has given or seen.
-    func nextVersion() -> SharedVersion {
+    /// Returns the mark of a change that begins now.
+    ///
+    /// - Throws: `.closed` after ``close(_:)``.
+    func newStamp() throws(CacheError) -> SharedStamp {
         let now = now
-        return state.withLock { $0.clock.next(at: now) }
-    }
-
-    /// The mark of a copy that is stored now.
-    func stamp(_ version: SharedVersion, _ tags: [Key]) -> SharedStamp {
-        state.withLock { state in
-            SharedStamp(
-                version: version, epoch: state.isConnected ? state.epoch : "", generations: state.known(tags))
-        }
+        let stamp = state.withLock { $0.isStopped ? nil : $0.newStamp(at: now) }
+        guard let stamp else { throw CacheError.closed(disk.store.path) }
+        return stamp
     }
 }

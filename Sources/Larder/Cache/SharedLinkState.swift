@@ -10,31 +10,32 @@ struct SharedLinkState: Sendable {
         let id: Int
     }
 
-    /// The most generations that are remembered.
-    static let mostGenerations = 10_000
-
     var clock = HybridClock()
     var trust = SharedTrust()
     var queue: SharedQueue
     var reads = CircuitBreaker()
     var writes = CircuitBreaker()
-    /// The epoch of the server's memory; "": it has never been reached.
-    var epoch = ""
+    /// The digest of the epoch of the last connection; nil: the server has never been reached.
+    private(set) var epoch: UInt64?
     var isConnected = false
+    /// Whether an event has said that the server cannot be reached.
+    var isLossReported = false
     /// The number of connections so far.
-    var connection: UInt64 = 0
+    private(set) var connection: UInt64 = 0
     var isStopped = false
     var isDraining = false
     var hasRetry = false
+    /// The number of changes that had been sent when a caller last waited for room in vain.
+    var stuck: Int?
     var asking = 0
     var counts = SharedStatistics()
-    /// By tag, nil: of the namespace.
-    private var generations: [Key?: String] = [:]
     private(set) var storing: [Key: [Storing]] = [:]
     private var lastID = 0
     var senders = SharedSenders()
     /// The callers that wait for another machine's fetch.
     var waiters: [Key: [SharedGate]] = [:]
+    /// Removes copies that notices concern.
+    var removing: Task<Void, Never>?
 
     init(queueLimit: Int) {
         queue = SharedQueue(limit: queueLimit)
@@ -42,35 +43,26 @@ struct SharedLinkState: Sendable {
 
     var canSend: Bool { isConnected && !isStopped && !hasRetry }
 
-    func known(_ tags: [Key]) -> [String] {
-        [generations[nil] ?? ""] + tags.map { generations[$0] ?? "" }
-    }
-
-    mutating func learn(_ current: [String], _ tags: [Key]) {
-        guard current.count == tags.count + 1 else { return }
-        if generations.count > Self.mostGenerations { generations = [:] }
-        for (tag, generation) in zip([nil] + tags.map { Key?.some($0) }, current) {
-            generations[tag] = generation.isEmpty || !SharedStamp.isPlain(generation) ? nil : generation
-        }
-    }
-
-    mutating func forget(_ tags: [Key]) {
-        generations[nil] = nil
-        for tag in tags { generations[tag] = nil }
-    }
-
-    mutating func forgetGenerations(of tag: Key?) {
-        if tag == nil { generations = [:] } else { generations[tag] = nil }
-    }
-
     mutating func connect(_ epoch: String) {
-        // Known generations stay: the server refuses them if they are not current.
-        self.epoch = SharedStamp.isPlain(epoch) ? epoch : ""
-        isConnected = true
+        self.epoch = SharedStamp.digest(epoch)
+        (isConnected, isLossReported) = (true, false)
         connection += 1
         trust.connect()
         (reads, writes) = (CircuitBreaker(), CircuitBreaker())
         hasRetry = false
+    }
+
+    /// Returns the mark of a change that begins now, with a version that is higher than all that this machine has given
+    /// or seen.
+    mutating func newStamp(at now: Timestamp) -> SharedStamp {
+        let version = clock.next(at: now)
+        if canSend { return knownStamp(version) }
+        return SharedStamp(version: version, origin: clock.isCorrected ? .offline : .untimed)
+    }
+
+    /// The mark of a copy of which the server knows.
+    func knownStamp(_ version: SharedVersion) -> SharedStamp {
+        SharedStamp(version: version, origin: epoch.map { .epoch($0) } ?? .untimed)
     }
 
     mutating func beginStoring(_ key: Key, _ version: SharedVersion, since number: UInt64) -> Int {
@@ -84,15 +76,32 @@ struct SharedLinkState: Sendable {
         if storing[key]?.isEmpty == true { storing[key] = nil }
     }
 
+    func standing(of key: Key, _ entry: IndexEntry?) -> SharedTrust.Standing {
+        let unsent = queue.pending(key) == nil ? nil : entry?.sharedStamp?.timedVersion
+        return trust.standing(of: key, tags: entry?.tags ?? [], version: unsent)
+    }
+
     /// Whether an entry may enter the memory, where it is returned without a question.
     func mayEnterMemory(_ entry: IndexEntry, _ key: Key) -> Bool {
-        let tags = entry.tags
-        switch trust.standing(of: key, tags: tags) {
+        if isStopped { return false }
+        switch standing(of: key, entry) {
         case .trusted: return true
         case .unverified where !isConnected: return true
         case .unverified, .noticed:
             guard let own = storing[key], let version = entry.sharedStamp?.version else { return false }
-            return own.contains { $0.version == version && !trust.isOutdated(key, tags: tags, since: $0.number) }
+            return own.contains { storing in
+                storing.version == version
+                    && !trust.isOutdated(key, tags: entry.tags, version: nil, since: storing.number)
+            }
         }
+    }
+
+    /// Whether a copy is older than a change that has been heard of, and may go: the server decides about one that
+    /// waits to be sent.
+    func isOld(_ entry: IndexEntry, _ key: Key) -> Bool {
+        guard let version = entry.sharedStamp?.timedVersion, storing[key] == nil, queue.pending(key) == nil else {
+            return false
+        }
+        return trust.isOld(key, tags: entry.tags, version: version)
     }
 }

@@ -1,23 +1,30 @@
-/// The callers that wait until changes are sent, each for its own kind: a clear that has been sent lets nobody go on
-/// who waits for everything.
+/// Callers waiting for changes to be sent, by kind: finishing a clear does not release a caller that waits for
+/// everything.
 struct SharedSenders: Sendable {
-    enum Awaited { case changes(of: Key), clears, everything }
+    enum Awaited: Equatable {
+        case changes(of: Key)
+        case clears
+        case everything
+        /// Everything, be the server there or not.
+        case end
+        /// Room in the queue.
+        case room
+    }
 
     private var keys: [Key: [SharedGate]] = [:]
-    private var clears: [SharedGate] = []
-    private var everything: [SharedGate] = []
+    private var others: [(awaited: Awaited, gate: SharedGate)] = []
 
     /// The callers. For tests.
-    var count: Int { keys.values.reduce(clears.count + everything.count) { $0 + $1.count } }
+    var count: Int { keys.values.reduce(others.count) { $0 + $1.count } }
 
     /// Adds a caller; nil when nothing waits that it could wait for.
     mutating func gate(_ awaited: Awaited, _ queue: SharedQueue) -> SharedGate? {
         guard Self.isWaiting(awaited, queue) else { return nil }
         let gate = SharedGate()
-        switch awaited {
-        case .changes(let key): keys[key, default: []].append(gate)
-        case .clears: clears.append(gate)
-        case .everything: everything.append(gate)
+        if case .changes(let key) = awaited {
+            keys[key, default: []].append(gate)
+        } else {
+            others.append((awaited, gate))
         }
         return gate
     }
@@ -26,7 +33,8 @@ struct SharedSenders: Sendable {
         switch awaited {
         case .changes(let key): queue.pending(key) != nil
         case .clears: !queue.clears.isEmpty
-        case .everything: queue.count > 0
+        case .everything, .end: queue.count > 0
+        case .room: !queue.hasRoom
         }
     }
 
@@ -37,19 +45,16 @@ struct SharedSenders: Sendable {
         for key in key.map({ [$0] }) ?? Array(keys.keys) where failed || !Self.isWaiting(.changes(of: key), queue) {
             gates += keys.removeValue(forKey: key) ?? []
         }
-        if !Self.isWaiting(.clears, queue) {
-            gates += clears
-            clears = []
-        }
-        if !Self.isWaiting(.everything, queue) {
-            gates += everything
-            everything = []
-        }
+        gates += others.filter { !Self.isWaiting($0.awaited, queue) }.map(\.gate)
+        others.removeAll { !Self.isWaiting($0.awaited, queue) }
         return gates
     }
 
-    mutating func takeAll() -> [SharedGate] {
-        defer { self = SharedSenders() }
-        return keys.values.flatMap { $0 } + clears + everything
+    /// Takes all gates, because nothing is sent for now; those that wait for the end only if that has come.
+    mutating func takeAll(hasEnded: Bool) -> [SharedGate] {
+        var rest = SharedSenders()
+        if !hasEnded { rest.others = others.filter { $0.awaited == .end } }
+        defer { self = rest }
+        return keys.values.flatMap { $0 } + others.filter { hasEnded || $0.awaited != .end }.map(\.gate)
     }
 }

@@ -3,21 +3,32 @@ import LarderFoundation
 
 /// Storing for callers, as opposed to fetches.
 extension TieredBackend {
-    /// Stores in slices, so that other callers do not wait long.
     func set(_ values: [(key: String, value: Value)], _ options: SetOptions) async throws(CacheError) {
-        for start in stride(from: 0, to: values.count, by: Self.slice) {
-            let slice = values[start..<min(start + Self.slice, values.count)]
-            try await disk.store.io.run { () throws(CacheError) in
-                for (index, pair) in zip(slice.indices, slice) {
-                    do throws(CacheError) {
-                        _ = try set(pair.value, pair.key, options)
-                    } catch {
-                        throw values.count == 1 ? error : error.leaving(values[index...].map(\.key))
-                    }
+        for slice in slices(values) { try await set(slice, of: values, options) }
+    }
+
+    /// Cuts values into slices, so that other callers do not wait long.
+    func slices(
+        _ values: [(key: String, value: Value)], most: Int = .max
+    ) -> [ArraySlice<(key: String, value: Value)>] {
+        let length = max(1, min(Self.slice, most))
+        return stride(from: 0, to: values.count, by: length).map { values[$0..<min($0 + length, values.count)] }
+    }
+
+    func set(
+        _ slice: ArraySlice<(key: String, value: Value)>, of values: [(key: String, value: Value)],
+        _ options: SetOptions
+    ) async throws(CacheError) {
+        try await disk.store.io.run { () throws(CacheError) in
+            for (index, pair) in zip(slice.indices, slice) {
+                do throws(CacheError) {
+                    _ = try set(pair.value, pair.key, options)
+                } catch {
+                    throw values.count == 1 ? error : error.leaving(values[index...].map(\.key))
                 }
             }
-            await disk.store.cleaner.pauseIfBehind()
         }
+        await disk.store.cleaner.pauseIfBehind()
     }
 
     func current(_ key: Key) async throws(CacheError) -> CurrentValue<Value> {

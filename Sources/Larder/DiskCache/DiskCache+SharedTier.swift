@@ -1,13 +1,7 @@
 import LarderFiles
 
-/// The versions under which a shared tier knows the entries.
+/// Removing what a shared tier has something newer for.
 extension DiskCache {
-    /// Returns the version of an entry, fresh or not; nil without one.
-    package func sharedVersion(forKey key: String) -> SharedVersion? {
-        let key = self.key(key)
-        return readableStore?.recovery.knownEntry(key, at: now)?.sharedStamp?.version
-    }
-
     /// Removes an entry whose version is not newer than `version`, or that has none. One step with respect to every
     /// other change of the key.
     ///
@@ -17,23 +11,33 @@ extension DiskCache {
     package func removeValue(
         forKey key: String, ifNotNewerThan version: SharedVersion
     ) throws(CacheError) -> Bool {
+        try remove(checked(key)) { $0.sharedStamp.map { $0.version <= version } ?? true }
+    }
+
+    /// Removes an entry that is outdated. With `isHeard`, listeners and fetches have heard of the newer change before.
+    /// Returns whether it did.
+    @discardableResult
+    func remove(
+        _ key: Key, isHeard: Bool = false, where isOutdated: @escaping @Sendable (IndexEntry) -> Bool
+    ) throws(CacheError) -> Bool {
         let store = try openStore
-        let permit = NotNewer(index: store.index, version: version)
-        _ = try store.remove(checked(key), at: now, permit: permit)
+        let permit = OutdatedCopy(
+            index: store.index, event: isHeard ? nil : .changedElsewhere, isOutdated: isOutdated)
+        _ = try store.remove(key, at: now, permit: permit)
         return permit.isGranted.isSet
     }
 }
 
-/// The right to remove an entry that is not newer than a version.
-private struct NotNewer: WritePermit {
+/// The right to remove an entry that is outdated.
+private struct OutdatedCopy: WritePermit {
     let index: Index
-    let version: SharedVersion
+    let event: CacheEvent.Kind?
+    let isOutdated: @Sendable (IndexEntry) -> Bool
     let isGranted = Flag()
 
     func isValid(for key: Key) -> Bool {
         index.load(key)
-        let entry = index.entry(key)
-        let isValid = entry != nil && entry?.sharedStamp.map { $0.version <= version } ?? true
+        let isValid = index.entry(key).map { isOutdated($0) } ?? false
         isGranted.set(isValid)
         return isValid
     }

@@ -40,7 +40,18 @@ extension SharedReading.Finding: CustomStringConvertible {
         case .removed(let version): "removed by \(version)"
         case .cleared(let version): "\(version) was cleared"
         case .unchanged(let version, let life): "\(version) is unchanged, \(life)"
-        case .value(let entry, let version, let life, _): "\(version) with \(entry), \(life)"
+        case .value(let entry, let version, let life): "\(version) with \(entry), \(life)"
+        }
+    }
+}
+
+extension SharedReading.Scopes: CustomStringConvertible {
+    /// The answer in a few words.
+    public var description: String {
+        switch self {
+        case .current: "not cleared since"
+        case .unknown: "not known to be cleared"
+        case .cleared: "cleared since"
         }
     }
 }

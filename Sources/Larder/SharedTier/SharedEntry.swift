@@ -13,7 +13,7 @@ public struct SharedKey: Hashable, Sendable {
         self.key = key
     }
 
-    /// The UTF-8 bytes count, as everywhere.
+    /// Compares the UTF-8 bytes, as everywhere.
     public static func == (left: SharedKey, right: SharedKey) -> Bool {
         left.key.hasSameBytes(as: right.key) && left.namespace.hasSameBytes(as: right.namespace)
     }
@@ -36,6 +36,18 @@ public struct SharedScope: Hashable, Sendable {
     public init(namespace: String = "", tag: String? = nil) {
         self.namespace = namespace
         self.tag = tag
+    }
+
+    /// Compares the UTF-8 bytes, as everywhere.
+    public static func == (left: SharedScope, right: SharedScope) -> Bool {
+        guard left.namespace.hasSameBytes(as: right.namespace) else { return false }
+        guard let tag = left.tag, let other = right.tag else { return left.tag == nil && right.tag == nil }
+        return tag.hasSameBytes(as: other)
+    }
+
+    /// Hashes the UTF-8 bytes.
+    public func hash(into hasher: inout Hasher) {
+        for byte in (tag ?? namespace).utf8 { hasher.combine(byte) }
     }
 }
 
@@ -90,7 +102,7 @@ public struct SharedRead: Hashable, Sendable {
     public var key: SharedKey
     /// The version of the caller's own copy, which need not be sent again; nil: none.
     public var known: SharedVersion?
-    /// The tags of that copy, whose generations the caller wants to know.
+    /// The tags of that copy.
     public var tags: [String]
     /// The longest payload that the caller takes. Bytes.
     public var sizeLimit: Int
@@ -117,22 +129,33 @@ public struct SharedReading: Hashable, Sendable {
         case cleared(SharedVersion)
         /// The version that the caller already has.
         case unchanged(SharedVersion, SharedLife)
-        /// A value, with its generations: that of its namespace and those of its tags, in their order.
-        case value(SharedEntry, SharedVersion, SharedLife, generations: [String])
+        /// A value.
+        case value(SharedEntry, SharedVersion, SharedLife)
+    }
+
+    /// Whether the namespace and the tags of the caller's copy have been cleared since its version.
+    public enum Scopes: Hashable, Sendable {
+        /// None has been: the server has known each of them for longer than the copy exists.
+        case current
+        /// None has been, as far as the server knows: one is missing or younger than the copy. Also the answer to a
+        /// caller without a copy.
+        case unknown
+        /// One has been; or the version is ahead of the server's clock, and so from a time that does not count.
+        case cleared
     }
 
     /// The answer about the key.
     public var finding: Finding
-    /// The current generations of the namespace and of the tags of the question, in their order; "": none.
-    public var generations: [String]
+    /// The answer about its namespace and tags.
+    public var scopes: Scopes
     /// The server's epoch at the time of the answer, where its memory counts: the caller has a copy, and the server has
-    /// nothing for the key, or something older. Nil: that of the connection.
+    /// no value for the key, or an older one. Nil: that of the connection.
     public var epoch: String?
 
     /// Creates an answer.
-    public init(_ finding: Finding, generations: [String], epoch: String? = nil) {
+    public init(_ finding: Finding, scopes: Scopes = .unknown, epoch: String? = nil) {
         self.finding = finding
-        self.generations = generations
+        self.scopes = scopes
         self.epoch = epoch
     }
 }
@@ -149,13 +172,9 @@ public struct SharedWrite: Hashable, Sendable {
     public var life: SharedLife
     /// Its tags.
     public var tags: [String]
-    /// The generations of the namespace and of the tags, as the writer knew them when the change was made; "": not
-    /// known.
-    public var generations: [String]
-    /// Whether the change was made before the present connection, or before a notice about the key, so that newer ones
-    /// may have come and gone. The server then takes it only if it can have forgotten nothing since: it has something
-    /// for the key, or has lost nothing since the change, by expiry, eviction or a restart; and the same of each
-    /// generation, unless that is the one that the writer knew, or older than the change.
+    /// Whether newer changes may have been missed: the change predates the connection or a notification of the key. The
+    /// server then takes it only if it can have forgotten nothing since: it has something for the key, or has lost
+    /// nothing since the change, by expiry, eviction or a restart; and each generation is older than the change.
     public var isLate: Bool
     /// In a renewal, the version of the writer's copy; nil: not known. The server refuses to renew another value.
     public var base: SharedVersion?
@@ -163,14 +182,13 @@ public struct SharedWrite: Hashable, Sendable {
     /// Creates a write.
     public init(
         key: SharedKey, version: SharedVersion, entry: SharedEntry, life: SharedLife, tags: [String] = [],
-        generations: [String], isLate: Bool = false, base: SharedVersion? = nil
+        isLate: Bool = false, base: SharedVersion? = nil
     ) {
         self.key = key
         self.version = version
         self.entry = entry
         self.life = life
         self.tags = tags
-        self.generations = generations
         self.isLate = isLate
         self.base = base
     }
@@ -178,8 +196,8 @@ public struct SharedWrite: Hashable, Sendable {
 
 /// The fate of a change on the server.
 public enum SharedOutcome: Hashable, Sendable {
-    /// The change is in force. For a write: under these generations of the namespace and of the tags.
-    case done(generations: [String])
+    /// The change is in force.
+    case done
     /// The server has another change that is newer, with this version.
     case superseded(SharedVersion)
     /// The namespace or a tag was cleared after the change, or may have been.

@@ -18,7 +18,8 @@ struct SharedQueue: Sendable {
         var connection: UInt64
         /// Whether the version is on the server's clock.
         let isTimed: Bool
-        var generations: [String]
+        /// Whether it brings a fetched value: where it cannot, it changes nothing for others that have fetched theirs.
+        var isFetched = false
 
         /// Turns a change of a value that was never sent into one that sends it: the server has another, or none.
         fileprivate mutating func includeUnsentValue() {
@@ -40,10 +41,14 @@ struct SharedQueue: Sendable {
     }
 
     let limit: Int
+    /// Whether a caller with many changes has to wait.
+    var hasRoom: Bool { count <= limit / 2 }
     private(set) var changes: [Key: Change] = [:]
     private(set) var clears: [Clear] = []
     private(set) var sending: [Key: Change] = [:]
     private(set) var dropped = 0
+    /// How many have been sent, or refused.
+    private(set) var finished = 0
     /// The keys whose turn it is, the oldest change last. Some may have been sent since.
     private var turns: [Key] = []
 
@@ -70,10 +75,14 @@ struct SharedQueue: Sendable {
         if let other = changes[key], other.version > change.version {
             // Two callers at a time: the state here decides, whatever it is by now.
             changes[key]?.operation = .write
+            changes[key]?.isFetched = other.isFetched && change.isFetched
             return true
         }
         var change = change
-        if pending(key)?.operation == .write { change.includeUnsentValue() }
+        if let other = pending(key) {
+            if other.operation == .write { change.includeUnsentValue() }
+            change.isFetched = change.isFetched && other.isFetched
+        }
         changes[key] = change
         if count <= limit { return true }
         return collapse(change.version, at: change.queued, isTimed: change.isTimed)
@@ -83,6 +92,11 @@ struct SharedQueue: Sendable {
     mutating func noteChange(_ key: Key) {
         changes[key]?.connection = 0
         sending[key]?.connection = 0
+    }
+
+    /// The same for all keys.
+    mutating func noteChanges() {
+        for key in Array(changes.keys) + Array(sending.keys) { noteChange(key) }
     }
 
     mutating func add(_ clear: Clear) -> Bool {
@@ -128,6 +142,7 @@ struct SharedQueue: Sendable {
 
     mutating func finish(_ clear: Clear) {
         if let index = clears.firstIndex(of: clear) { clears.remove(at: index) }
+        finished += 1
     }
 
     /// Takes up to `most` changes to send, the oldest first; none of a key that is being sent.
@@ -146,8 +161,12 @@ struct SharedQueue: Sendable {
     /// Ends the sending of a change; one that failed waits again, unless there is a newer one.
     mutating func finish(_ key: Key, failed: Bool) {
         guard let change = sending.removeValue(forKey: key) else { return }
-        guard failed else { return }
+        guard failed else {
+            finished += 1
+            return
+        }
         if changes[key] == nil { changes[key] = change }
         if change.operation == .write { changes[key]?.includeUnsentValue() }
+        if !change.isFetched { changes[key]?.isFetched = false }
     }
 }

@@ -1,29 +1,39 @@
 import LarderFiles
 
-/// The mark that a local copy bears: the version under which the server knows it, the epoch of the server's memory
-/// when it was stored, and the generations that it belongs to.
+/// The mark that a local copy bears: the version under which the server knows it, and the state of the server when the
+/// version was given.
 ///
 /// It is a field of the entry's record, `sv`, which the store keeps verbatim without knowing it, as it keeps every
 /// field of a later version.
 struct SharedStamp: Hashable, Sendable {
+    enum Origin: Hashable, Sendable {
+        /// The server had never been reached: the version is on the local clock, and gets another one on its way.
+        case untimed
+        /// The server could not be reached, or took no changes: it does not know the value before that is sent.
+        case offline
+        /// Connected, with this epoch: its digest.
+        case epoch(UInt64)
+    }
+
     let version: SharedVersion
-    /// "": the server had not been reached.
-    var epoch: String
-    /// That of the namespace and those of the tags, in their order; "": not known.
-    var generations: [String]
+    let origin: Origin
 
     private static let name = Array(",\"sv\":\"".utf8)
 
-    /// The field: `,"sv":"version epoch generation,generation"`.
-    var field: [UInt8] {
-        let text = "\(version) \(Self.plain(epoch)) \(generations.map(Self.plain).joined(separator: ","))\""
-        return Self.name + Array(text.utf8)
+    init(version: SharedVersion, origin: Origin) {
+        self.version = version
+        self.origin = origin
     }
 
-    init(version: SharedVersion, epoch: String, generations: [String]) {
-        self.version = version
-        self.epoch = epoch
-        self.generations = generations
+    /// The field, `,"sv":"…"`: the version, and the digest as 16 digits, `-` for offline, or nothing.
+    var field: [UInt8] {
+        let end =
+            switch origin {
+            case .untimed: ""
+            case .offline: "-"
+            case .epoch(let digest): FixedHex.padded(digest, 16)
+            }
+        return Self.name + Array("\(version)\(end)\"".utf8)
     }
 
     /// Finds the field among those that the store does not know; nil without one.
@@ -31,30 +41,29 @@ struct SharedStamp: Hashable, Sendable {
         guard fields.count > Self.name.count + SharedVersion.length else { return nil }
         let last = fields.count - Self.name.count
         guard let start = (0...last).first(where: { fields[$0...].starts(with: Self.name) }) else { return nil }
-        let text = fields[(start + Self.name.count)...].prefix { $0 != UInt8(ascii: "\"") }
-        let parts = String(decoding: text, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: false)
-        guard parts.count == 3, let version = SharedVersion(parts[0]) else { return nil }
+        let text = String(
+            decoding: fields[(start + Self.name.count)...].prefix { $0 != UInt8(ascii: "\"") }, as: UTF8.self)
+        guard let version = SharedVersion(text.prefix(SharedVersion.length)) else { return nil }
+        let end = text.dropFirst(SharedVersion.length)
         self.init(
-            version: version, epoch: String(parts[1]),
-            generations: parts[2].split(separator: ",", omittingEmptySubsequences: false).map(String.init))
+            version: version, origin: end == "-" ? .offline : UInt64(end, radix: 16).map { .epoch($0) } ?? .untimed)
     }
 
-    /// Epochs and generations come from a server: only letters, digits and a few signs are kept.
-    private static func plain(_ text: String) -> String {
-        let known = text.utf8.prefix(100).filter { 45...58 ~= $0 || 65...90 ~= $0 || 97...122 ~= $0 }
-        return String(decoding: known, as: UTF8.self)
-    }
+    /// The version, if it can be compared with those of other machines.
+    var timedVersion: SharedVersion? { origin == .untimed ? nil : version }
 
-    /// Whether an epoch or a generation can be written without loss.
-    static func isPlain(_ text: String) -> Bool { plain(text) == text }
+    /// Stands for an epoch, which is as long as a server likes.
+    static func digest(_ epoch: String) -> UInt64 { Array(epoch.utf8).withUnsafeBytes { XXH64.hash($0) } }
 }
 
 /// The consequence of the server's answer for a local copy.
 enum SharedVerdict: Equatable {
     /// The copy may be returned.
     case valid
-    /// The copy is outdated or removed; nil version: or nothing is known, which is no better.
-    case invalid(SharedVersion?)
+    /// The copy may be returned, and has to be sent: the server could not take it when it was stored.
+    case unsent
+    /// The copy is outdated or removed; or nothing is known, which is no better.
+    case invalid
     /// The server's value replaces it.
     case replaced
 }
@@ -74,44 +83,35 @@ struct SharedCopy {
     /// it remembers removals, in milliseconds.
     ///
     /// The same version is the same value. A copy that is newer than what the server has, or of which the server has
-    /// nothing, is valid only if nothing can have been forgotten: the epoch is the same, the generations are known and
-    /// current, and the copy is younger than the oldest tombstone.
-    func verdict(on reading: SharedReading, epoch: String, memory: Int64) -> SharedVerdict {
-        let epoch = reading.epoch ?? epoch
+    /// nothing, has not arrived there yet; or it is valid only if nothing can have been forgotten: the epoch is the
+    /// same, nothing was cleared, and the copy is younger than the oldest tombstone.
+    func verdict(on reading: SharedReading, epoch: UInt64?, memory: Int64) -> SharedVerdict {
+        let epoch = reading.epoch.map { SharedStamp.digest($0) } ?? epoch
+        let isRemembered = age < memory && epoch != nil && stamp?.origin == epoch.map { .epoch($0) }
+        var whereOlder: SharedVerdict?
+        if isPending || isRemembered && reading.scopes != .cleared {
+            whereOlder = .valid
+        } else if isUnsent(memory: memory), reading.scopes != .cleared {
+            whereOlder = .unsent
+        }
         switch reading.finding {
-        case .unchanged(let version, _):
-            return version == stamp?.version ? .valid : .invalid(nil)
-        case .value(_, let version, _, _):
-            return isNewer(than: version, reading, epoch, memory) ? .valid : .replaced
-        case .removed(let version):
+        case .unchanged(let version, _): return version == stamp?.version ? .valid : .invalid
+        case .value(_, let version, _): return isNewer(than: version) ? whereOlder ?? .replaced : .replaced
+        case .removed(let version) where version == stamp?.version:
             // Its own tombstone: the value was too large for the server.
-            let isOwn = version == stamp?.version && isCurrent(reading)
-            return isOwn || isNewer(than: version, reading, epoch, memory) ? .valid : .invalid(version)
-        case .cleared(let version):
-            return isNewer(than: version, reading, epoch, memory) ? .valid : .invalid(nil)
+            let isCurrent = reading.scopes == .current || isRemembered && reading.scopes == .unknown
+            return isCurrent ? .valid : .invalid
+        case .removed(let version), .cleared(let version):
+            return isNewer(than: version) ? whereOlder ?? .invalid : .invalid
         case .missing:
             if isPending { return .valid }
-            guard !isNoticed else { return .invalid(nil) }
-            guard let stamp else { return .valid }
-            return isTraceable(stamp, reading, epoch, memory) ? .valid : .invalid(nil)
+            if isNoticed { return .invalid }
+            return stamp == nil ? .valid : whereOlder ?? .invalid
         }
     }
 
-    private func isNewer(
-        than version: SharedVersion, _ reading: SharedReading, _ epoch: String, _ memory: Int64
-    ) -> Bool {
-        guard let stamp, stamp.version > version else { return false }
-        return isPending || isTraceable(stamp, reading, epoch, memory)
-    }
+    /// Whether the server does not know it yet. An older copy may be the one of which it has forgotten a removal.
+    func isUnsent(memory: Int64) -> Bool { isPending || age < memory && stamp?.origin == .offline }
 
-    private func isTraceable(
-        _ stamp: SharedStamp, _ reading: SharedReading, _ epoch: String, _ memory: Int64
-    ) -> Bool {
-        !stamp.epoch.isEmpty && stamp.epoch == epoch && age < memory && isCurrent(reading)
-    }
-
-    private func isCurrent(_ reading: SharedReading) -> Bool {
-        guard let stamp, !stamp.generations.contains("") else { return false }
-        return stamp.generations == reading.generations
-    }
+    private func isNewer(than version: SharedVersion) -> Bool { stamp.map { $0.version > version } ?? false }
 }

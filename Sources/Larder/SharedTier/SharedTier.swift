@@ -16,7 +16,9 @@
 ///   with a lower version is refused as `cleared`. One version may stand for many keys: the highest of theirs.
 /// - Each namespace and each tag has a random *generation*, which ``clear(_:version:isExpiry:)`` replaces. A value
 ///   keeps the generations under which it was written, and counts only while they are the current ones. A generation
-///   that is missing equals none.
+///   that is missing equals none. With each generation the server remembers the version of the clear that began it, or
+///   one from before which it has forgotten nothing; so it can answer whether a copy was cleared
+///   (``SharedReading/scopes``).
 /// - A value ends on the server's clock: at its expiry, plus the time for which it is kept stale.
 /// - Observers hear of a change only once the server has it.
 ///
@@ -45,12 +47,17 @@ public protocol SharedTier: Sendable {
     ///
     /// - Returns: `missing` when the server has no value; the entry is then written as a whole. `superseded` with the
     ///   version of a value that the writer has not seen, even if that is lower than the change's.
+    /// - Throws: As ``write(_:)``.
     func renew(_ write: SharedWrite) async throws -> SharedOutcome
 
     /// Ends the life of an entry now. It stays for its stale window; without one it is removed.
+    ///
+    /// - Throws: Any error; the change is tried again later.
     func expire(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome
 
     /// Removes an entry, and leaves a tombstone.
+    ///
+    /// - Throws: Any error; the removal is tried again later.
     func remove(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome
 
     /// Replaces the generation of a namespace or a tag, so that no earlier value of it counts any more. O(1).
@@ -64,14 +71,21 @@ public protocol SharedTier: Sendable {
 
     /// Takes the right to fetch a key on behalf of all machines, for at most `duration`.
     ///
+    /// - Parameters:
+    ///   - key: The key.
+    ///   - holder: A name that no other fetch has, in this process or another: 16 random digits.
+    ///   - duration: Afterwards another holder may take it.
     /// - Returns: False while another holder has it.
+    /// - Throws: Any error; the caller then fetches without waiting for others.
     func lease(_ key: SharedKey, holder: String, for duration: Duration) async throws -> Bool
 
     /// Gives the right back. Does nothing when another holder has it by now.
+    ///
+    /// - Throws: Any error, which is ignored: the right ends by itself.
     func endLease(_ key: SharedKey, holder: String) async throws
 
     /// Calls `observer` with each notice from now on, in order, until the returned function is called; at first with
-    /// `connected` if the server can be reached.
+    /// `connected` if the server can be reached, and with `disconnected` once it is known that it cannot.
     ///
     /// - Parameters:
     ///   - node: The last part of the versions of the observer's own changes, of which it needs no notice.
@@ -95,12 +109,12 @@ public enum SharedTierState: Hashable, Sendable {
 public enum SharedNotice: Hashable, Sendable {
     /// Notices arrive from now on; earlier ones may have been lost. `time` is the server's, in milliseconds since 1970.
     case connected(epoch: String, time: Int64)
-    /// Notices are lost from now on.
+    /// Notices are lost from now on; or a first attempt to connect has failed. May come again.
     case disconnected(reason: String)
-    /// Another machine has changed the key, by a change of this version; nil: the server has evicted it. There are no
-    /// values in notices.
+    /// Another machine has changed the key, by a change of this version; nil: not known. There are no values in
+    /// notices.
     case changed(SharedKey, version: SharedVersion?)
-    /// Another machine has cleared or expired a namespace or a tag, by a change of this version.
+    /// Another machine has cleared or expired a namespace or a tag, by a change of this version; nil: not known.
     case cleared(SharedScope, version: SharedVersion?, isExpiry: Bool)
     /// Everything may have changed.
     case changedAll

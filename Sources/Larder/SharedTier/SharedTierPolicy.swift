@@ -1,21 +1,22 @@
 /// How a ``Cache`` uses its shared tier.
 public struct SharedTierPolicy: Hashable, Sendable {
-    /// The name of the cache on all machines, which its keys there begin with; together with its namespace on disk.
-    /// Caches that share a tier need different names, unless their namespaces differ, or they hold the same values.
-    /// Default: "".
+    /// The cache's name on the server: its keys begin with this name and the disk namespace. Caches that share a tier
+    /// need different names, unless their namespaces differ, or they hold the same values. Default: "".
     public var name = ""
-    /// The longest time that a call waits for an answer of the shared tier. A read that takes longer counts as a miss;
-    /// a change goes on in the background. Default: 100 ms.
+    /// The longest time that a call waits for the shared tier, be it for an answer, for its change to be sent, or for
+    /// both. A read that takes longer counts as a miss; a change goes on in the background. Zero: reads ask nothing,
+    /// and changes wait for nothing. A call that stores more values than half of ``queueLimit`` also waits until some
+    /// are sent, as long as the server takes any. Default: 100 ms.
     public var timeout: Duration = .milliseconds(100)
     /// The most changes that wait for a server that cannot be reached, the latest of each key. When there are more, all
     /// of them are dropped, and the namespace is cleared on the server instead: the machines fetch again, and none
-    /// returns an outdated value. Default: 10,000.
+    /// returns an outdated value. At least 1: a smaller number counts as 1. Default: 10,000.
     public var queueLimit = 10_000
-    /// The largest value that is sent. A larger one stays on its machine, and the others lose theirs. Bytes. Default: 1
-    /// MiB.
+    /// The longest payload that is sent. A larger one stays on its machine, and the others lose theirs. Bytes. Default:
+    /// 1 MiB.
     public var sizeLimit = 1 << 20
-    /// For how long a fetch may keep other machines from fetching the same key; they wait for its value that long, and
-    /// then fetch themselves. Nil: they do not wait. Fetches for several keys at once do not wait either. Default: nil.
+    /// The lease on a fetch: other machines wait this long for its value before fetching themselves. Fetches for
+    /// several keys at once take none. Nil or zero: no machine waits. Default: nil.
     public var fetchLease: Duration?
 
     /// For how long a server remembers a removal at least: a day.

@@ -4,7 +4,7 @@ import LarderFiles
 ///
 /// Everything has a number, in the order in which it happened: each confirmation of a copy, each notice, each
 /// connection. A copy is trusted if its last confirmation came after the connection and after all notices that concern
-/// it. Forgetting a confirmation only costs a question.
+/// it. Forgetting a confirmation only costs a question. A notice is kept until the copy that it concerns is gone.
 struct SharedTrust: Sendable {
     enum Standing: Equatable, Sendable {
         /// Confirmed during this connection, and unchanged since.
@@ -15,34 +15,77 @@ struct SharedTrust: Sendable {
         case noticed
     }
 
+    /// A change by somebody else.
+    struct Notice: Sendable {
+        let number: UInt64
+        /// Nil: not known.
+        let version: SharedVersion?
+        /// Whether there may be a copy from before it.
+        var hasCopy = true
+
+        /// Whether a copy of this version is from before the change, or may be, where there is no version to compare.
+        func concerns(_ copy: SharedVersion?) -> Bool {
+            guard let version, let copy else { return true }
+            return copy < version
+        }
+
+        /// The notice that concerns what both do.
+        fileprivate func joined(with other: Notice?) -> Notice {
+            guard let other else { return self }
+            let highest = version.flatMap { own in other.version.map { max(own, $0) } }
+            return Notice(number: number, version: highest, hasCopy: hasCopy || other.hasCopy)
+        }
+    }
+
     /// The most keys and tags of each kind that are remembered.
     static let most = 100_000
-    static let mostNotices = 10_000
 
     private(set) var last: UInt64 = 1
     private var connected: UInt64 = 1
     private var confirmed: [Key: UInt64] = [:]
-    private var noticed: [Key: UInt64] = [:]
-    private var noticedTags: [Key: UInt64] = [:]
+    private var noticed: [Key: Notice] = [:]
+    /// By tag; nil: the whole namespace.
+    private var cleared: [Key?: Notice] = [:]
     private var noticedAll: UInt64 = 0
+    /// The last clear that is kept no longer: answers from before it may be outdated.
+    private var forgottenClear: UInt64 = 0
     /// The keys that are being asked for, by the number of askers: a notice about them matters in any case.
     private var asked: [Key: Int] = [:]
+    /// The notices whose copies are still to be removed.
+    private var unresolved: Set<Key> = []
+    private var unresolvedClears: Set<Key?> = []
 
     private mutating func number() -> UInt64 {
         last += 1
         return last
     }
 
-    func standing(of key: Key, tags: [Key]) -> Standing {
+    /// `version` is that of a copy that waits to be sent: older changes do not concern it. Any other copy is asked for,
+    /// as the server may have accepted an older change because it has forgotten the copy, or its clock was set back.
+    func standing(of key: Key, tags: [Key], version: SharedVersion?) -> Standing {
         let confirmation = confirmed[key] ?? 0
-        if notice(of: key, tags) > confirmation { return .noticed }
+        if notice(of: key, tags, version) > confirmation { return .noticed }
         return confirmation > connected ? .trusted : .unverified
     }
 
-    private func notice(of key: Key, _ tags: [Key]) -> UInt64 {
-        var notice = max(noticedAll, noticed[key] ?? 0)
-        if !noticedTags.isEmpty { for tag in tags { notice = max(notice, noticedTags[tag] ?? 0) } }
-        return notice
+    /// The number of the last notice that concerns a copy.
+    private func notice(of key: Key, _ tags: [Key], _ version: SharedVersion?) -> UInt64 {
+        func number(_ notice: Notice?) -> UInt64 { notice.map { $0.concerns(version) ? $0.number : 0 } ?? 0 }
+        var last = max(noticedAll, number(noticed[key]))
+        if !cleared.isEmpty {
+            last = max(last, number(cleared[nil]))
+            for tag in tags { last = max(last, number(cleared[tag])) }
+        }
+        return last
+    }
+
+    /// Whether a copy is older than a change that has been heard of since it was confirmed.
+    func isOld(_ key: Key, tags: [Key], version: SharedVersion) -> Bool {
+        let confirmation = confirmed[key] ?? 0
+        return ([noticed[key], cleared[nil]] + tags.map { cleared[$0] }).contains { notice in
+            guard let notice, let change = notice.version else { return false }
+            return notice.number > confirmation && version < change
+        }
     }
 
     /// Begins a question. Returns its number.
@@ -54,60 +97,94 @@ struct SharedTrust: Sendable {
     mutating func end(_ key: Key) {
         guard let count = asked[key] else { return }
         asked[key] = count == 1 ? nil : count - 1
+        if count == 1, noticed[key]?.hasCopy == false { noticed[key] = nil }
     }
 
     /// Confirms a copy by the answer to a question. False when a notice or a new connection has come since the question
     /// began: the answer may be older.
-    mutating func confirm(_ key: Key, tags: [Key], since number: UInt64) -> Bool {
-        guard notice(of: key, tags) < number, connected < number else { return false }
-        confirm(key)
-        return true
-    }
-
-    /// Whether an answer to a question that began with this number may be outdated.
-    func isOutdated(_ key: Key, tags: [Key], since number: UInt64) -> Bool {
-        notice(of: key, tags) > number || connected > number
-    }
-
-    /// Confirms a copy that this machine has stored itself.
-    mutating func confirm(_ key: Key) {
+    mutating func confirm(_ key: Key, tags: [Key], version: SharedVersion?, since number: UInt64) -> Bool {
+        if isOutdated(key, tags: tags, version: version, since: number) { return false }
         if confirmed.count >= Self.most { confirmed = [:] }
-        confirmed[key] = number()
-        noticed[key] = nil
-    }
-
-    mutating func forget(_ key: Key) {
-        confirmed[key] = nil
-        if asked[key] == nil { noticed[key] = nil }
-    }
-
-    /// Notes a change by somebody else. Without a local copy and without a question it concerns nothing.
-    mutating func note(_ key: Key, hasCopy: Bool) -> Bool {
-        guard hasCopy || asked[key] != nil else {
-            confirmed[key] = nil
-            return true
-        }
-        guard noticed.count < Self.mostNotices else {
-            noteAll()
-            return false
-        }
-        noticed[key] = number()
+        confirmed[key] = self.number()
+        forgetNotice(key)
         return true
     }
 
-    /// Notes that a tag was cleared; nil: everything.
-    mutating func note(tag: Key?) {
-        guard let tag, noticedTags.count < Self.mostNotices else { return noteAll() }
-        noticedTags[tag] = number()
+    /// Whether an answer to a question that began with this number, with a value of this version, may be outdated.
+    func isOutdated(_ key: Key, tags: [Key], version: SharedVersion?, since number: UInt64) -> Bool {
+        number < max(notice(of: key, tags, version), connected, forgottenClear)
     }
 
-    mutating func noteAll() {
-        noticedAll = number()
-        (noticed, noticedTags, confirmed) = ([:], [:], [:])
+    /// Forgets what was noted, up to a number, about a copy that is gone.
+    mutating func forget(_ key: Key, upTo number: UInt64) {
+        if let confirmation = confirmed[key], confirmation <= number { confirmed[key] = nil }
+        forgetNotice(key, upTo: number)
+    }
+
+    /// Forgets the notice about a key, unless another one has come meanwhile.
+    mutating func forgetNotice(_ key: Key, upTo number: UInt64) {
+        if let notice = noticed[key], notice.number <= number { forgetNotice(key) }
+    }
+
+    /// Whoever asks for the key has to know that a notice has come.
+    private mutating func forgetNotice(_ key: Key) {
+        unresolved.remove(key)
+        if asked[key] == nil { noticed[key] = nil } else { noticed[key]?.hasCopy = false }
     }
 
     /// Begins a connection: every copy is unverified.
     mutating func connect() {
         connected = number()
+    }
+}
+
+/// Notices.
+extension SharedTrust {
+    /// Notes a change by somebody else. Without a local copy and without a question it concerns nothing. Returns false
+    /// when it was one too many, and now everything counts as changed.
+    mutating func note(_ key: Key, version: SharedVersion?, hasCopy: Bool) -> Bool {
+        guard hasCopy || asked[key] != nil else {
+            confirmed[key] = nil
+            return true
+        }
+        guard noticed.count < Self.most else {
+            noteAll()
+            return false
+        }
+        noticed[key] = Notice(number: number(), version: version, hasCopy: hasCopy).joined(with: noticed[key])
+        if hasCopy { unresolved.insert(key) }
+        return true
+    }
+
+    /// Notes that a tag was cleared; nil: the namespace.
+    mutating func note(clearOf tag: Key?, version: SharedVersion?) {
+        guard let version, cleared.count < Self.most else { return noteAll() }
+        cleared[tag] = Notice(number: number(), version: version).joined(with: cleared[tag])
+        unresolvedClears.insert(tag)
+    }
+
+    /// Notes that everything may have changed.
+    mutating func noteAll() {
+        noticedAll = number()
+        (noticed, cleared, confirmed) = ([:], [:], [:])
+        (unresolved, unresolvedClears) = ([], [])
+    }
+
+    /// Whether there are copies that have not been looked for yet.
+    var hasUnresolved: Bool { !unresolved.isEmpty || !unresolvedClears.isEmpty }
+
+    /// Takes up to `most` keys, and all clears, whose copies are to be removed.
+    mutating func takeUnresolved(_ most: Int) -> (keys: [Key], clears: [Key?: Notice]) {
+        let keys = Array(unresolved.prefix(most))
+        unresolved.subtract(keys)
+        defer { unresolvedClears = [] }
+        return (keys, unresolvedClears.isEmpty ? [:] : cleared.filter { unresolvedClears.contains($0.key) })
+    }
+
+    /// Forgets a clear whose copies are gone, unless there was another one meanwhile.
+    mutating func forget(_ clear: Notice, of tag: Key?) {
+        guard cleared[tag]?.number == clear.number else { return }
+        cleared[tag] = nil
+        forgottenClear = max(forgottenClear, clear.number)
     }
 }

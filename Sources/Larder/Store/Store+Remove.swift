@@ -23,7 +23,9 @@ extension Store {
             throw error
         }
         guard let removed else { return false }
-        reporter.report(CacheEvent(.removed, of: key)) { $0.removals += 1 }
+        if let event = permit.map({ $0.event }) ?? .removed {
+            reporter.report(CacheEvent(event, of: key)) { if event == .removed { $0.removals += 1 } }
+        }
         return removed.isFresh(at: now)
     }
 

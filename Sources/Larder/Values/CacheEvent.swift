@@ -67,8 +67,8 @@ public struct CacheEvent: Sendable {
         public static let lost = Kind("lost")
         /// A caller removed everything, one namespace, the part without a namespace, or one tag.
         public static let cleared = Kind("cleared")
-        /// Another process or, with a shared tier, another machine stored, replaced, removed or renewed the entry, or removed or expired everything, one
-        /// namespace, the part without a namespace, or one tag.
+        /// Another process or, with a shared tier, another machine stored, replaced, removed or renewed the entry, or
+        /// removed or expired everything, one namespace, the part without a namespace, or one tag.
         public static let changedElsewhere = Kind("changedElsewhere")
         /// After an unclean close, the entry was found again by its file.
         public static let adopted = Kind("adopted")

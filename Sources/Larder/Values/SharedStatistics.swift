@@ -2,7 +2,7 @@
 public struct SharedStatistics: Hashable, Sendable {
     /// Reads that brought a value from the shared tier.
     public var hits = 0
-    /// Reads that it answered without one.
+    /// Reads that it answered without one. A read that was not asked, because the server could not be, is none.
     public var misses = 0
     /// Local copies that it has confirmed.
     public var confirmations = 0

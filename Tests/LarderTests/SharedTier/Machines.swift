@@ -33,6 +33,15 @@ final class Machines: Sendable {
         return Cache(disk: try worlds[machine].diskCache(), namespace: namespace, configuration: configuration)
     }
 
+    /// A cache whose callers wait by this clock.
+    func cache(_ machine: Int, _ clock: ImpatientClock, queueLimit: Int = 10_000) throws -> Cache<String> {
+        var configuration = Cache<String>.Configuration(sharedTier: server.connection())
+        configuration.sharedTierPolicy.queueLimit = queueLimit
+        return try Cache(
+            directory: URL(fileURLWithPath: "/cache", isDirectory: true), configuration: configuration,
+            fileSystem: worlds[machine].files, clock: clock)
+    }
+
     /// Opens the cache of a machine again, as after the end of its process.
     func restart(_ machine: Int) {
         worlds[machine].restart()
@@ -60,5 +69,38 @@ final class SharedLog: Sendable {
 
     func count(of kind: CacheEvent.Kind) -> Int {
         events.withLock { $0.count { $0.kind == kind } }
+    }
+}
+
+/// A clock that moves on as soon as somebody waits by it for a short time: what a call has waited for is what it shows
+/// afterwards.
+final class ImpatientClock: LarderFiles.Clock {
+    private struct Done: ScheduledWork {
+        func cancel() {}
+    }
+
+    private let base: ManualClock
+    private let isArmed = Flag()
+
+    init(_ world: TestWorld) {
+        base = world.clock
+    }
+
+    var now: Timestamp { base.now }
+
+    /// Returns the time for which a call waits.
+    func waiting(_ call: () async throws -> Void) async rethrows -> Duration {
+        isArmed.set()
+        defer { isArmed.set(false) }
+        let begun = base.milliseconds
+        try await call()
+        return .milliseconds(base.milliseconds - begun)
+    }
+
+    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork {
+        guard isArmed.isSet, delay <= .milliseconds(100) else { return base.schedule(after: delay, work) }
+        base.advance(by: delay)
+        work()
+        return Done()
     }
 }

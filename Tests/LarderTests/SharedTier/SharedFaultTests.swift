@@ -1,8 +1,9 @@
 import Foundation
-import Larder
 import LarderFiles
 import LarderTesting
 import Testing
+
+@testable import Larder
 
 @Suite("A shared tier that fails makes nothing worse")
 struct SharedFaultTests {
@@ -17,6 +18,8 @@ struct SharedFaultTests {
         let (one, two) = (try machines.cache(0) { $0.onEvent = { log.note($0) } }, try machines.cache(1))
         try await one.setValue("old", forKey: "a")
         #expect(await two.value(forKey: "a") == "old")
+        machines.worlds[0].settle()
+        #expect(log.count(of: .sharedTierConnected) == 1 && log.count(of: .sharedTierLost) == 0)
         server.faults = [fault]
         try await one.setValue("new", forKey: "a")
         try await one.setValue("b", forKey: "b", tags: ["t"])
@@ -30,6 +33,28 @@ struct SharedFaultTests {
         #expect(await two.values(forKeys: ["a", "b"]) == ["a": "new", "b": "b"])
         #expect(one.statistics.shared?.waiting == 0)
         #expect(try #require(one.statistics.shared).failures > 0)
+        machines.worlds[0].settle()
+        #expect(log.count(of: .sharedTierLost) == 1 && log.count(of: .sharedTierConnected) == 2)
+        #expect(log.count(of: .sharedChangesDropped) == 0)
+    }
+
+    @Test("a server that is never reached is one event, however often the tier tries it")
+    func neverReached() async throws {
+        let log = SharedLog()
+        server.disconnect()
+        let connection = server.connection()
+        let one = try machines.cache(0) {
+            $0.sharedTier = connection
+            $0.onEvent = { log.note($0) }
+        }
+        try await one.setValue("v", forKey: "k")
+        for _ in 0..<3 { one.backend.sharedLink?.receive(.disconnected(reason: "refused")) }
+        machines.worlds[0].settle()
+        #expect(log.count(of: .sharedTierLost) == 1)
+        server.reconnect()
+        server.disconnect()
+        machines.worlds[0].settle()
+        #expect(log.count(of: .sharedTierConnected) == 1 && log.count(of: .sharedTierLost) == 2)
     }
 
     @Test("reads of a silent server end at the timeout, and after five the circuit breaker spares the others")

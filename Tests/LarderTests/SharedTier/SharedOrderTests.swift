@@ -126,99 +126,16 @@ struct SharedOrderTests {
     func serverSetBack() async throws {
         let (one, two) = (try machines.cache(0), try machines.cache(1))
         try await one.setValue("old", forKey: "k", tags: ["t"])
+        try await one.setValue("old", forKey: "m")
         try await one.removeValue(forKey: "l")
         try await one.removeAll(tagged: "t")
         try await one.setValue("old", forKey: "k", tags: ["t"])
         machines.time.setClock(to: machines.time.now.addingTimeInterval(-3600))
         try await two.setValue("new", forKey: "k", tags: ["t"])
         try await two.setValue("new", forKey: "l")
-        #expect(await one.values(forKeys: ["k", "l"]) == ["k": "new", "l": "new"])
-        #expect(await two.values(forKeys: ["k", "l"]) == ["k": "new", "l": "new"])
-    }
-
-    @Test(
-        "callers that wait for another machine's fetch fetch at once when the server is lost", arguments: [true, false])
-    func leaseLost(_ isCut: Bool) async throws {
-        let source = TestSource<String>()
-        let (one, two) = (try machines.leasing(0), try machines.leasing(1))
-        async let first = one.value(forKey: "k") { try await source.fetch() }
-        await source.waitForRequests()
-        async let second = two.value(forKey: "k") { try await source.fetch() }
-        await eventually { two.waitersForLeases == 1 }
-        if isCut { machines.cut(1) } else { try await two.close(waitingForFetches: .zero) }
-        await source.waitForRequests(2)
-        source.succeed(with: "v")
-        source.succeed(with: "v")
-        #expect(try await [first, second] == ["v", "v"])
-    }
-
-    @Test("after a failed fetch the waiters on another machine fetch at once")
-    func leaseAfterFailure() async throws {
-        let source = TestSource<String>()
-        let (one, two) = (try machines.leasing(0), try machines.leasing(1))
-        async let first: String? = try? one.value(forKey: "k") { try await source.fetch() }
-        await source.waitForRequests()
-        async let second = two.value(forKey: "k") { try await source.fetch() }
-        await eventually { two.waitersForLeases == 1 }
-        #expect(source.requestCount == 1)
-        source.fail(with: SharedTierError(.unavailable, "the source is gone"))
-        // No clock advances: the end of the lease alone lets it go on.
-        await source.waitForRequests(2)
-        source.succeed(with: "v")
-        #expect(await first == nil)
-        #expect(try await second == "v")
-        #expect(source.requestCount == 2)
-    }
-
-    @Test("a lease that was granted after the timeout ends with the fetch, too")
-    func lateLease() async throws {
-        let source = TestSource<String>()
-        let held = HeldTier(server.connection(), holding: [.lease])
-        let one = try machines.cache(0) {
-            $0.sharedTier = held
-            $0.sharedTierPolicy.fetchLease = .seconds(3600)
+        try await two.setValue("new", forKey: "m")
+        for cache in [one, two] {
+            #expect(await cache.values(forKeys: ["k", "l", "m"]) == ["k": "new", "l": "new", "m": "new"])
         }
-        let two = try machines.leasing(1)
-        async let first: String? = try? one.value(forKey: "k") { try await source.fetch() }
-        await eventually { held.waiting(.lease) == 1 }
-        machines.worlds[0].advance(by: .milliseconds(100))
-        await source.waitForRequests()
-        async let second = two.value(forKey: "k") { try await source.fetch() }
-        await eventually { two.waitersForLeases == 1 }
-        source.fail(with: SharedTierError(.unavailable, "the source is gone"))
-        await source.waitForRequests(2)
-        source.succeed(with: "v")
-        #expect(await first == nil)
-        #expect(try await second == "v")
-        held.release(.lease)
-    }
-
-    @Test("after a fetch that stores nothing the waiters on another machine fetch at once")
-    func leaseAfterNothing() async throws {
-        let source = TestSource<FetchResult<String>>()
-        let (one, two) = (try machines.leasing(0), try machines.leasing(1))
-        async let first = one.value(forKey: "k") { try await source.fetch() }
-        await source.waitForRequests()
-        async let second = two.value(forKey: "k") { try await source.fetch() }
-        await eventually { two.waitersForLeases == 1 }
-        source.succeed(with: .doNotStore("1"))
-        await source.waitForRequests(2)
-        source.succeed(with: .doNotStore("2"))
-        #expect(try await [first, second] == ["1", "2"])
-        #expect(source.requestCount == 2 && server.keys.isEmpty)
-    }
-}
-
-extension Machines {
-    /// A cache whose fetches keep other machines from fetching for up to an hour.
-    fileprivate func leasing(_ machine: Int) throws -> Cache<String> {
-        try cache(machine) { $0.sharedTierPolicy.fetchLease = .seconds(3600) }
-    }
-}
-
-extension Cache {
-    /// The callers that wait for another machine's fetch.
-    fileprivate var waitersForLeases: Int {
-        backend.sharedLink?.state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } ?? 0
     }
 }

@@ -80,7 +80,7 @@ struct SharedPartsTests {
     ) -> SharedQueue.Change {
         SharedQueue.Change(
             operation: operation, version: version(time), stamp: version(time),
-            queued: Timestamp(milliseconds: queued), connection: 1, isTimed: true, generations: [])
+            queued: Timestamp(milliseconds: queued), connection: 1, isTimed: true)
     }
 
     @Test("the queue keeps the latest change of a key, and a write that a renewal follows")
@@ -188,70 +188,126 @@ struct SharedPartsTests {
     func trust() {
         var trust = SharedTrust()
         let (a, b, tag) = (Key("a"), Key("b"), Key("t"))
-        #expect(trust.standing(of: a, tags: []) == .unverified)
-        let first = trust.begin(a)
-        let isConfirmed = trust.confirm(a, tags: [], since: first)
-        #expect(isConfirmed)
-        #expect(trust.standing(of: a, tags: []) == .trusted)
+        func standing(_ key: Key, _ tags: [Key] = [], _ time: Int64 = 1) -> SharedTrust.Standing {
+            trust.standing(of: key, tags: tags, version: version(time))
+        }
+        func confirm(_ key: Key, since number: UInt64? = nil) -> Bool {
+            trust.confirm(key, tags: [], version: version(1), since: number ?? trust.last)
+        }
+        #expect(standing(a) == .unverified)
+        let isConfirmed = confirm(a, since: trust.begin(a))
+        #expect(isConfirmed && standing(a) == .trusted)
         let second = trust.begin(a)
-        _ = trust.note(a, hasCopy: false)
-        #expect(trust.standing(of: a, tags: []) == .noticed)
-        let isOutdated = trust.isOutdated(a, tags: [], since: second)
-        let isConfirmedLate = trust.confirm(a, tags: [], since: second)
+        _ = trust.note(a, version: version(2), hasCopy: false)
+        #expect(standing(a) == .noticed)
+        let isOutdated = trust.isOutdated(a, tags: [], version: version(1), since: second)
+        let isConfirmedLate = confirm(a, since: second)
         #expect(isOutdated && !isConfirmedLate)
         trust.end(a)
         trust.end(a)
-        trust.confirm(a)
-        trust.confirm(b)
-        trust.note(tag: tag)
-        #expect(trust.standing(of: a, tags: [tag]) == .noticed && trust.standing(of: b, tags: []) == .trusted)
+        _ = (confirm(a), confirm(b))
+        trust.note(clearOf: tag, version: version(3))
+        #expect(standing(a, [tag]) == .noticed && standing(b) == .trusted)
         trust.connect()
-        #expect(trust.standing(of: a, tags: [tag]) == .noticed && trust.standing(of: b, tags: []) == .unverified)
-        for number in 0...SharedTrust.mostNotices { _ = trust.note(Key("n\(number)"), hasCopy: true) }
-        #expect(trust.standing(of: b, tags: []) == .noticed)
+        #expect(standing(a, [tag]) == .noticed && standing(b) == .unverified)
+        trust.noteAll()
+        #expect(standing(b) == .noticed)
     }
 
-    @Test("a mark survives as a field that the store does not know, whatever the server has sent")
+    @Test("a notice concerns no copy that is newer than the change")
+    func newerThanNotice() {
+        var trust = SharedTrust()
+        let (key, tag) = (Key("a"), Key("t"))
+        _ = trust.note(key, version: version(5), hasCopy: true)
+        trust.note(clearOf: tag, version: version(7))
+        let standings = [4, 5, 6, 7].map { trust.standing(of: key, tags: [tag], version: version($0)) }
+        #expect(standings == [.noticed, .noticed, .noticed, .unverified])
+        #expect(trust.standing(of: key, tags: [], version: version(5)) == .unverified)
+        // One whose version cannot be compared is asked for.
+        #expect(trust.standing(of: key, tags: [], version: nil) == .noticed)
+        #expect(trust.isOld(key, tags: [], version: version(4)) && !trust.isOld(key, tags: [], version: version(5)))
+        _ = trust.note(key, version: nil, hasCopy: true)
+        #expect(trust.standing(of: key, tags: [], version: version(9)) == .noticed)
+        #expect(!trust.isOld(key, tags: [], version: version(4)))
+    }
+
+    @Test("notices are forgotten once their copies are gone, unless somebody asks meanwhile, and are bounded")
+    func resolvedNotices() {
+        var trust = SharedTrust()
+        let (a, b, tag) = (Key("a"), Key("b"), Key("t"))
+        let question = trust.begin(a)
+        for key in [a, b] { _ = trust.note(key, version: version(5), hasCopy: true) }
+        trust.note(clearOf: tag, version: version(5))
+        let last = trust.last
+        let (keys, clears) = trust.takeUnresolved(9)
+        #expect(Set(keys) == [a, b] && clears.keys.map { $0 } == [tag] && !trust.hasUnresolved)
+        _ = trust.note(b, version: version(6), hasCopy: true)
+        for key in keys { trust.forget(key, upTo: last) }
+        for (tag, clear) in clears { trust.forget(clear, of: tag) }
+        func standing(_ key: Key) -> SharedTrust.Standing { trust.standing(of: key, tags: [tag], version: version(1)) }
+        // One that has asked before must hear of it.
+        #expect(trust.isOutdated(a, tags: [], version: version(1), since: question))
+        #expect(trust.isOutdated(Key("c"), tags: [tag], version: version(1), since: question))
+        trust.end(a)
+        #expect(standing(a) == .unverified && standing(b) == .noticed && trust.hasUnresolved)
+        for number in 0..<SharedTrust.most where trust.hasUnresolved {
+            _ = trust.note(Key("n\(number)"), version: version(5), hasCopy: true)
+        }
+        #expect(trust.standing(of: Key("c"), tags: [], version: version(9)) == .noticed && !trust.hasUnresolved)
+    }
+
+    @Test("a mark survives as a field that the store does not know")
     func stamps() throws {
-        let stamp = SharedStamp(version: version(1), epoch: "a:b.c-1", generations: ["x", "", "y"])
-        #expect(SharedStamp(in: stamp.field) == stamp)
-        #expect(SharedStamp(in: Array(",\"zz\":1".utf8) + stamp.field + Array(",\"w\":2".utf8)) == stamp)
-        let hostile = SharedStamp(
-            version: version(1), epoch: "a\"},\n é", generations: ["\",\\", String(repeating: "x", count: 999)])
-        let read = try #require(SharedStamp(in: hostile.field))
-        #expect(read.epoch == "a" && read.generations.first == "")
-        for bad in ["", ",\"sv\":\"\"", ",\"sv\":\"x y z\"", ",\"sv\":\"\(version(1))\""] {
+        for origin in [.untimed, .offline, .epoch(0x1F), .epoch(.max)] as [SharedStamp.Origin] {
+            let stamp = SharedStamp(version: version(1), origin: origin)
+            #expect(SharedStamp(in: stamp.field) == stamp)
+            #expect(SharedStamp(in: Array(",\"zz\":1".utf8) + stamp.field + Array(",\"w\":2".utf8)) == stamp)
+        }
+        #expect(SharedStamp(in: Array(",\"sv\":\"\(version(1)) x\"".utf8))?.origin == .untimed)
+        for bad in ["", ",\"sv\":\"\"", ",\"sv\":\"x y z\"", ",\"sv\":\"\(version(1).description.dropLast())\""] {
             #expect(SharedStamp(in: Array(bad.utf8)) == nil)
         }
     }
 
-    @Test("only a copy of which nothing can have been forgotten survives a missing key")
+    @Test("only a copy of which nothing can have been forgotten, or that was never sent, survives a missing key")
     func verdicts() {
         func verdict(
-            _ finding: SharedReading.Finding, stamp time: Int64? = 5, age: Int64 = 0, noticed: Bool = false,
-            pending: Bool = false, epoch: String = "e", generations: [String] = ["g"]
+            _ finding: SharedReading.Finding, stamp time: Int64? = 5, _ origin: SharedStamp.Origin? = nil,
+            age: Int64 = 0, noticed: Bool = false, pending: Bool = false, epoch: String = "e",
+            scopes: SharedReading.Scopes = .current
         ) -> SharedVerdict {
-            let stamp = time.map { SharedStamp(version: version($0), epoch: "e", generations: ["g"]) }
+            let origin = origin ?? .epoch(SharedStamp.digest("e"))
+            let stamp = time.map { SharedStamp(version: version($0), origin: origin) }
             let copy = SharedCopy(stamp: stamp, age: age, isNoticed: noticed, isPending: pending)
-            return copy.verdict(on: SharedReading(finding, generations: generations), epoch: epoch, memory: 1000)
+            return copy.verdict(
+                on: SharedReading(finding, scopes: scopes), epoch: SharedStamp.digest(epoch), memory: 1000)
         }
         let life = SharedLife(remaining: 1, keptStale: 0, age: 0)
         let entry = SharedEntry(payload: Data(), record: Data(), checksum: 0)
-        func value(_ time: Int64) -> SharedReading.Finding { .value(entry, version(time), life, generations: []) }
+        func value(_ time: Int64) -> SharedReading.Finding { .value(entry, version(time), life) }
         #expect(verdict(.missing) == .valid && verdict(.missing, stamp: nil) == .valid)
-        #expect(verdict(.missing, noticed: true) == .invalid(nil))
-        #expect(verdict(.missing, epoch: "f") == .invalid(nil))
-        #expect(verdict(.missing, generations: ["h"]) == .invalid(nil))
-        #expect(verdict(.missing, generations: [""]) == .invalid(nil))
-        #expect(verdict(.missing, age: 1000) == .invalid(nil))
+        #expect(verdict(.missing, scopes: .unknown) == .valid && verdict(.missing, scopes: .cleared) == .invalid)
+        #expect(verdict(.missing, noticed: true) == .invalid)
+        #expect(verdict(.missing, epoch: "f") == .invalid)
+        #expect(verdict(.missing, age: 1000) == .invalid)
         #expect(verdict(.missing, noticed: true, pending: true, epoch: "f") == .valid)
+        #expect(verdict(.missing, .offline) == .unsent && verdict(.missing, .untimed) == .invalid)
+        #expect(verdict(.missing, .offline, noticed: true) == .invalid)
+        #expect(verdict(.missing, .offline, age: 1000) == .invalid)
+        #expect(verdict(.missing, .offline, scopes: .cleared) == .invalid)
+        #expect(verdict(value(4), .offline, scopes: .cleared) == .replaced)
         #expect(verdict(.unchanged(version(5), life)) == .valid)
-        #expect(verdict(.unchanged(version(6), life)) == .invalid(nil))
+        #expect(verdict(.unchanged(version(6), life)) == .invalid)
         #expect(verdict(value(6)) == .replaced && verdict(value(4)) == .valid)
         #expect(verdict(value(4), epoch: "f") == .replaced && verdict(value(4), stamp: nil) == .replaced)
-        #expect(verdict(.removed(version(6))) == .invalid(version(6)) && verdict(.removed(version(5))) == .valid)
-        #expect(verdict(.removed(version(5)), generations: ["h"]) == .invalid(version(5)))
+        #expect(verdict(value(4), .offline) == .unsent && verdict(value(6), .offline) == .replaced)
+        #expect(verdict(value(4), .untimed) == .replaced)
+        #expect(verdict(.removed(version(6))) == .invalid && verdict(.removed(version(5))) == .valid)
+        #expect(verdict(.removed(version(5)), scopes: .cleared) == .invalid)
+        #expect(verdict(.removed(version(5)), epoch: "f") == .valid)
+        #expect(verdict(.removed(version(5)), epoch: "f", scopes: .unknown) == .invalid)
         #expect(verdict(.removed(version(4)), pending: true, epoch: "f") == .valid)
-        #expect(verdict(.cleared(version(5))) == .invalid(nil) && verdict(.cleared(version(4))) == .valid)
+        #expect(verdict(.removed(version(4)), .offline) == .unsent)
+        #expect(verdict(.cleared(version(5))) == .invalid && verdict(.cleared(version(4))) == .valid)
     }
 }

@@ -156,12 +156,66 @@ struct SharedTierTests {
         #expect(await more.value(forKey: "1") == nil)
     }
 
-    @Test("changes through the disk tier are not shared")
+    @Test("a name and a namespace are told from nested namespaces, and from names with other ends")
+    func names() async throws {
+        func cache(_ name: String, _ namespaces: [String]) throws -> Cache<String> {
+            var disk = try machines.worlds[1].diskCache(name: "\(name) \(namespaces)")
+            for namespace in namespaces { disk = disk.namespace(namespace) }
+            var settings = Cache<String>.Configuration(sharedTier: server.connection())
+            settings.sharedTierPolicy.name = name
+            return Cache(disk: disk, namespace: "", configuration: settings)
+        }
+        let caches = [
+            try cache("a", ["x"]), try cache("", ["a", "x"]), try cache("", ["x"]), try cache("a", []),
+            try cache("ax", []), try cache("", ["ax"]), try cache("", ["\u{1F}1:ax"]), try cache("", ["\u{1E}"]),
+        ]
+        for (number, one) in caches.enumerated() {
+            try await one.setValue("\(number)", forKey: "k")
+            for (other, two) in caches.enumerated() where other > number {
+                #expect(await two.value(forKey: "k") == nil, "\(number) \(other)")
+            }
+        }
+    }
+
+    @Test("changes through the disk tier are not shared, and give way to those of the server at the next question")
     func direct() async throws {
         let (one, two) = (try machines.cache(0), try machines.cache(1))
-        try #require(one.disk).setString("v", forKey: "k")
+        let disk = try #require(one.disk)
+        try disk.setString("v", forKey: "k")
         #expect(await one.value(forKey: "k") == "v")
         #expect(await two.value(forKey: "k") == nil && server.keys.isEmpty)
+        try await two.setValue("server", forKey: "l")
+        try disk.setString("local", forKey: "l")
+        #expect(await one.values(forKeys: ["k", "l"]) == ["k": "v", "l": "server"])
+        try disk.removeValue(forKey: "l")
+        #expect(await one.value(forKey: "l") == "server")
+    }
+
+    @Test("a cache that is closed returns nothing, and takes no changes, over a directory that stays open")
+    func closed() async throws {
+        let (one, two) = (try machines.cache(0, namespace: "n"), try machines.cache(1, namespace: "n"))
+        try await one.setValue("old", forKey: "k")
+        #expect(await two.value(forKey: "k") == "old")
+        let (disk, statistics) = (try #require(two.disk), two.statistics.shared)
+        try await two.close()
+        try await one.setValue("new", forKey: "k")
+        #expect(await two.value(forKey: "k") == nil)
+        #expect(await two.lookup(forKey: "k") == nil)
+        #expect(await two.hasValue(forKey: "k") == false)
+        #expect(try await two.value(forKey: "k") { "fetched" } == "fetched")
+        for change: @Sendable () async throws -> Void in [
+            { try await two.setValue("v", forKey: "k") }, { try await two.setValues(["k": "v"]) },
+            { try await two.removeValue(forKey: "k") }, { try await two.removeValues(forKeys: ["k"]) },
+            { try await two.expireValue(forKey: "k") }, { try await two.removeAll() },
+            { try await two.removeAll(tagged: "t") }, { try await two.expireAll() },
+            { try await two.setTimeToLive(.hours(1), forKey: "k") },
+            { try await two.modifyValue(forKey: "k") { $0 = "v" } },
+        ] {
+            await #expect { try await change() } throws: { ($0 as? CacheError)?.code == .closed }
+        }
+        #expect(two.statistics.shared?.waiting == 0 && two.statistics.shared?.notices == statistics?.notices)
+        let again = Cache<String>(disk: disk, namespace: "", configuration: .init(sharedTier: server.connection()))
+        #expect(await again.value(forKey: "k") == "new")
     }
 
     @Test("a value above the limit stays on its machine, and the others lose theirs")

@@ -28,17 +28,22 @@ private struct Walk {
         /// Nil: all keys of the tag or of the cache.
         let key: String?
         let isTagged: Bool
+        /// Whether it stores a value, which survives the process that could not send it.
+        var isSet = false
+        /// Whether that is a fetched one: others that have fetched theirs keep it when the server does not take this.
+        var isFetch = false
     }
 
     private static let keys = ["a", "b", "c", "t1", "t2"]
 
     private let machines: Machines
-    private let caches: [Cache<String>]
+    private var caches: [Cache<String>]
     private var generator: SeededGenerator
     private var number = 0
     private var elapsed = 0
     private var isConnected: [Bool]
-    private var isDown = false
+    /// Whether new connections can be made.
+    private var isReachable = true
     /// By machine, those that it has not been able to send.
     private var unsent: [[Change]]
     /// By machine and key: the last change that the machine has heard of, or made.
@@ -51,15 +56,17 @@ private struct Walk {
         let machines = Machines(3)
         self.machines = machines
         generator = SeededGenerator(seed: seed)
-        caches = try (0..<3).map { machine in
-            try machines.cache(machine) { settings in
-                if machine == 2 { settings.memory = nil }
-                settings.fetchPolicy = machine == 1 ? .staleIfError(for: .days(1)) : .cacheFirst
-            }
-        }
+        caches = try (0..<3).map { try Self.open($0, machines) }
         isConnected = [true, true, true]
         unsent = [[], [], []]
         floors = [[:], [:], [:]]
+    }
+
+    private static func open(_ machine: Int, _ machines: Machines) throws -> Cache<String> {
+        try machines.cache(machine) { settings in
+            if machine == 2 { settings.memory = nil }
+            settings.fetchPolicy = machine == 1 ? .staleIfError(for: .days(1)) : .cacheFirst
+        }
     }
 
     private mutating func random(_ count: Int) -> Int { Int.random(in: 0..<count, using: &generator) }
@@ -80,6 +87,7 @@ private struct Walk {
         case 36: machines.server.evict(key)
         case 37: machines.server.evictGenerations()
         case 38 where random(3) == 0: restart()
+        case 38: try await endProcess(machine)
         default:
             machines.advance(by: .milliseconds(2500))
             elapsed += 2500
@@ -97,7 +105,8 @@ private struct Walk {
         let life = 1000 * (1 + random(20))
         let value = "\(number) \(elapsed + life)"
         let tags = key.hasPrefix("t") ? ["t"] : []
-        if random(3) == 0 {
+        let isFetch = random(3) == 0
+        if isFetch {
             // A fetch; a value that is there, or comes from elsewhere, is left.
             _ = try await caches[machine].value(
                 forKey: key, ttl: .seconds(life / 1000), tags: tags, policy: .reload
@@ -106,7 +115,7 @@ private struct Walk {
         } else {
             try await caches[machine].setValue(value, forKey: key, ttl: .seconds(life / 1000), tags: tags)
         }
-        note(Change(number: number, machine: machine, key: key, isTagged: false))
+        note(Change(number: number, machine: machine, key: key, isTagged: false, isSet: true, isFetch: isFetch))
         let found = await caches[machine].value(forKey: key)
         if found != value { failures.append("\(machine) has stored \(key) = \(value) and reads \(found ?? "nothing")") }
     }
@@ -166,17 +175,31 @@ private struct Walk {
         isConnected[machine] = false
     }
 
+    /// Another process takes the place of one. It has the disk, and not the changes that wait.
+    private mutating func endProcess(_ machine: Int) async throws {
+        try await caches[machine].close(waitingForFetches: .zero)
+        machines.restart(machine)
+        caches[machine] = try Self.open(machine, machines)
+        isConnected[machine] = isReachable
+        for change in unsent[machine] where !change.isSet {
+            for key in keys(change) { floors[machine][key] = 0 }
+        }
+        unsent[machine] = []
+    }
+
     private mutating func restart() {
         machines.server.restartEmpty()
+        isReachable = false
         isConnected = [false, false, false]
     }
 
     private mutating func reconnect() async {
         machines.server.reconnect()
+        isReachable = true
         for machine in 0..<3 { await caches[machine].sent() }
         // Those that connect first may have sent before the others could hear of it.
         isConnected = [false, false, false]
-        for changes in unsent { for change in changes { deliver(change) } }
+        for changes in unsent { for change in changes where !change.isFetch { deliver(change) } }
         unsent = [[], [], []]
         isConnected = [true, true, true]
     }

@@ -141,10 +141,10 @@ struct DescriptionTests {
         (sharedLife, "1 min left, then kept 1 h"),
         (SharedRead(key: SharedKey(key: "42"), known: version, sizeLimit: 1), "\"42\", known as \(version)"),
         (SharedReading.Finding.removed(version), "removed by \(version)"),
-        (SharedReading(.missing, generations: []), "missing"),
+        (SharedReading(.missing), "missing"), (SharedReading.Scopes.current, "not cleared since"),
         (
             SharedWrite(
-                key: SharedKey(key: "42"), version: version, entry: sharedEntry, life: sharedLife, generations: []),
+                key: SharedKey(key: "42"), version: version, entry: sharedEntry, life: sharedLife),
             "\"42\" as \(version) with 3 bytes, 1 min left, then kept 1 h"
         ),
         (SharedOutcome.superseded(version), "superseded by \(version)"),

@@ -5,6 +5,14 @@ import LarderFiles
 protocol WritePermit: Sendable {
     /// Called with the key's stripe held, so the answer holds until the change is published.
     func isValid(for key: Key) -> Bool
+
+    /// The kind of the event of a removal; nil when listeners and fetches have heard of the change before. Default: a
+    /// caller has removed the entry.
+    var event: CacheEvent.Kind? { get }
+}
+
+extension WritePermit {
+    var event: CacheEvent.Kind? { .removed }
 }
 
 /// Notified of every set, removal, expiry and clear by a caller, before the call returns.
