@@ -14,9 +14,12 @@ let settings: [SwiftSetting] = [
 #if canImport(Darwin)
     let privacy: [Resource] = [.copy("PrivacyInfo.xcprivacy")]
     let excluded: [String] = []
+    // Homebrew's folders are searched only this way. Elsewhere they need not be, and SwiftPM warns of hiredis's flags.
+    let hiredis: String? = "hiredis"
 #else
     let privacy: [Resource] = []
     let excluded = ["PrivacyInfo.xcprivacy"]
+    let hiredis: String? = nil
 #endif
 
 let package = Package(
@@ -57,7 +60,8 @@ let package = Package(
             name: "LarderRedis",
             dependencies: ["Larder", "LarderFiles", .target(name: "CHiredis", condition: .when(traits: ["Redis"]))],
             swiftSettings: settings),
-        .systemLibrary(name: "CHiredis"),
+        .systemLibrary(
+            name: "CHiredis", pkgConfig: hiredis, providers: [.brew(["hiredis"]), .apt(["libhiredis-dev"])]),
         .executableTarget(
             name: "larder-bench",
             dependencies: [

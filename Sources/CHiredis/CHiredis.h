@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 // The most elements of all arrays of one reply: hiredis allocates an array before they arrive, and arrays in arrays
 // could fill the memory with few bytes.
@@ -75,6 +76,17 @@ static inline const char *chiredis_error(const redisContext *context) { return c
 #define chiredis_text_of(name) #name
 #define chiredis_text(name) chiredis_text_of(name)
 
+// The file with the system's certificates: of Debian, Fedora, openSUSE, then of Alpine and macOS. NULL: none is there.
+static inline const char *chiredis_system_certificates(void) {
+    static const char *const files[] = {
+        "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/cert.pem", "/opt/homebrew/etc/openssl@3/cert.pem", "/usr/local/etc/openssl@3/cert.pem",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (access(files[i], R_OK) == 0) return files[i];
+    return NULL;
+}
+
 // Begins TLS on a connected context, with the system's certificates or those of a file. NULL: done; or else the reason.
 // From hiredis 1.0 on it is a library of its own, which is looked up when it is needed: the one of the same version.
 static inline const char *chiredis_begin_tls(redisContext *context, const char *certificates, const char *host) {
@@ -87,6 +99,7 @@ static inline const char *chiredis_begin_tls(redisContext *context, const char *
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++) library = dlopen(names[i], RTLD_NOW);
     if (!library) return "the library hiredis_ssl is not installed";
     int (*prepare)(void) = (int (*)(void))dlsym(library, "redisInitOpenSSL");
+    if (!certificates) certificates = chiredis_system_certificates();
     const char *directory = certificates ? NULL : "/etc/ssl/certs";
     int problem = 0;
 #if chiredis_verifies_names

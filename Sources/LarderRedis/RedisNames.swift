@@ -74,7 +74,8 @@
             guard let version = Self.version(message), let key = key(message.dropFirst(length + 1)),
                 let kind = key.key.utf8.first
             else { return nil }
-            let tag = kind == UInt8(ascii: "t") ? String(key.key.dropFirst()) : nil
+            // Not its first character, which may have joined with the next one.
+            let tag = kind == UInt8(ascii: "t") ? String(key.key.unicodeScalars.dropFirst()) : nil
             let scope = SharedScope(namespace: key.namespace, tag: tag)
             let isExpiry = message.dropFirst(length).first == UInt8(ascii: "1")
             return (version.node, .cleared(scope, version: version, isExpiry: isExpiry))
@@ -84,7 +85,9 @@
     extension String {
         /// `init(validating:as:)` of the standard library needs macOS 15.
         fileprivate init?(validating bytes: Data, as encoding: UTF8.Type) {
-            self.init(bytes: bytes, encoding: .utf8)
+            // Not `init(bytes:encoding:)`, which leaves out a byte order mark.
+            self.init(decoding: bytes, as: UTF8.self)
+            guard utf8.elementsEqual(bytes) else { return nil }
         }
     }
 #endif

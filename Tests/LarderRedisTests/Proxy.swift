@@ -10,12 +10,16 @@
         let port: Int
         private let listener: Int32
         private let target: Int
+        /// The bytes that pass from a client in a second; nil: as many as there are.
+        private let rate: Int?
+        private let accepted = Lock(0)
         private let mode = Lock(Mode.passing)
         private let changed = NSCondition()
         private let files = Lock<Set<Int32>>([])
 
-        init(to target: Int) throws {
+        init(to target: Int, rate: Int? = nil) throws {
             self.target = target
+            self.rate = rate
             listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             var address = Self.address(0)
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -42,6 +46,9 @@
             close(listener)
             cutAll()
         }
+
+        /// The connections so far.
+        var connections: Int { accepted.withLock { $0 } }
 
         private static func address(_ port: Int) -> sockaddr_in {
             var address = sockaddr_in()
@@ -71,6 +78,7 @@
         }
 
         private func serve(_ client: Int32) {
+            accepted.withLock { $0 += 1 }
             let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             var address = Self.address(target)
             let isConnected = withUnsafePointer(to: &address) {
@@ -110,6 +118,7 @@
                     if written <= 0 { break }
                     sent += written
                 }
+                if let rate, !isAnswer { usleep(UInt32(count * 1_000_000 / rate)) }
             }
             shutdown(source, Int32(SHUT_RDWR))
             shutdown(target, Int32(SHUT_RDWR))

@@ -12,7 +12,34 @@
             let server = try RedisServer()
             let home = try Home()
             let machines = try (0..<count).map { try Machine(home.url.appendingPathComponent("\($0)"), server.port) }
-            try await agree(machines, server)
+            try await agree(machines, server, pause: count == 2 ? .seconds(5) : .zero)
+        }
+
+        @Test("processes agree although what one of them receives is delayed, corrupted or cut off")
+        func proxied() async throws {
+            let server = try RedisServer()
+            let home = try Home()
+            let proxy = try Proxy(to: server.port)
+            let through = try Machine(home.url.appendingPathComponent("through"), proxy.port)
+            let direct = try Machine(home.url.appendingPathComponent("direct"), server.port)
+            for machine in [through, direct] { try machine.expect("wait", "ok") }
+            for (number, mode) in [Proxy.Mode.holding, .corrupting, .cutting].enumerated() {
+                try through.expect("set a \(number)", "ok")
+                await eventually { (try? direct.ask("get a")) == "\(number)" }
+                proxy.set(mode)
+                try through.expect("set a \(number)b", "ok")
+                try through.expect("get a", "\(number)b")
+                try direct.expect("set b \(number)", "ok")
+                try through.expect("fetch c\(number) fetched", "fetched")
+                proxy.set(.passing)
+                try through.expect("wait", "ok")
+                for machine in [through, direct] {
+                    await eventually { (try? machine.ask("get a")) == "\(number)b" }
+                    await eventually { (try? machine.ask("get b")) == "\(number)" }
+                    await eventually { (try? machine.ask("get c\(number)")) == "fetched" }
+                }
+            }
+            for machine in [through, direct] { try machine.expect("quit", "ok") }
         }
 
         @Test("two processes that share a directory hear of each change of a third")
@@ -64,7 +91,9 @@
             for machine in machines { try machine.expect("quit", "ok") }
         }
 
-        private func agree(_ machines: [Machine], _ server: RedisServer) async throws {
+        private func agree(
+            _ machines: [Machine], _ server: RedisServer, pause: Duration = .zero
+        ) async throws {
             for machine in machines { try machine.expect("wait", "ok") }
             for (number, machine) in machines.enumerated() {
                 try machine.expect("tag k \(number) t", "ok")
@@ -81,6 +110,8 @@
             // Paused for longer than a reply may take.
             server.pause()
             try machines[0].expect("set a paused", "ok")
+            try machines[0].expect("get a", "paused")
+            try await Task.sleep(for: pause)
             try machines[0].expect("get a", "paused")
             server.resume()
             for machine in machines { try machine.expect("wait", "ok") }

@@ -62,10 +62,10 @@
         }
 
         /// Runs a command of an administrator.
-        func command(_ words: String...) throws {
+        func command(_ words: String..., database: Int = 0) throws {
             let process = Process()
             process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
-            process.arguments = ["-p", "\(port)"] + words
+            process.arguments = ["-p", "\(port)", "-n", "\(database)"] + words
             process.standardOutput = FileHandle.nullDevice
             try process.run()
             process.waitUntilExit()
