@@ -19,22 +19,35 @@ extension DocumentationTests.User: Equatable {
 nonisolated struct ShardedTier: SharedTier {
     let shards: [any SharedTier]
 
-    private func shard(_ key: SharedKey) -> any SharedTier {
+    private func number(_ key: SharedKey) -> Int {
         // The same on every machine, unlike `hashValue`.
         let sum = key.key.utf8.reduce(UInt64(14_695_981_039_346_656_037)) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
-        return shards[Int(sum % UInt64(shards.count))]
+        return Int(sum % UInt64(shards.count))
+    }
+
+    private func shard(_ key: SharedKey) -> any SharedTier { shards[number(key)] }
+
+    /// The epochs of all shards as one: of shard `number` the one with which it has just answered.
+    private func epoch(_ answer: String? = nil, of number: Int? = nil) -> String {
+        let epochs = shards.indices.map { index in
+            if index == number, let answer { return answer }
+            if case .connected(let epoch) = shards[index].state { return epoch }
+            return ""
+        }
+        return epochs.joined(separator: " ")
     }
 
     var state: SharedTierState {
-        var epochs: [String] = []
-        for shard in shards {
-            guard case .connected(let epoch) = shard.state else { return shard.state }
-            epochs.append(epoch)
-        }
-        return .connected(epoch: epochs.joined(separator: "."))
+        for shard in shards { if case .disconnected = shard.state { return shard.state } }
+        return .connected(epoch: epoch())
     }
 
-    func read(_ request: SharedRead) async throws -> SharedReading { try await shard(request.key).read(request) }
+    func read(_ request: SharedRead) async throws -> SharedReading {
+        let number = number(request.key)
+        var reading = try await shards[number].read(request)
+        reading.epoch = reading.epoch.map { epoch($0, of: number) }
+        return reading
+    }
     func write(_ write: SharedWrite) async throws -> SharedOutcome { try await shard(write.key).write(write) }
     func renew(_ write: SharedWrite) async throws -> SharedOutcome { try await shard(write.key).renew(write) }
     func expire(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
@@ -113,6 +126,18 @@ struct DocumentationTests {
         try await caches[0].setValues(values, tags: ["t"])
         #expect(await caches[1].values(forKeys: values.keys) == values)
         #expect(servers.allSatisfy { !$0.keys.isEmpty })
+        // Each server remembers what it has removed and cleared, so what it lacks is valid until it evicts something.
+        for server in servers {
+            for key in server.keys { server.delete(key) }
+            server.disconnect()
+            server.reconnect()
+        }
+        #expect(await caches[1].values(forKeys: values.keys) == values)
+        for server in servers { server.disconnect() }
+        servers[0].evict("unrelated")
+        for server in servers { server.reconnect() }
+        #expect(await caches[1].values(forKeys: values.keys).isEmpty)
+        try await caches[0].setValues(values, tags: ["t"])
         try await caches[1].removeAll(tagged: "t")
         #expect(await caches[0].values(forKeys: values.keys).isEmpty)
     }
