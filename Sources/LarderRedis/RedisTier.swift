@@ -39,7 +39,7 @@
         /// Whether the server can be asked now.
         public var state: SharedTierState { loop.tierState }
 
-        /// Calls `observer` with each notice, on the thread of the tier; see ``SharedTier``.
+        /// Calls `observer` with each notice, on the thread of the tier; see `SharedTier`.
         ///
         /// The scripts that make changes publish them. The server's own notices of changed keys would also come to the
         /// machine that has changed them: their `NOLOOP` does not hold for scripts.
