@@ -96,7 +96,7 @@
                     local mark = redis.call('GET', KEYS[i])
                     local id, clear, begun
                     if mark then id, clear, begun = split(mark) end
-                    if id and clear ~= '' and own <= clear and not ahead(clear) then state = 2 end
+                    if id and own <= clear then state = 2 end
                     if state == 0 and (not id or own <= begun) then state = 1 end
                 end
                 local h = redis.call('HMGET', KEYS[1], 'v', 'd', 'k', 's')
@@ -196,17 +196,19 @@
                 return tell({0}, ARGV[4], ARGV[5])
                 """
 
-        /// Replaces a generation, and tells. A full server takes it, too. Arguments: version, new id, channel, message.
+        /// Replaces a generation, and tells. A full server takes it, too. Keys: the generation, the epoch. Arguments:
+        /// version, new id, channel, message.
         static let clear =
             start + """
                 local v = ARGV[1]
                 if ahead(v) then v = hex(now) .. 'ffff' .. string.sub(v, 17) end
                 local mark = redis.call('GET', KEYS[1])
-                local _, clear = nil, nil
-                if mark then _, clear = split(mark) end
+                local _, clear, begun = nil, nil, nil
+                if mark then _, clear, begun = split(mark) end
                 if clear and clear ~= '' and clear >= v and not ahead(clear) then return {0} end
+                begun = begun or memory(KEYS[2])
                 local left = mark and redis.call('PTTL', KEYS[1]) or 0
-                local content = ARGV[2] .. ':' .. v .. ':' .. v
+                local content = ARGV[2] .. ':' .. v .. ':' .. (begun > v and begun or v)
                 redis.call('DEL', KEYS[1])
                 redis.call('SET', KEYS[1], content)
                 if left >= 0 then redis.call('PEXPIRE', KEYS[1], math.max(left, 172800000)) end

@@ -125,7 +125,7 @@
         public func clear(_ scope: SharedScope, version: SharedVersion, isExpiry: Bool) async throws {
             let message = names.message(scope, version, isExpiry: isExpiry)
             let arguments = [version.description, Self.newID(), names.clears, message]
-            _ = try await run(.clear, [names.generation(scope)], arguments.map { Data($0.utf8) })
+            _ = try await run(.clear, [names.generation(scope), names.epoch], arguments.map { Data($0.utf8) })
         }
 
         /// Takes the right to fetch a key, for `holder` and at most `duration`. Returns false while another has it.

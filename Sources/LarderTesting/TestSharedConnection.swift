@@ -134,8 +134,8 @@ final class TestSharedConnection: SharedTier {
 
     func clear(_ scope: SharedScope, version: SharedVersion, isExpiry: Bool) async throws {
         _ = try await enter("clear", isChange: true)
-        server.change(by: number) { memory, _ in
-            let isNew = memory.clear(scope, version)
+        server.change(by: number) { memory, now in
+            let isNew = memory.clear(scope, version, at: now)
             return ((), isNew ? .cleared(scope, version: version, isExpiry: isExpiry) : nil)
         }
     }

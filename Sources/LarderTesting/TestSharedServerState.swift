@@ -129,7 +129,7 @@ struct TestSharedServerState: Sendable {
     /// Whether scopes have been cleared since a version.
     private func state(of scopes: [SharedScope], since version: SharedVersion, at now: Int64) -> SharedReading.Scopes {
         if Self.isAhead(version, of: now) { return .cleared }
-        if scopes.contains(where: { isCleared($0, since: version, at: now) }) { return .cleared }
+        if scopes.contains(where: { version.description <= marks[$0]?.cleared ?? "" }) { return .cleared }
         return scopes.allSatisfy { marks[$0].map { version.description > $0.begun } ?? false } ? .current : .unknown
     }
 
@@ -205,9 +205,11 @@ struct TestSharedServerState: Sendable {
         return .done
     }
 
-    mutating func clear(_ scope: SharedScope, _ version: SharedVersion) -> Bool {
+    mutating func clear(_ scope: SharedScope, _ version: SharedVersion, at now: Int64) -> Bool {
         if let mark = marks[scope], let cleared = mark.cleared, cleared >= version.description { return false }
-        marks[scope] = Mark(id: newID(), cleared: version.description, begun: version.description)
+        // Without a mark, a later clear may have been forgotten.
+        let begun = max(version.description, marks[scope]?.begun ?? memory(at: now))
+        marks[scope] = Mark(id: newID(), cleared: version.description, begun: begun)
         return true
     }
 

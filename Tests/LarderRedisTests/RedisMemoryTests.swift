@@ -54,15 +54,25 @@
             #expect(try await read(known: 30).epoch == nil)
         }
 
+        /// Lets the server evict what has an end.
+        private func evict() throws {
+            try server.command("SETEX", "x", "100", "x")
+            try server.command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+            try server.command("CONFIG", "SET", "maxmemory", "1")
+            try server.command("SETEX", "y", "100", "y")
+            try server.command("CONFIG", "SET", "maxmemory", "0")
+        }
+
+        @Test("a clear that arrives late does not hide that a later one was evicted")
+        func lateClear() async throws {
+            try await redis.clear(SharedScope(), version: version(40), isExpiry: false)
+            try evict()
+            try await redis.clear(SharedScope(), version: version(20), isExpiry: false)
+            #expect(try await write(30, life: 60_000, late: true) == .cleared)
+        }
+
         @Test("a late write is taken if nothing was evicted since, however much before")
         func lateAfterEviction() async throws {
-            func evict() throws {
-                try server.command("SETEX", "x", "100", "x")
-                try server.command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
-                try server.command("CONFIG", "SET", "maxmemory", "1")
-                try server.command("SETEX", "y", "100", "y")
-                try server.command("CONFIG", "SET", "maxmemory", "0")
-            }
             try evict()
             // The next connection notices it.
             let other = RedisTier(configuration: .init(port: server.port, prefix: "t"))

@@ -110,6 +110,25 @@ struct SharedOrderTests {
         #expect(await one.value(forKey: "k") == nil)
     }
 
+    @Test("a clear that arrives late does not hide that a later one was evicted", arguments: [nil, "t"])
+    func lateClear(_ tag: String?) async throws {
+        let caches = try (0..<3).map { try machines.cache($0) }
+        for cache in caches.prefix(2) { _ = await cache.value(forKey: "k") }
+        for machine in 0..<2 { machines.cut(machine) }
+        func clear(_ cache: Cache<String>) async throws {
+            machines.advance(by: .milliseconds(5))
+            if let tag { try await cache.removeAll(tagged: tag) } else { try await cache.removeAll() }
+            machines.advance(by: .milliseconds(5))
+        }
+        try await clear(caches[1])
+        try await caches[0].setValue("between", forKey: "k", tags: ["t"])
+        try await clear(caches[2])
+        server.evictGenerations()
+        server.reconnect()
+        for cache in caches { await cache.sent() }
+        for cache in caches { #expect(await cache.value(forKey: "k") == nil) }
+    }
+
     @Test("a removal whose tombstone is evicted before a copy is checked is a removal all the same")
     func evictedBeforeCheck() async throws {
         let (one, two) = (try machines.cache(0), try machines.cache(1))

@@ -44,6 +44,8 @@ private struct Walk {
     private var isConnected: [Bool]
     /// Whether new connections can be made.
     private var isReachable = true
+    /// By machine, whether its process has ever reached the server.
+    private var isTimed = [true, true, true]
     /// By machine, those that it has not been able to send.
     private var unsent: [[Change]]
     /// By machine and key: the last change that the machine has heard of, or made.
@@ -181,10 +183,11 @@ private struct Walk {
         machines.restart(machine)
         caches[machine] = try Self.open(machine, machines)
         isConnected[machine] = isReachable
-        for change in unsent[machine] where !change.isSet {
+        for change in unsent[machine] where !change.isSet || !isTimed[machine] {
             for key in keys(change) { floors[machine][key] = 0 }
         }
         unsent[machine] = []
+        isTimed[machine] = isReachable
     }
 
     private mutating func restart() {
@@ -196,6 +199,7 @@ private struct Walk {
     private mutating func reconnect() async {
         machines.server.reconnect()
         isReachable = true
+        isTimed = [true, true, true]
         for machine in 0..<3 { await caches[machine].sent() }
         // Those that connect first may have sent before the others could hear of it.
         isConnected = [false, false, false]
