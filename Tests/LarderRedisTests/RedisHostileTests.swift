@@ -7,7 +7,7 @@
     import Testing
 
     /// Bytes that no server of ours would send.
-    @Suite("A Redis that means harm", .serialized, .timeLimit(.minutes(5)))
+    @Suite("A Redis that means harm", .serialized, .timeLimit(.minutes(60)))
     struct RedisHostileTests {
         enum Flood: CaseIterable {
             case text, elements, arrays

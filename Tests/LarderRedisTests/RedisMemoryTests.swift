@@ -5,7 +5,7 @@
     import Testing
 
     /// Each test has a server of its own. Waiting ends when something has happened, never by time alone.
-    @Suite("The memory of a Redis", .serialized, .timeLimit(.minutes(5)))
+    @Suite("The memory of a Redis", .serialized, .timeLimit(.minutes(60)))
     struct RedisMemoryTests {
         private let server: RedisServer
         private let redis: RedisTier

@@ -5,7 +5,7 @@
     import Testing
 
     /// Machines that are processes of their own.
-    @Suite("Several processes on one Redis", .serialized, .timeLimit(.minutes(5)))
+    @Suite("Several processes on one Redis", .serialized, .timeLimit(.minutes(60)))
     struct RedisProcessTests {
         @Test("processes with a directory each agree", arguments: [2, 4])
         func directories(_ count: Int) async throws {

@@ -7,7 +7,7 @@
     import Testing
 
     /// What goes wrong with servers in service, and what their administrators do.
-    @Suite("A Redis in service", .serialized, .timeLimit(.minutes(5)))
+    @Suite("A Redis in service", .serialized, .timeLimit(.minutes(60)))
     struct RedisServiceTests {
         /// The events of a cache.
         private final class Log: Sendable {

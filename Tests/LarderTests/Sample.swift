@@ -2,10 +2,10 @@ import Foundation
 
 /// The share of crash points, faults and damaged bytes that one run tries: all of them would take minutes.
 ///
-/// One of eleven, or of as many as `LARDER_SAMPLE` says; `LARDER_SAMPLE=1` tries all. Each run begins at another one, so
+/// One of seventeen, or of as many as `LARDER_SAMPLE` says; `LARDER_SAMPLE=1` tries all. Each run begins at another one, so
 /// that all are tried in the course of time.
 enum Sample {
-    private static let step = ProcessInfo.processInfo.environment["LARDER_SAMPLE"].flatMap(Int.init) ?? 11
+    private static let step = ProcessInfo.processInfo.environment["LARDER_SAMPLE"].flatMap(Int.init) ?? 17
     private static let first = Int.random(in: 0..<step)
 
     /// Numbers of calls, without end.

@@ -125,20 +125,27 @@ extension SharedLink {
     private static let width = 64
     private static let mostBytes = 1 << 20
 
+    /// Changes that are sent together, and the number of the connection.
+    private struct Part {
+        var clear: SharedQueue.Clear?
+        var changes: [(key: Key, change: Change)] = []
+        let connection: UInt64
+    }
+
     private func drain() async {
         while true {
             dropOld()
-            let next = state.withLock { state -> (clear: SharedQueue.Clear?, changes: [(key: Key, change: Change)])? in
+            let next = state.withLock { state -> Part? in
                 guard state.isConnected, !state.isStopped, !state.hasRetry, !state.queue.isEmpty else {
                     state.isDraining = false
                     return nil
                 }
-                if let clear = state.queue.firstClear() { return (clear, []) }
-                return (nil, state.queue.take(Self.width))
+                if let clear = state.queue.firstClear() { return Part(clear: clear, connection: state.connection) }
+                return Part(changes: state.queue.take(Self.width), connection: state.connection)
             }
             guard let next else { break }
             let failure = if let clear = next.clear { await send(clear) } else { await send(next.changes) }
-            if let failure { retryLater(failure) }
+            if let failure { retryLater(failure, next.connection) }
         }
         // Something may have come between the last look and the end.
         drainSoon()
@@ -178,22 +185,23 @@ extension SharedLink {
         for gate in state.withLock({ $0.senders.takeAll(hasEnded: $0.isStopped) }) { gate.open() }
     }
 
-    /// Waits before the next try; longer each time, up to half a minute.
-    private func retryLater(_ error: any Error) {
+    /// Waits before the next try; longer each time, up to half a minute. Not after a failure on a connection that is no
+    /// more: the present one has not failed.
+    private func retryLater(_ error: any Error, _ connection: UInt64) {
         let now = now
-        let (wait, isNews) = state.withLock { state -> (Int64?, Bool) in
-            if state.hasRetry { return (nil, false) }
+        let retry = state.withLock { state -> (wait: Int64, isNews: Bool)? in
+            if state.hasRetry || state.connection != connection { return nil }
             state.hasRetry = true
             var isNews = false
             // One failure suffices here: nobody waits.
             repeat {
                 if state.writes.noteFailure(at: now, jitter: .random(in: 0...1)) { isNews = state.isConnected }
             } while !state.writes.isOpen
-            return (state.writes.wait(at: now), isNews)
+            return (state.writes.wait(at: now) ?? 0, isNews)
         }
+        guard let (wait, isNews) = retry else { return }
         if isNews { post(.sharedTierLost, "The shared tier takes no changes, so they wait: \(error)") }
         openAll()
-        guard let wait else { return }
         clock.schedule(after: .milliseconds(wait)) { [weak self] in
             guard let self else { return }
             let now = self.now

@@ -11,7 +11,7 @@ final class HeldTier: SharedTier {
 
     private struct State {
         var held: Set<Method>
-        var waiting: [Method: [CheckedContinuation<Void, Never>]] = [:]
+        var waiting: [Method: [CheckedContinuation<Void, any Error>]] = [:]
     }
 
     private let tier: any SharedTier
@@ -24,16 +24,19 @@ final class HeldTier: SharedTier {
 
     func waiting(_ method: Method) -> Int { own.withLock { $0.waiting[method]?.count ?? 0 } }
 
-    func release(_ method: Method) {
+    /// Lets the calls go on, or fail, and holds no more of them.
+    func release(_ method: Method, throwing error: SharedTierError? = nil) {
         let waiting = own.withLock { state in
             state.held.remove(method)
             return state.waiting.removeValue(forKey: method) ?? []
         }
-        for continuation in waiting { continuation.resume() }
+        for continuation in waiting {
+            if let error { continuation.resume(throwing: error) } else { continuation.resume() }
+        }
     }
 
-    private func enter(_ method: Method) async {
-        await withCheckedContinuation { continuation in
+    private func enter(_ method: Method) async throws {
+        try await withCheckedThrowingContinuation { continuation in
             let isHeld = own.withLock { state in
                 if state.held.contains(method) { state.waiting[method, default: []].append(continuation) }
                 return state.held.contains(method)
@@ -47,7 +50,7 @@ final class HeldTier: SharedTier {
     func read(_ request: SharedRead) async throws -> SharedReading { try await tier.read(request) }
 
     func write(_ write: SharedWrite) async throws -> SharedOutcome {
-        await enter(.write)
+        try await enter(.write)
         return try await tier.write(write)
     }
 
@@ -58,18 +61,18 @@ final class HeldTier: SharedTier {
     }
 
     func remove(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
-        await enter(.remove)
+        try await enter(.remove)
         return try await tier.remove(key, version: version)
     }
 
     func clear(_ scope: SharedScope, version: SharedVersion, isExpiry: Bool) async throws {
-        await enter(.clear)
+        try await enter(.clear)
         try await tier.clear(scope, version: version, isExpiry: isExpiry)
     }
 
     func lease(_ key: SharedKey, holder: String, for duration: Duration) async throws -> Bool {
         let isTaken = try await tier.lease(key, holder: holder, for: duration)
-        await enter(.lease)
+        try await enter(.lease)
         return isTaken
     }
 

@@ -217,5 +217,5 @@ extension Cache {
 
 /// Returns when a condition holds that other tasks bring about.
 func eventually(_ condition: () -> Bool) async {
-    while !condition() { await Task.yield() }
+    while !condition(), !Task.isCancelled { await Task.yield() }
 }

@@ -58,6 +58,23 @@ struct SharedUnsentTests {
         #expect(await two.value(forKey: "k") == nil)
     }
 
+    @Test("a failure that comes after the next connection delays nothing", arguments: ["key", "tag"])
+    func lateFailure(_ kind: String) async throws {
+        let held = HeldTier(server.connection(), holding: [.write, .clear])
+        let (one, two) = (try machines.cache(0) { $0.sharedTier = held }, try machines.cache(1))
+        let method = kind == "key" ? HeldTier.Method.write : .clear
+        async let change: Void =
+            kind == "key" ? one.setValue("v", forKey: "k") : one.removeAll(tagged: "t")
+        await eventually { held.waiting(method) == 1 }
+        server.disconnect()
+        try await change
+        server.reconnect()
+        held.release(method, throwing: SharedTierError(.unavailable, "cut"))
+        // The clock stands still.
+        await eventually { one.statistics.shared?.waiting == 0 }
+        #expect(await two.value(forKey: "k") == (kind == "key" ? "v" : nil))
+    }
+
     @Test(
         "a value that one process on a directory cannot send is not replaced by an older one, nor sent under its name")
     func directory() async throws {

@@ -14,12 +14,12 @@ struct SharingStormTests {
 
     @Test("killed and stopped processes leave one history", arguments: [false, true])
     func shared(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments), kills: Self.kills ?? (hasSegments ? 60 : 120))
+        try await Self.run(SharingStorm(hasSegments: hasSegments), kills: Self.kills ?? (hasSegments ? 40 : 80))
     }
 
     @Test("calls that find the disk full have changed nothing", arguments: [false, true])
     func fullDisk(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 30)
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 20)
     }
 
     @Test("nobody notices that the directory has another name for a moment", arguments: [false, true])

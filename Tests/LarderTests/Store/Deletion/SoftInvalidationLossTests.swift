@@ -99,7 +99,7 @@ struct SoftInvalidationLossTests {
 
     @Test("after a power cut, if changes are synced", arguments: Invalidation.allCases, Moment.allCases)
     func powerCut(invalidation: Invalidation, moment: Moment) throws {
-        for seed in 1...12 as ClosedRange<UInt64> {
+        for seed in 1...8 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
             var world = World {
                 $0.sweepInterval = nil

@@ -44,7 +44,7 @@ struct SegmentProcessTests {
         var generator = SeededGenerator(seed: 1)
         let value = Data(repeating: 7, count: 16_000)
         for _ in 0..<4 {
-            for _ in 0..<600 {
+            for _ in 0..<400 {
                 let cache = caches[Int.random(in: 0..<caches.count, using: &generator)]
                 try cache.setData(value, forKey: "\(Int.random(in: 0..<200, using: &generator))")
             }
@@ -277,7 +277,7 @@ struct SegmentProcessTests {
                 done.signal()
             }
         }
-        while rounds.withLock({ $0 }) < 20 { sched_yield() }
+        while rounds.withLock({ $0 }) < 8 { sched_yield() }
         // It would not return if it waited for all that is dirty.
         try cache.flush()
         isOver.set()
