@@ -23,7 +23,12 @@
         private struct Observer {
             let node: String
             let receive: @Sendable (SharedNotice) -> Void
+            /// Signals that it has heard of the connection.
+            let isGreeted = DispatchSemaphore(value: 0)
         }
+
+        /// How long a new observer waits to hear of the connection.
+        private static let greetingTime = DispatchTimeInterval.milliseconds(100)
 
         /// The most commands under way; further ones fail at once.
         private static let mostCommands = 10_000
@@ -59,13 +64,17 @@
         func observe(
             as node: String, _ receive: @escaping @Sendable (SharedNotice) -> Void
         ) -> @Sendable () -> Void {
-            let number = state.withLock { state in
+            let observer = Observer(node: node, receive: receive)
+            let (number, isConnected) = state.withLock { state in
                 state.last += 1
-                state.observers[state.last] = Observer(node: node, receive: receive)
+                state.observers[state.last] = observer
                 state.newcomers.append(state.last)
-                return state.last
+                if case .connected = state.tierState { return (state.last, true) }
+                return (state.last, false)
             }
             waker.wake()
+            // So that a cache which is opened over a connection uses it from its first call on.
+            if isConnected { _ = observer.isGreeted.wait(timeout: .now() + Self.greetingTime) }
             return { [weak self] in
                 let gone = self?.state.withLock { $0.observers.removeValue(forKey: number) }
                 _ = consume gone
@@ -144,6 +153,7 @@
                 return (state.newcomers.compactMap { state.observers[$0] }, state.tierState)
             }
             for observer in observers {
+                defer { observer.isGreeted.signal() }
                 switch tierState {
                 case .connected(let epoch):
                     guard let time else { continue }

@@ -34,6 +34,18 @@
             return cache
         }
 
+        @Test("a cache that is opened over a connection uses it from its first call on")
+        func firstCall() async throws {
+            let server = try RedisServer()
+            let (tier, other) = (await tier(server.port), await tier(server.port))
+            try await cache(tier).setValue("v", forKey: "k")
+            for _ in 0..<50 {
+                let fresh: Cache<String> = try TestWorld(now: Date()).cache(
+                    configuration: Cache<String>.Configuration(sharedTier: other))
+                #expect(await fresh.value(forKey: "k") == "v")
+            }
+        }
+
         @Test("values, removals, renewals, expiries and clears reach the other machine")
         func changes() async throws {
             let server = try RedisServer()

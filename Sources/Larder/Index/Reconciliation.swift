@@ -237,9 +237,9 @@ struct Reconciliation: Sendable {
         if !isDamaged { floor = max(floor, suspects.last?.number ?? 0) }
     }
 
-    /// True when a segment may have entries that the index does not know.
+    /// True when a segment may have entries that the index does not know. During a retry nobody knows.
     func hasUnread(in segment: UInt64) -> Bool {
-        unreadable.contains { $0.place.segment == segment }
+        isScanning || unreadable.contains { $0.place.segment == segment }
             || unverifiable.keys.contains { $0.place.segment == segment }
     }
 

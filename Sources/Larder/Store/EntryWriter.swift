@@ -178,6 +178,7 @@ extension EntryWriter {
                 }
                 do throws(Errno) {
                     let file = reservation.segment.file
+                    let begun = isPowerSafe ? reservation.segment.noteWrite() : 0
                     try fileSystem.write(new.bytesInSegment, .none, to: file.file, at: reservation.place.offset)
                     // Where the directory was deleted, making another segment says so.
                     if try !reservation.segment.isLinked() {
@@ -185,7 +186,7 @@ extension EntryWriter {
                         writer.giveUp(reservation.segment)
                         continue
                     }
-                    if isPowerSafe { try directory.sync(reservation.segment) }
+                    if isPowerSafe { try directory.sync(reservation.segment, since: begun) }
                     return new
                 } catch {
                     // While its mark is owed, the place is not used again: the mark would meet another entry.
@@ -211,9 +212,10 @@ extension EntryWriter {
     /// Appends a copy of an entry to a segment with a higher number than its own; nil when there can be none.
     ///
     /// The same value in two places is in the later one, whatever the order in which processes learn of the move.
+    /// `begun`: what was noted before the copy was written.
     func copy(
         _ entry: IndexEntry, _ payload: UnsafeRawBufferPointer, in directory: StoreDirectory
-    ) throws(CacheError) -> IndexEntry? {
+    ) throws(CacheError) -> (entry: IndexEntry, begun: Int)? {
         let writer = directory.movedWriter
         var reservation: SegmentWriter.Reservation?
         do throws(SegmentError<CacheError>) {
@@ -224,6 +226,7 @@ extension EntryWriter {
                 return reservation.map { ($0.place, salt: $0.salt) }
             }
             guard let new, let reservation else { return nil }
+            let begun = reservation.segment.noteWrite()
             do throws(Errno) {
                 let file = reservation.segment.file
                 try fileSystem.write(new.bytesInSegment, .none, to: file.file, at: reservation.place.offset)
@@ -232,7 +235,7 @@ extension EntryWriter {
                 writer.end(reservation.place)
                 throw .io(error)
             }
-            return new.entry
+            return (new.entry, begun)
         } catch {
             switch error {
             case .other(let error): throw error

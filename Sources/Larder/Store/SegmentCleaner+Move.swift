@@ -4,6 +4,8 @@ import LarderFiles
 extension SegmentCleaner {
     /// Entries that are copied or recorded while changes of keys in their shard wait.
     private static let batch = 32
+    /// Parts of a slice between which calls of the process that share a stripe go on.
+    private static let partsAlone = 8
 
     /// The copy of a value. Until it is recorded it waits, like any obsolete file, to be deleted, so a removal deletes
     /// it, too.
@@ -11,6 +13,8 @@ extension SegmentCleaner {
         let key: Key
         let old: FileID
         var entry: IndexEntry
+        /// What its segment noted before it was written.
+        let begun: Int
     }
 
     /// Copies that have been made, and tickets for the records of those that are entries.
@@ -55,9 +59,11 @@ extension SegmentCleaner {
     ) throws(CacheError) {
         guard let membership = disk.others.object?.membership else { return try moveAlone(found, of: &work, &moves) }
         let stripes = Dictionary(grouping: found, by: \.key.stripe).sorted { $0.key < $1.key }
-        // While this process is alone nobody waits for a stripe, and all share one sync. Others may join meanwhile.
-        let parts = disk.isAlone ? [stripes] : stripes.map { [$0] }
-        for part in parts {
+        // Calls of this process wait for a stripe, too. While it is alone, several stripes share one sync; others may
+        // join meanwhile.
+        let length = disk.isAlone ? max(1, stripes.count / Self.partsAlone) : 1
+        for start in stride(from: 0, to: stripes.count, by: length) {
+            let part = stripes[start..<min(start + length, stripes.count)]
             var locked: [(stripe: Int, entries: [IndexEntry])] = []
             defer { for (stripe, _) in locked { membership.unlockForLong(stripe: stripe) } }
             for (stripe, entries) in part {
@@ -83,9 +89,12 @@ extension SegmentCleaner {
         }
         // Outside of all locks.
         let copies = moves.copies[begin...]
-        let segments = Set(copies.map(\.entry.file.place.segment))
+        let segments = Dictionary(grouping: copies, by: \.entry.file.place.segment)
         try translating("sync a segment", at: path) { () throws(Errno) in
-            for number in segments { try work.directory.sync(work.directory.segments.segment(number)) }
+            for (number, copies) in segments {
+                let begun = copies.lazy.map(\.begun).min() ?? 0
+                try work.directory.sync(work.directory.segments.segment(number), since: begun)
+            }
         }
         for (shard, copies) in Dictionary(grouping: copies, by: \.key.shard) {
             for start in stride(from: 0, to: copies.count, by: Self.batch) {
@@ -125,9 +134,11 @@ extension SegmentCleaner {
                     try writer.copy(current, bytes, in: directory)
                 }
                 guard let copied else { return work.isComplete = false }
-                directory.segments.hold([copied.file.place.segment])
-                index.withShard(of: key) { $0.markObsolete(copied.file, of: key) }
-                moves.copies.append(Copy(key: key, old: current.file, entry: copied))
+                let file = copied.entry.file
+                directory.segments.hold([file.place.segment])
+                index.withShard(of: key) { $0.markObsolete(file, of: key) }
+                moves.copies.append(
+                    Copy(key: key, old: current.file, entry: copied.entry, begun: copied.begun))
             case .gone, .damaged:
                 // The next read finds that.
                 work.damaged.insert(current.file)

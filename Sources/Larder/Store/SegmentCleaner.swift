@@ -285,12 +285,17 @@ final class SegmentCleaner: StoreOwner {
         guard let others = disk.others.object else { return true }
         let last = others.page.lastNumber
         // Changes with higher numbers know of the moves.
-        guard Backoff.wait(milliseconds: Self.patience, until: { others.page.lowestOpen > last }) else { return false }
+        guard Backoff.wait(milliseconds: Self.patience, until: { others.page.lowestOpen > last }) else {
+            // Only the deletion is left.
+            work.directory.segments.dead.lookAgain()
+            return false
+        }
         try disk.followOrThrow()
         var isUnused = true
         try translating("read a segment", at: path) { () throws(Errno) in
             _ = try work.segment.forEachEntry { _, reading in
-                if case .entry(let entry, _) = reading, index.isCurrentFile(entry, entry.key) { isUnused = false }
+                guard case .entry(let entry, _) = reading, !work.damaged.contains(entry.file) else { return }
+                if index.isCurrentFile(entry, entry.key) { isUnused = false }
             }
         }
         return isUnused

@@ -553,10 +553,20 @@ struct FaultTests {
         let group = GroupSync(directory, of: files)
         let tickets = (0..<3).map { _ in group.note() }
         files.inject { call, _ in call == 1 ? .fail(.io) : nil }
-        #expect(throws: Errno.io) { try group.sync(through: tickets[1]) }
+        func sync(_ ticket: Int) throws(Errno) { try group.sync(through: ticket, since: ticket) }
+        #expect(throws: Errno.io) { try sync(tickets[1]) }
         let later = group.note()
-        try group.sync(through: later)
-        for ticket in tickets { #expect(throws: Errno.io) { try group.sync(through: ticket) } }
+        try sync(later)
+        for ticket in tickets { #expect(throws: Errno.io) { try sync(ticket) } }
+        // One that had begun before.
+        #expect(throws: Errno.io) { try group.sync(through: later, since: tickets[2]) }
+        // However many fail.
+        files.inject { _, _ in .fail(.io) }
+        let many = (0..<100).map { _ in group.note() }
+        for ticket in many { #expect(throws: Errno.io) { try sync(ticket) } }
+        files.inject(nil)
+        try sync(group.note())
+        for ticket in tickets + many { #expect(throws: Errno.io) { try sync(ticket) } }
     }
 
     @Test("no failure leaves a descriptor open")

@@ -217,11 +217,28 @@ extension CommitQueue {
 extension CommitQueue {
     /// A record on its way to stable storage.
     struct Ticket {
-        fileprivate let sync: GroupSync
-        fileprivate let number: Int
+        private let sync: GroupSync
+        /// Before and after the write.
+        private let first: Int
+        private var last: Int
+
+        /// Takes a ticket for a record that is about to be written, or has been.
+        fileprivate init(_ sync: GroupSync) {
+            self.sync = sync
+            first = sync.note()
+            last = first
+        }
+
+        /// Notes that the record is written; to another journal if that had to be.
+        fileprivate func written(to journal: GroupSync?) -> Ticket? {
+            guard journal === sync else { return journal.map { Ticket($0) } }
+            var ticket = self
+            ticket.last = sync.note()
+            return ticket
+        }
 
         func wait() throws(Errno) {
-            try sync.sync(through: number)
+            try sync.sync(through: last, since: first)
         }
     }
 
@@ -251,6 +268,7 @@ extension CommitQueue {
     ) throws(CacheError) -> Ticket? {
         queue.enter()
         defer { queue.leave() }
+        let begun = isPowerSafe || mustSync ? journal.sync.map { Ticket($0) } : nil
         do throws(Errno) {
             try journal.append(lines, count: count, last: lastTaken, isRemoval: isRemoval)
         } catch {
@@ -261,7 +279,7 @@ extension CommitQueue {
         // Beside others, the page has the numbers.
         if number > 0, !others.isSet { numbers.withLock { $0.recorded = max($0.recorded, number) } }
         if journal.debouncer.changed() { scheduleSave() }
-        let ticket = isPowerSafe || mustSync ? journal.sync.map { Ticket(sync: $0, number: $0.note()) } : nil
+        let ticket = begun?.written(to: journal.sync)
         publish()
         _ = others.use { $0.noteOwnCommit(journal.epoch) }
         return ticket
@@ -377,7 +395,7 @@ extension CommitQueue {
 
     /// The same for all records so far of the current journal.
     func syncJournal() throws(CacheError) {
-        let ticket = queue.run { journal.sync.map { Ticket(sync: $0, number: $0.note()) } }
+        let ticket = queue.run { journal.sync.map { Ticket($0) } }
         try wait(for: ticket.map { [$0] } ?? [])
     }
 
@@ -393,7 +411,7 @@ extension CommitQueue {
             do {
                 try journal.append(lines, count: count, last: lastTaken)
                 isWritten = true
-                if isPowerSafe, let sync = journal.sync { try sync.sync(through: sync.note()) }
+                if isPowerSafe { try journal.sync.map { Ticket($0) }?.wait() }
             } catch {
                 journal.demandSave()
                 scheduleSaveOnce()

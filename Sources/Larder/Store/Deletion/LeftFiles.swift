@@ -37,14 +37,19 @@ final class LeftFiles: StoreOwner {
             // Tombstones may cover what cannot be read.
             let mustSpare = hasMarks || !listing.segments.unreadable.isEmpty
             var left = files(of: listing, below: settled, sparingTombstones: mustSpare)
+            // Otherwise the next sweep looks again.
+            var isDone = !mustSpare
             // The index must have been whole, and the same, all the time.
             guard others === disk.others.object, !provisional.isSet, !index.hasUnloaded.isSet,
                 index.replacements == replacements
             else { return }
             while !left.isEmpty {
-                let isDone: Void? = reporter.attempt { () throws(CacheError) in
+                let isDeleted: Void? = reporter.attempt { () throws(CacheError) in
                     try disk.run { directory throws(CacheError) in
-                        if directory !== listed { return left = [] }
+                        if directory !== listed {
+                            (left, isDone) = ([], false)
+                            return
+                        }
                         for file in left.suffix(Self.slice) {
                             try translating("delete an orphan", at: directory.path(of: file)) { () throws(Errno) in
                                 try directory.delete(file, ofKey: nil, isPowerSafe: settings.isPowerSafe)
@@ -53,10 +58,10 @@ final class LeftFiles: StoreOwner {
                         reporter.count { [count = min(left.count, Self.slice)] in $0.orphansDeleted += count }
                     }
                 }
-                if isDone == nil || context.isEnding.isSet { return }
+                if isDeleted == nil || context.isEnding.isSet { return }
                 left.removeLast(min(left.count, Self.slice))
             }
-            if !hasMarks { others.page.noteCleaned(deaths) }
+            if isDone { others.page.noteCleaned(deaths) }
         }
     }
 

@@ -143,6 +143,9 @@ extension SharedPage {
 
     func noteUnrecorded() { words.add(1, at: Self.unrecordedWord) }
 
+    /// Notes that a process may have left files, which those that can read them delete.
+    func noteDeath() { words.add(1, at: Self.deathsWord) }
+
     func noteCleaned(_ deaths: UInt64) { words.raise(deaths, at: Self.cleanedWord) }
 }
 
@@ -178,7 +181,7 @@ extension SharedPage {
     /// Frees a lane. With `isDead`, its owner may have left files.
     func end(_ lane: Int, isDead: Bool) {
         if isDead {
-            words.add(1, at: Self.deathsWord)
+            noteDeath()
             // It may have published a change without raising the epoch. Before anybody else changes the key.
             nextEpoch()
         }

@@ -22,6 +22,7 @@ struct Opener {
         page.raiseNumbers(to: loaded.lastNumber)
         page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
         page.noteSaved(journals.savedGeneration)
+        if loaded.found.hasLeftFiles { page.noteDeath() }
         loaded.keepGraves(ClearMarks())
         return loaded
     }
@@ -162,7 +163,7 @@ struct Opener {
         let lookedAt = try scan?.look(in: directory, at: now)
         let found = LoadedStore.Found(
             expired: expired, adopted: scan?.adopted ?? [], failures: failures + (scan?.failures ?? []),
-            hasTrash: listing.hasTrash,
+            hasTrash: listing.hasTrash, hasLeftFiles: scan?.hasLeftFiles ?? false,
             leftovers: leftovers(
                 listing, savedGeneration: replay.journals.savedGeneration, older: replay.journals.older))
         var loaded = LoadedStore(
@@ -325,6 +326,8 @@ struct LoadedStore {
         /// Files that could not be read.
         var failures: [CacheError] = []
         var hasTrash = false
+        /// Processes that shared the directory may have left files that cannot be read now.
+        var hasLeftFiles = false
         /// Files that a killed save has left.
         var leftovers: [DirectoryLayout] = []
     }

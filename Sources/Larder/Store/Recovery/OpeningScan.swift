@@ -30,6 +30,8 @@ struct OpeningScan {
     private let unread: [UInt64: UInt64]
     /// Files that the index does not mention are dead.
     private let adoptsNothing: Bool
+    /// Such files may be in segments that cannot be read.
+    var hasLeftFiles: Bool { adoptsNothing && !segments.unreadable.isEmpty }
     private var torn: [FileID] = []
     private var findings = Reconciliation.Findings()
 

@@ -29,6 +29,9 @@ extension Reconciler {
     /// Lists the entries of a segment that could not be read before; they are examined next.
     private func list(_ segment: FileID, in directory: StoreDirectory) {
         var found: [FileID] = []
+        // First: one that is deleted meanwhile is not listed, or found to be dead.
+        var obsolete: Set<FileID> = []
+        index.forEachShard { obsolete.formUnion($0.obsolete.lazy.map(\.file)) }
         do {
             try directory.segments.list(segment.place.segment, &found)
         } catch .noEntry {
@@ -37,9 +40,10 @@ extension Reconciler {
             let path = directory.path(of: segment)
             return reporter.report(CacheError(error, doing: "read a segment", path: path))
         }
-        // Those of this session are known.
+        // Those of this session are known, and so are those that only wait to be deleted.
         let last = info.lastNumberBefore
-        provisional.update { $0.add(suspects: found.filter { $0 <= last }) }
+        let suspects = found.filter { $0 <= last && !obsolete.contains($0) }
+        provisional.update { $0.add(suspects: suspects) }
     }
 
     /// Returns the entries that files describe, in their order.

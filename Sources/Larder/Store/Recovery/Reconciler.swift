@@ -267,11 +267,17 @@ extension Reconciler {
     }
 
     private func remove(_ removal: EntryFile.Removal, below number: UInt64) {
-        index.loadAll()
-        var shards = Array(0..<Index.shardCount)
         switch removal {
+        case .key(let key):
+            // An older file of the key that is found later is dead.
+            index.load(key)
+            let known = index.withShard(of: key) { shard in
+                if shard.table.entry(key) == nil { shard.remove(key, below: number) }
+                return shard.table.entry(key)
+            }
+            if let known, known.file < number { removeCovered(known) }
+            return
         case .scope(let scope): provisional.update { $0.clear(scope, below: number) }
-        case .key(let key): shards = [key.shard]
         case .expiry(let scope, let time):
             let mark = ExpiryMarks.Mark(number: number, time: time)
             provisional.update { $0.expire(scope, mark) }
@@ -279,19 +285,21 @@ extension Reconciler {
             _ = info.commitBestEffort(removal.record(number: number)) { index.expire(scope, mark) }
             return
         }
-        // An older file of the key that is found later is dead.
-        if case .key(let key) = removal {
-            index.withShard(of: key) { if $0.table.entry(key) == nil { $0.remove(key, below: number) } }
-        }
-        for shard in shards {
+        index.loadAll()
+        for shard in 0..<Index.shardCount {
             for entry in index.snapshot(shard) where entry.file < number && removal.covers(entry) {
-                let key = entry.key
-                disk.withStripe(shard) {
-                    _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
-                        index.change(key, .cleared) { shard in
-                            if shard.table.entry(key)?.file == entry.file { shard.removeWithFile(entry) }
-                        }
-                    }
+                removeCovered(entry)
+            }
+        }
+    }
+
+    /// Removes an entry that a tombstone covers, unless there is another one by now.
+    private func removeCovered(_ entry: IndexEntry) {
+        let key = entry.key
+        disk.withStripe(key.shard) {
+            _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
+                index.change(key, .cleared) { shard in
+                    if shard.table.entry(key)?.file == entry.file { shard.removeWithFile(entry) }
                 }
             }
         }

@@ -32,9 +32,14 @@ final class Segment: Sendable {
         try fileSystem.status(of: file.file).isLinked
     }
 
-    /// Returns when everything written so far is on stable storage.
-    func sync() throws(Errno) {
-        try group.sync(through: group.note())
+    /// Notes that a write begins which has to be on stable storage.
+    func noteWrite() -> Int { group.note() }
+
+    /// Returns when everything written so far is on stable storage. `first`: what was noted before a write that a sync
+    /// for others must not have lost.
+    func sync(since first: Int? = nil) throws(Errno) {
+        let ticket = group.note()
+        try group.sync(through: ticket, since: first ?? ticket)
     }
 
     /// Reads bytes of a payload. Returns their number.

@@ -156,8 +156,8 @@ extension SegmentTable {
     }
 
     /// Returns when a segment, and the names that lead to it in the directory of the entries, are on stable storage.
-    func syncWithName(_ segment: Segment) throws(Errno) {
-        try segment.sync()
+    func syncWithName(_ segment: Segment, since first: Int? = nil) throws(Errno) {
+        try segment.sync(since: first)
         if segment.isNameSynced.isSet { return }
         if let directory = try directory() { try fileSystem.sync(directory.file) }
         try fileSystem.sync(entries.file)

@@ -317,7 +317,8 @@ extension StoreDirectory {
         if andRoot { try syncRoot() }
         try deletions.syncing { () throws(Errno) in
             try segments.sync(ofAll: ofAll)
-            try entriesSync.sync(through: entriesSync.note())
+            let ticket = entriesSync.note()
+            try entriesSync.sync(through: ticket, since: ticket)
         }
     }
 
@@ -327,10 +328,11 @@ extension StoreDirectory {
         isRootSynced.set()
     }
 
-    /// Returns when everything written to a segment is on stable storage, and all names that lead to it.
-    func sync(_ segment: Segment) throws(Errno) {
+    /// Returns when everything written to a segment is on stable storage, and all names that lead to it. `first`: what
+    /// was noted before the first write.
+    func sync(_ segment: Segment, since first: Int) throws(Errno) {
         try syncRoot()
-        try segments.syncWithName(segment)
+        try segments.syncWithName(segment, since: first)
     }
 
     /// Overwrites the life slot in the trailer of an entry file. Returns nil when the name is not a regular file's, and

@@ -79,7 +79,7 @@ struct SegmentMoveTests {
             let directory = try #require(store.disk.runAnyway { $0 })
             let value = Array(Cleaning.lastValue(1).utf8)
             let copied = try value.withUnsafeBytes { try store.writer.copy(old, $0, in: directory) }
-            let copy = try #require(copied)
+            let copy = try #require(copied).entry
             directory.segments.hold([copy.file.place.segment])
             store.index.withShard(of: "1") { $0.markObsolete(copy.file, of: "1") }
             try store.housekeeper.save(always: true)

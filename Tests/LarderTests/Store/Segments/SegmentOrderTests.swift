@@ -226,7 +226,7 @@ struct SegmentOrderTests {
             for key in kept.sorted() {
                 let old = try #require(store.index.entry(Key("\(key)")))
                 let made = try Array(value(key)).withUnsafeBytes { try store.writer.copy(old, $0, in: directory) }
-                let copy = try #require(made)
+                let copy = try #require(made).entry
                 directory.segments.hold([copy.file.place.segment])
                 store.index.withShard(of: Key("\(key)")) { $0.markObsolete(copy.file, of: Key("\(key)")) }
             }
