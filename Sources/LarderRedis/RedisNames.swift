@@ -16,7 +16,7 @@
         var ends: String { prefix + "d" }
         var epoch: String { prefix + "e" }
         /// The versions of values that end.
-        var slots: String { prefix + "h" }
+        var ended: String { prefix + "h" }
         /// The beginning of no key.
         var nothing: String { prefix + "x" }
         /// The channel of clears.

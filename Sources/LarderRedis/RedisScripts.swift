@@ -12,9 +12,11 @@
     /// seconds, and notes these numbers anew. If the server shows fewer commands than before, an administrator has
     /// reset its statistics, and nobody knows what it has evicted: another epoch begins.
     ///
-    /// A value that ends leaves nothing under its key. So that an older one is not taken for current afterwards, its
-    /// version stays in a hash of 4,096 slots, which many keys share: the highest version of each slot, of all changes
-    /// with a life shorter than a tombstone's. A key that shares a slot with a newer one may cost a fetch.
+    /// A value that ends leaves nothing under its key. So that an older one is not taken for current afterwards, each
+    /// change with a life shorter than a tombstone's leaves its version in a hash, under 16 digits of the key's digest.
+    /// When that has 100,000 fields, it becomes the older half of the memory, and the present older half is forgotten,
+    /// but for the highest version in it (`floor`; `last`, in each half): older versions are not known to be current.
+    /// So the memory is bounded, and forgets nothing before as many keys have been changed.
     ///
     /// A server without memory refuses commands that might need more, but only until the first change of a script
     /// (tried with Redis 7.0). So writes begin with one that changes nothing, tombstones and generations with a
@@ -30,14 +32,25 @@
             local function ahead(v) return (tonumber(string.sub(v, 1, 12), 16) or 0) > now + 5000 end
             local day = 86400000
             local function first(ms) return hex(ms) .. string.rep('0', 20) end
-            local function slot(key) return string.sub(redis.sha1hex(key), 1, 3) end
-            local function forgotten(slots, key)
-                local v = redis.call('HGET', slots, slot(key))
-                return v and not ahead(v) and v
+            local function past(hash, field)
+                local v = redis.call('HGET', hash, field)
+                return v and not ahead(v) and v or ''
             end
-            local function ends(slots, key, v, ms)
-                local known = ms >= 0 and ms < day and (forgotten(slots, key) or '')
-                if known and known < v then redis.call('HSET', slots, slot(key), v) end
+            local function highest(a, b) return a > b and a or b end
+            local function field(key) return string.sub(redis.sha1hex(key), 1, 16) end
+            local function forgotten(ended, key)
+                local f, older = field(key), ended .. 'o'
+                return highest(highest(past(ended, f), past(older, f)), past(ended, 'floor'))
+            end
+            local function ends(ended, key, v, ms)
+                if ms < 0 or ms >= day or v <= forgotten(ended, key) then return end
+                if redis.call('HLEN', ended) >= 100000 then
+                    local floor = highest(past(ended, 'floor'), past(ended .. 'o', 'last'))
+                    redis.call('UNLINK', ended .. 'o')
+                    redis.call('RENAME', ended, ended .. 'o')
+                    redis.call('HSET', ended, 'floor', floor)
+                end
+                redis.call('HSET', ended, field(key), v, 'last', highest(v, past(ended, 'last')))
             end
             local function epoch(key)
                 local stats = redis.call('INFO', 'stats')
@@ -83,7 +96,7 @@
             """
 
         /// Returns the answer to a question; with the epoch where a newer change may have been forgotten. Keys: the
-        /// entry, the generations of the caller's copy, the slots, the epoch. Arguments: the version of the copy, the
+        /// entry, the generations of the caller's copy, the ended, the epoch. Arguments: the version of the copy, the
         /// longest payload.
         ///
         /// The state of the generations: 0, none was cleared since the version; 1, none as far as is known; 2, one was,
@@ -103,8 +116,9 @@
                 local at = ''
                 if own ~= '' and (not h[1] or h[1] < own or h[2] and h[1] == own) then at = name(epoch(KEYS[#KEYS])) end
                 if not h[1] then
-                    local expired = own ~= '' and forgotten(KEYS[#KEYS - 1], KEYS[1])
-                    if expired then return {1, state, at, expired} end
+                    -- The own version proves nothing: a removal may have followed it, and been evicted.
+                    local expired = own ~= '' and forgotten(KEYS[#KEYS - 1], KEYS[1]) or ''
+                    if expired > own then return {1, state, at, expired} end
                     return {0, state, at}
                 end
                 if h[2] then return {1, state, at, h[1]} end
@@ -117,7 +131,7 @@
                 return {4, state, at, h[1], left, h[3], age, e[1], e[2], e[3]}
                 """
 
-        /// Stores or renews an entry. Keys: the entry, its generations, the slots, the epoch. Arguments: version,
+        /// Stores or renews an entry. Keys: the entry, its generations, the ended, the epoch. Arguments: version,
         /// remaining life or "", stale window, age, record, payload, checksum, "1" if late, "1" for a renewal, channel,
         /// message, the version of the writer's copy; and a new id for each generation.
         static let write =
@@ -141,9 +155,8 @@
                 end
                 local life = ARGV[2] == '' and -1 or math.max(1, tonumber(ARGV[2]) + tonumber(ARGV[3]))
                 local kept = life < 0 and -1 or life + day
-                local slots = KEYS[#KEYS - 1]
-                local cleared = late and not old
-                    and (v <= remembered() or v <= (forgotten(slots, KEYS[1]) or ''))
+                local ended = KEYS[#KEYS - 1]
+                local cleared = late and not old and (v <= remembered() or v <= forgotten(ended, KEYS[1]))
                 local count, fields = #KEYS - 3, {}
                 for i = 2, #KEYS - 2 do
                     local mark = redis.call('GET', KEYS[i])
@@ -172,11 +185,11 @@
                         's', stored, 'b', v, 'n', count, unpack(fields))
                 end
                 if life < 0 then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], life) end
-                ends(slots, KEYS[1], v, life)
+                ends(ended, KEYS[1], v, life)
                 return tell({0}, ARGV[10], ARGV[11])
                 """
 
-        /// Removes an entry, or expires it. A full server takes both, too. Keys: the entry, the slots. Arguments:
+        /// Removes an entry, or expires it. A full server takes both, too. Keys: the entry, the ended. Arguments:
         /// version, life of the tombstone, "1" to expire, channel, message.
         static let remove =
             start + """

@@ -54,7 +54,7 @@
         /// - Throws: `SharedTierError`: the server cannot be reached, refuses, or answers nonsense.
         public func read(_ request: SharedRead) async throws -> SharedReading {
             let scopes = request.known == nil ? [] : scopes(request.key, request.tags)
-            let keys = [names.entry(request.key)] + scopes.map { names.generation($0) } + [names.slots, names.epoch]
+            let keys = [names.entry(request.key)] + scopes.map { names.generation($0) } + [names.ended, names.epoch]
             let known = request.known?.description ?? ""
             let sizeLimit = min(request.sizeLimit, payloadLimit)
             let reply = try await run(.read, keys, [known, "\(sizeLimit)"].map { Data($0.utf8) })
@@ -80,7 +80,7 @@
 
         private func store(_ write: SharedWrite, isRenewal: Bool) async throws -> SharedOutcome {
             let scopes = scopes(write.key, write.tags)
-            let keys = [names.entry(write.key)] + scopes.map { names.generation($0) } + [names.slots, names.epoch]
+            let keys = [names.entry(write.key)] + scopes.map { names.generation($0) } + [names.ended, names.epoch]
             let life = write.life
             // Longer ones do not fit into the server's times, and the script would end halfway.
             let remaining = life.remaining.map { min($0, Self.longestLife) }
@@ -116,7 +116,7 @@
             let arguments = [
                 version.description, "\(memory)", isExpiry ? "1" : "0", names.changes, names.message(key, version),
             ]
-            return try await change(.remove, [names.entry(key), names.slots], arguments.map { Data($0.utf8) })
+            return try await change(.remove, [names.entry(key), names.ended], arguments.map { Data($0.utf8) })
         }
 
         /// Replaces the generation of a namespace or a tag.

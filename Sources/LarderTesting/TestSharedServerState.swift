@@ -40,11 +40,30 @@ struct TestSharedServerState: Sendable {
         let begun: String
     }
 
+    /// The versions of the changes whose values end within a day, as many as Redis remembers.
+    private struct Ended: Sendable {
+        static let most = 100_000
+        private var newer: [SharedKey: SharedVersion] = [:]
+        private var older: [SharedKey: SharedVersion] = [:]
+        /// The highest version that was forgotten.
+        private var floor: SharedVersion?
+
+        mutating func note(_ key: SharedKey, _ version: SharedVersion) {
+            if let known = self.version(of: key), version <= known { return }
+            if newer.count >= Self.most {
+                floor = ([floor].compactMap { $0 } + older.values).max()
+                (older, newer) = (newer, [:])
+            }
+            newer[key] = version
+        }
+
+        func version(of key: SharedKey) -> SharedVersion? { [newer[key], older[key], floor].compactMap { $0 }.max() }
+    }
+
     var items: [SharedKey: Item] = [:]
     var marks: [SharedScope: Mark] = [:]
     var leases: [SharedKey: (holder: String, end: Int64)] = [:]
-    /// The highest versions of the values that have expired, by key.
-    private var expired: [SharedKey: SharedVersion] = [:]
+    private var ended = Ended()
     private var last = 0
     var epoch: String { "epoch-\(epochs).\(evictions)" }
     private var epochs = 1
@@ -73,7 +92,7 @@ struct TestSharedServerState: Sendable {
     }
 
     mutating func restart(at time: Int64) {
-        (items, marks, leases, expired) = ([:], [:], [:], [:])
+        (items, marks, leases, ended) = ([:], [:], [:], Ended())
         epochs += 1
         (begun, evictions) = (time, 0)
     }
@@ -104,16 +123,31 @@ struct TestSharedServerState: Sendable {
     private mutating func item(_ key: SharedKey, at now: Int64) -> Item? {
         if let item = items[key], item.isOver(at: now) {
             items[key] = nil
-            if item.value != nil { expired[key] = item.version }
         }
         return items[key]
+    }
+
+    /// Notes a change of a value that ends within a day.
+    private mutating func noteEnd(of item: Item, _ key: SharedKey, at now: Int64) {
+        guard let value = item.value, let expires = value.expires, expires + value.keptStale - now < tombstone else {
+            return
+        }
+        ended.note(key, item.version)
+    }
+
+    /// A version that is not lower than that of any value that has ended; from the future it counts for nothing.
+    private func endedVersion(_ key: SharedKey, at now: Int64) -> SharedVersion? {
+        ended.version(of: key).flatMap { Self.isAhead($0, of: now) ? nil : $0 }
     }
 
     mutating func read(_ request: SharedRead, at now: Int64) -> SharedReading {
         let current = request.known.map { state(of: scopes(request.key, request.tags), since: $0, at: now) } ?? .unknown
         guard let item = item(request.key, at: now) else {
-            let finding = request.known == nil ? nil : expired[request.key].map { SharedReading.Finding.removed($0) }
-            return SharedReading(finding ?? .missing, scopes: current, epoch: epoch)
+            // The known version itself proves nothing: a removal may have followed it, and been evicted.
+            guard let known = request.known, let end = endedVersion(request.key, at: now), known < end else {
+                return SharedReading(.missing, scopes: current, epoch: epoch)
+            }
+            return SharedReading(.removed(end), scopes: current, epoch: epoch)
         }
         guard let value = item.value, value.entry.payload.count <= request.sizeLimit else {
             return SharedReading(.removed(item.version), scopes: current, epoch: epoch)
@@ -154,7 +188,7 @@ struct TestSharedServerState: Sendable {
         if let refusal = refusal(write.key, write.version, at: now) { return refusal }
         let scopes = scopes(write.key, write.tags)
         // A newer change of the key may have been evicted, or has expired.
-        let isOver = expired[write.key].map { write.version <= $0 } ?? false
+        let isOver = endedVersion(write.key, at: now).map { write.version <= $0 } ?? false
         let isForgotten = write.version.description <= memory(at: now)
         var isCleared = write.isLate && items[write.key] == nil && (isOver || isForgotten)
         for scope in scopes {
@@ -167,11 +201,13 @@ struct TestSharedServerState: Sendable {
         }
         if isCleared { return .cleared }
         let generations = scopes.map { marks[$0]?.id ?? "" }
-        items[write.key] = Item(
+        let item = Item(
             version: write.version,
             value: Value(
                 entry: write.entry, expires: write.life.remaining.map { now + $0 }, keptStale: write.life.keptStale,
                 stored: now - write.life.age, scopes: scopes, generations: generations))
+        items[write.key] = item
+        noteEnd(of: item, write.key, at: now)
         return .done
     }
 
@@ -187,6 +223,7 @@ struct TestSharedServerState: Sendable {
         value.stored = now - write.life.age
         item = Item(version: write.version, base: item.base ?? item.version, value: value)
         items[write.key] = item
+        noteEnd(of: item, write.key, at: now)
         return .done
     }
 
@@ -195,7 +232,9 @@ struct TestSharedServerState: Sendable {
         guard let item = item(key, at: now), var value = item.value else { return remove(key, version, at: now) }
         if value.keptStale == 0 { return remove(key, version, at: now) }
         value.expires = min(value.expires ?? now, now)
-        items[key] = Item(version: version, base: item.base ?? item.version, value: value)
+        let expired = Item(version: version, base: item.base ?? item.version, value: value)
+        items[key] = expired
+        noteEnd(of: expired, key, at: now)
         return .done
     }
 

@@ -28,13 +28,18 @@
         }
 
         private func write(
-            _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false
+            _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false, key name: String = "k"
         ) async throws -> SharedOutcome {
-            try await redis.write(
-                SharedWrite(
-                    key: key, version: version(offset),
-                    entry: SharedEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
-                    life: .init(remaining: life, keptStale: kept, age: 0), isLate: late))
+            try await redis.write(request(offset, life: life, kept: kept, late: late, key: name))
+        }
+
+        private func request(
+            _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false, key name: String = "k"
+        ) -> SharedWrite {
+            SharedWrite(
+                key: SharedKey(key: name), version: version(offset),
+                entry: SharedEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
+                life: .init(remaining: life, keptStale: kept, age: 0), isLate: late)
         }
 
         private func read(known offset: Int64? = nil) async throws -> SharedReading {
@@ -48,10 +53,48 @@
             let reading = try await read(known: 10)
             #expect(reading.finding == .removed(version(20)))
             #expect(redis.state == .connected(epoch: try #require(reading.epoch)))
+            #expect(try await read(known: 20).finding == .missing)
             #expect(try await write(10, life: 60_000, late: true) == .cleared)
             #expect(try await read().finding == .missing)
             #expect(try await write(30, life: 60_000, late: true) == .done)
             #expect(try await read(known: 30).epoch == nil)
+        }
+
+        @Test("any number of other keys with short lives stop no late write")
+        func othersExpired() async throws {
+            // They know the generation of the namespace.
+            #expect(try await write(1, life: 60_000, key: "first") == .done)
+            for start in stride(from: 0, to: 10_000, by: 500) {
+                try await withThrowingTaskGroup(of: SharedOutcome.self) { group in
+                    for number in start..<start + 500 {
+                        let write = request(20, life: 60_000, key: "other \(number)")
+                        group.addTask { [redis] in try await redis.write(write) }
+                    }
+                    for try await outcome in group { #expect(outcome == .done) }
+                }
+            }
+            for number in 0..<20 {
+                #expect(try await write(10, life: 60_000, late: true, key: "late \(number)") == .done)
+            }
+        }
+
+        @Test("the versions of values that end are forgotten together, and are then known to be no higher than one")
+        func forgottenEnds() async throws {
+            func fill() throws {
+                let script = "for i = redis.call('HLEN', KEYS[1]), 100000 do redis.call('HSET', KEYS[1], i, '') end"
+                try server.command("EVAL", script, "1", "t:larder1:h")
+            }
+            #expect(try await write(20, life: 1, key: "a") == .done)
+            try fill()
+            #expect(try await write(40, life: 1, key: "b") == .done)
+            #expect(try await write(10, life: 60_000, late: true, key: "a") == .cleared)
+            #expect(try await write(10, life: 60_000, late: true, key: "c") == .done)
+            try fill()
+            #expect(try await write(60, life: 1, key: "d") == .done)
+            for name in ["a", "e"] { #expect(try await write(15, life: 60_000, late: true, key: name) == .cleared) }
+            #expect(try await write(30, life: 60_000, late: true, key: "b") == .cleared)
+            #expect(try await write(30, life: 60_000, late: true, key: "a") == .done)
+            #expect(try await write(30, life: 60_000, late: true, key: "e") == .done)
         }
 
         /// Lets the server evict what has an end.

@@ -72,7 +72,7 @@ extension SharedBackend {
         guard let reading = await link.read(request, until: end) else { return .nothing }
         close()
         if link.isOutdated(key, tags, since: number) { return .again }
-        guard let entry else { return await take(reading, key, floor, number, watch) }
+        guard let entry else { return await take(reading, key, nil, floor, number, watch) }
         switch link.verdict(on: reading, entry, key) {
         case .valid:
             return link.noteConfirmed(key, tags, since: number) ? .nothing : .again
@@ -82,21 +82,24 @@ extension SharedBackend {
             await link.awaitSent([key], .milliseconds(end.millisecondsSince(clock.now)))
             return knownEntry(key)?.isSameValue(as: entry) == true ? .nothing : .again
         case .replaced:
-            let answer = await take(reading, key, floor, number, watch)
+            let answer = await take(reading, key, entry, floor, number, watch)
             // The copy is outdated all the same.
             if case .unusable = answer { await link.drop(key, entry) }
             return answer
         case .invalid:
+            // The copy was sent meanwhile: the answer is from before.
+            if floor != nil, link.pendingVersion(key) == nil { return .again }
             link.count { $0.misses += 1 }
             await link.drop(key, entry)
             return .nothing
         }
     }
 
-    /// Stores a value of the server here, unless this machine or another has changed the key meanwhile. `floor` is the
-    /// version of a change that the server did not know when it was asked.
+    /// Stores a value of the server here, instead of `copy`, unless this machine or another has changed the key
+    /// meanwhile. `floor` is the version of a change that the server did not know when it was asked.
     private func take(
-        _ reading: SharedReading, _ key: Key, _ floor: SharedVersion?, _ number: UInt64, _ watch: Watch
+        _ reading: SharedReading, _ key: Key, _ copy: IndexEntry?, _ floor: SharedVersion?, _ number: UInt64,
+        _ watch: Watch
     ) async -> Answer {
         guard case .value(let entry, let version, let life) = reading.finding else {
             link.count { $0.misses += 1 }
@@ -109,15 +112,18 @@ extension SharedBackend {
         let isOld = [floor, link.pendingVersion(key)].contains { $0.map { version < $0 } ?? false }
         if isOld || link.isCleared(version, value.tags) {
             link.count { $0.misses += 1 }
-            return .nothing
+            let isCopyOlder = copy?.sharedStamp.map { $0.version < version } ?? false
+            return isCopyOlder ? .unusable : .nothing
         }
+        if link.hasSentClear(after: version, since: number) { return .again }
         link.observe(version)
         let stamp = link.state.withLock { $0.knownStamp(version) }
-        return await disk.store.io.run { store(value, stamp, key, number, watch) }
+        return await disk.store.io.run { store(value, stamp, key, copy, number, watch) }
     }
 
     private func store(
-        _ shared: SharedValue, _ stamp: SharedStamp, _ key: Key, _ number: UInt64, _ watch: Watch
+        _ shared: SharedValue, _ stamp: SharedStamp, _ key: Key, _ copy: IndexEntry?, _ number: UInt64,
+        _ watch: Watch
     ) -> Answer {
         let now = disk.now
         let life = shared.life(at: now)
@@ -126,11 +132,12 @@ extension SharedBackend {
             guard let value = decode(shared, key) else { return .unusable }
             decoded = value
         }
-        let storing = link.beginStoring(key, stamp.version, since: number)
+        let storing = link.beginStoring(key, stamp, .server, since: number)
         defer { link.endStoring(key, storing) }
         guard let store = try? disk.openStore else { return found(decoded, shared, life, now) }
         let permit = SharedPermit(
-            link: link, index: store.index, flights: flights, watch: watch, stamp: stamp, number: number)
+            link: link, index: store.index, flights: flights, watch: watch, copy: copy, stamp: stamp,
+            tags: shared.tags, number: number)
         let request = SetRequest(
             key: key, life: life, attachments: shared.attachments(stamp, in: disk.keyNamespace), now: now,
             stored: shared.stored(at: now), condition: .ifPermitted(permit),
@@ -159,20 +166,27 @@ extension SharedBackend {
     }
 }
 
-/// The right to store a value of the server: nobody here has changed the key since the question began, there was no
-/// notice, and the copy is not a newer one that the server does not know yet.
+/// The right to store a value of the server: nobody here has changed or cleared the key since the question began, there
+/// was no notice, and no newer copy has come: only the one that the answer has outdated is replaced.
 private struct SharedPermit: WritePermit {
     let link: SharedLink
     let index: Index
     let flights: Flights
     let watch: Watch
+    let copy: IndexEntry?
     let stamp: SharedStamp
+    let tags: [Key]
     let number: UInt64
 
     func isValid(for key: Key) -> Bool {
         guard flights.isUnchanged(watch) else { return false }
         let entry = index.entry(key)
-        if let entry, let version = entry.sharedStamp?.version, version > stamp.version, link.isUnsent(entry, key) {
+        if let entry, let version = entry.sharedStamp?.version, version > stamp.version,
+            copy?.isSameValue(as: entry) != true
+        {
+            return false
+        }
+        if link.isCleared(stamp.version, tags) || link.hasSentClear(after: stamp.version, since: number) {
             return false
         }
         return !link.isOutdated(key, entry?.tags ?? [], since: number)

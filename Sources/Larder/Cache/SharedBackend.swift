@@ -91,11 +91,24 @@ extension SharedBackend {
         let stamp = try link.newStamp()
         var options = options
         options.stamp = stamp
+        let end = roomEnd(values.count)
         for slice in local.slices(values, most: link.policy.queueLimit / 2) {
-            await link.awaitRoom()
+            await link.awaitRoom(slice.count, until: end)
+            defer { link.endRoom(slice.count) }
             try await set(slice, of: values, options, stamp)
         }
-        await link.awaitSent(values.map { key($0.key) })
+        await link.awaitSent(values.map { key($0.key) }, left(until: end))
+    }
+
+    /// The time until which a call waits for room in the queue; nil: for as long as the server takes changes.
+    private func roomEnd(_ count: Int) -> Timestamp? {
+        guard count <= link.policy.queueLimit / 2 || count == 1 else { return nil }
+        return clock.now.advanced(byMilliseconds: link.policy.timeout.milliseconds)
+    }
+
+    /// The time for the shared tier that is left to a call; nil: all.
+    private func left(until end: Timestamp?) -> Duration? {
+        end.map { .milliseconds($0.millisecondsSince(clock.now)) }
     }
 
     private func set(
@@ -103,7 +116,7 @@ extension SharedBackend {
         _ options: SetOptions, _ stamp: SharedStamp
     ) async throws(CacheError) {
         let keys = slice.map { key($0.key) }
-        let stores = keys.map { link.beginStoring($0, stamp.version) }
+        let stores = keys.map { link.beginStoring($0, stamp) }
         defer { for (key, store) in zip(keys, stores) { link.endStoring(key, store) } }
         var failure: CacheError?
         do throws(CacheError) {
@@ -136,7 +149,7 @@ extension SharedBackend {
         var options = options
         options.stamp = stamp
         let key = watch.key
-        let store = link.beginStoring(key, stamp.version)
+        let store = link.beginStoring(key, stamp)
         defer { link.endStoring(key, store) }
         guard try await local.replace(current, with: value, options, watch) else { return false }
         sendStored(key, stamp, since: store.number)
@@ -145,28 +158,43 @@ extension SharedBackend {
     }
 
     func remove(_ text: String) async throws(CacheError) -> Bool {
-        let isRemoved = try await removing(text)
-        await link.awaitSent([key(text)])
+        let end = roomEnd(1)
+        let isRemoved = try await removing(text, until: end)
+        await link.awaitSent([key(text)], left(until: end))
         return isRemoved
     }
 
     func remove(_ texts: [String]) async throws(CacheError) -> Int {
+        let end = roomEnd(texts.count)
         let count = try await count(texts) { (text) async throws(CacheError) in
-            await link.awaitRoom()
-            return try await removing(text)
+            try await removing(text, until: end)
         }
-        await link.awaitSent(texts.map { key($0) })
+        await link.awaitSent(texts.map { key($0) }, left(until: end))
         return count
     }
 
-    private func removing(_ text: String) async throws(CacheError) -> Bool {
+    private func removing(_ text: String, until end: Timestamp?) async throws(CacheError) -> Bool {
+        await link.awaitRoom(1, until: end)
+        defer { link.endRoom(1) }
         let key = key(text)
         // The answer of the call is about this machine's copy, as far as it counts.
         let wasReturned = mayReturn(key)
         let stamp = try link.newStamp()
-        let isRemoved = try await local.remove(text)
-        link.send(.remove, key, stamp)
-        return isRemoved && wasReturned
+        return try await changing(key, stamp) { () async throws(CacheError) in
+            let isRemoved = try await local.remove(text)
+            link.send(.remove, key, stamp)
+            return isRemoved && wasReturned
+        }
+    }
+
+    /// Runs the local step of a change and queues it. From before the one until after the other, no answer of the
+    /// server brings an older value back.
+    private func changing(
+        _ key: Key, _ stamp: SharedStamp, _ body: () async throws(CacheError) -> Bool
+    ) async throws(CacheError) -> Bool {
+        let change = link.beginStoring(key, stamp)
+        defer { link.endStoring(key, change) }
+        return try await body()
     }
 
     func removeAll() async throws(CacheError) {
@@ -193,8 +221,12 @@ extension SharedBackend {
         _ tag: Key?, isExpiry: Bool, _ body: () async throws(CacheError) -> Void
     ) async throws(CacheError) {
         let stamp = try link.newStamp()
-        try await body()
-        link.sendClear(tag, stamp, isExpiry: isExpiry)
+        let clear = link.beginClear(tag, stamp, isExpiry: isExpiry)
+        do {
+            defer { link.endClear(clear) }
+            try await body()
+            link.sendClear(tag, stamp, isExpiry: isExpiry)
+        }
         await link.awaitSent(.clears)
     }
 
@@ -202,8 +234,11 @@ extension SharedBackend {
         let key = key(text)
         let wasReturned = mayReturn(key)
         let stamp = try link.newStamp()
-        let wasFresh = try await local.expire(text)
-        link.send(.expire, key, stamp)
+        let wasFresh = try await changing(key, stamp) { () async throws(CacheError) in
+            let wasFresh = try await local.expire(text)
+            link.send(.expire, key, stamp)
+            return wasFresh
+        }
         await link.awaitSent([key])
         return wasFresh && wasReturned
     }
@@ -212,15 +247,19 @@ extension SharedBackend {
         let key = key(text)
         let left = await bringing(key)
         let stamp = try link.newStamp()
-        guard mayReturn(key), try await local.setTimeToLive(ttl, text) else { return false }
-        link.send(knownEntry(key) == nil ? .remove : .renew, key, stamp)
-        await link.awaitSent([key], left)
-        return true
+        let isChanged = try await changing(key, stamp) { () async throws(CacheError) in
+            guard mayReturn(key), try await local.setTimeToLive(ttl, text) else { return false }
+            let entry = knownEntry(key)
+            link.send(entry == nil ? .remove : .renew, key, stamp, entry?.tags ?? [])
+            return true
+        }
+        if isChanged { await link.awaitSent([key], left) }
+        return isChanged
     }
 }
 
-/// Changes by fetches, which wait for nothing but room in the queue. Their version is that of the beginning of the
-/// fetch: what others have changed since is newer.
+/// Changes by fetches, which wait for nothing but a place in a full queue. Their version is that of the beginning of
+/// the fetch: what others have changed since is newer.
 extension SharedBackend {
     func keep(_ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
         await keeping(key, options, flight) { await local.keep(value, key, $0, by: flight) }
@@ -236,6 +275,8 @@ extension SharedBackend {
 
     func remove(_ key: Key, by flight: Flight) async {
         guard let fetch = fetch(key, flight) else { return await local.remove(key, by: flight) }
+        let change = link.beginStoring(key, fetch.stamp, .fetch, since: fetch.number)
+        defer { link.endStoring(key, change) }
         let isRegistered = flights.isRegistered(flight, for: key)
         await local.remove(key, by: flight)
         if isRegistered { link.send(.remove, key, fetch.stamp) }
@@ -247,7 +288,9 @@ extension SharedBackend {
         guard let fetch = fetch(key, flight) else { return await body(options) }
         var options = options
         options.stamp = fetch.stamp
-        let store = link.beginStoring(key, fetch.stamp.version, since: fetch.number)
+        await link.awaitRoom(1, until: clock.now)
+        defer { link.endRoom(1) }
+        let store = link.beginStoring(key, fetch.stamp, .fetch, since: fetch.number)
         defer { link.endStoring(key, store) }
         let before = knownEntry(key)
         await body(options)
@@ -258,7 +301,6 @@ extension SharedBackend {
             // Only its life is new.
             link.send(.renew, key, fetch.stamp, entry.tags, since: fetch.number, isFetched: true)
         }
-        await link.awaitRoom()
     }
 
     private func fetch(_ key: Key, _ flight: Flight) -> SharedFetch.Part? {

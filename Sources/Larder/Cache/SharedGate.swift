@@ -9,6 +9,8 @@ final class SharedGate: Sendable {
 
     private let state = Lock(State())
 
+    var isOpen: Bool { state.withLock { $0.isOpen } }
+
     func open() {
         let continuation = state.withLock { state in
             state.isOpen = true

@@ -14,11 +14,15 @@ extension SharedLink {
         state.withLock { change(&$0.counts) }
     }
 
-    /// Notes that a copy is about to be stored; without `number` because of a call that begins now.
-    func beginStoring(_ key: Key, _ version: SharedVersion, since number: UInt64? = nil) -> StoringCopy {
+    /// Notes that a copy is about to be stored, or a value removed: no answer of the server may then take its place.
+    /// Without `number` because of a call that begins now.
+    func beginStoring(
+        _ key: Key, _ stamp: SharedStamp, _ source: SharedLinkState.Storing.Source = .caller,
+        since number: UInt64? = nil
+    ) -> StoringCopy {
         state.withLock { state in
             let begun = number ?? state.trust.begin(key)
-            let id = state.beginStoring(key, version, since: begun)
+            let id = state.beginStoring(key, stamp, source, since: begun)
             return StoringCopy(number: begun, id: id, isQuestion: number == nil)
         }
     }
@@ -45,17 +49,30 @@ extension SharedLink {
     func isPending(_ key: Key) -> Bool { state.withLock { $0.queue.pending(key) != nil } }
 
     /// The version of a change of this machine that the server may not have yet, on the server's clock.
-    func pendingVersion(_ key: Key) -> SharedVersion? {
-        state.withLock { state in
-            guard let change = state.queue.pending(key) else { return nil }
-            return change.isTimed ? change.version : change.version.moved(by: state.clock.offset)
-        }
-    }
+    func pendingVersion(_ key: Key) -> SharedVersion? { state.withLock { $0.pendingVersion(key) } }
 
     /// Whether a clear by this machine, which the server may not know yet, covers a value.
     func isCleared(_ version: SharedVersion, _ tags: [Key]) -> Bool {
-        state.withLock { $0.queue.isCleared(version, tags: tags) }
+        state.withLock { $0.isCleared(version, tags) }
     }
+
+    /// Whether a clear by this machine was sent since a question began: the answer may have what that has removed.
+    func hasSentClear(after version: SharedVersion, since number: UInt64) -> Bool {
+        state.withLock { $0.hasSentClear(after: version, since: number) }
+    }
+
+    /// Notes a clear that begins here.
+    func beginClear(_ tag: Key?, _ stamp: SharedStamp, isExpiry: Bool) -> Int {
+        let now = now
+        return state.withLock { state in
+            state.beginClear(
+                .init(
+                    scope: tag, version: stamp.version, isExpiry: isExpiry, queued: now,
+                    isTimed: stamp.origin != .untimed))
+        }
+    }
+
+    func endClear(_ id: Int) { state.withLock { $0.endClear(id) } }
 
     func observe(_ version: SharedVersion) {
         let now = now
@@ -77,18 +94,16 @@ extension SharedLink {
         return copy.verdict(on: reading, epoch: epoch, memory: Self.memory)
     }
 
-    /// Whether the server does not know a copy yet.
-    func isUnsent(_ entry: IndexEntry, _ key: Key) -> Bool { copy(entry, key).isUnsent(memory: Self.memory) }
-
     private static let memory = SharedTierPolicy.removalMemory.milliseconds
 
     private func copy(_ entry: IndexEntry, _ key: Key) -> SharedCopy {
         let now = now
         return state.withLock { state in
             let isNoticed = state.standing(of: key, entry) == .noticed
-            let pending = state.queue.pending(key)
             // Of a fetch that began before the change, nothing counts.
-            let isPending = pending.map { !$0.isFetched || !isNoticed } ?? false
+            let isPending =
+                state.queue.pending(key).map { !$0.isFetched || !isNoticed }
+                ?? state.storingCopy(key, entry).map { $0.source == .caller || !isNoticed } ?? false
             return SharedCopy(
                 stamp: entry.sharedStamp, age: max(0, now.millisecondsSince(entry.stored)), isNoticed: isNoticed,
                 isPending: isPending)

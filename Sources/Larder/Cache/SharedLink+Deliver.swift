@@ -18,7 +18,7 @@ extension SharedLink {
             return error
         }
         finish { state in
-            state.queue.finish(clear)
+            state.noteSent(clear, version)
             state.counts.changes += 1
             return state.senders.takeFinished(nil, state.queue)
         }
@@ -91,7 +91,9 @@ extension SharedLink {
 
     /// Notes that the server takes changes, and lets those callers go on that `body` returns.
     private func finish(_ body: (inout SharedLinkState) -> [SharedGate]) {
-        let (gates, isNews) = state.withLock { state in (body(&state), state.writes.noteSuccess()) }
+        let (gates, isNews) = state.withLock { state in
+            (body(&state) + state.takeRoomGates(), state.writes.noteSuccess())
+        }
         for gate in gates { gate.open() }
         if isNews { post(.sharedTierConnected) }
     }
@@ -121,7 +123,7 @@ extension SharedLink {
                 let outcome = try await limited { [renewal] in try await $0.renew(renewal) }
                 if !needsPayload(outcome, change) { return try await removed(ifCleared: outcome, name, change) }
             }
-            let outcome = try await limited { try await $0.write(write) }
+            let outcome = try await limited(size: write.entry.payload.count) { try await $0.write(write) }
             return try await removed(ifCleared: outcome, name, change)
         } catch let error as SharedTierError where error.code == .full {
             noteFailure()
@@ -162,10 +164,13 @@ extension SharedLink {
         return removal
     }
 
+    /// A payload has a second more for each MiB: on a slow line it would be sent again and again, and hold up all
+    /// other changes.
     private func limited<Result: Sendable>(
-        _ body: @escaping @Sendable (any SharedTier) async throws -> Result
+        size: Int = 0, _ body: @escaping @Sendable (any SharedTier) async throws -> Result
     ) async throws -> Result {
-        try await SharedRace.run(Self.sendLimit, clock) { [tier] in try await body(tier) }
+        let limit = Self.sendLimit + .milliseconds(size >> 10)
+        return try await SharedRace.run(limit, clock) { [tier] in try await body(tier) }
     }
 
     private func settle(_ outcome: SharedOutcome?, _ change: Change, _ key: Key) async {
@@ -213,6 +218,6 @@ extension SharedLink {
         let last = state.withLock { $0.trust.last }
         // A failure is reported by the store; the copy is then asked for at its next read.
         await disk.store.io.run { _ = try? remove() }
-        state.withLock { $0.trust.forget(key, upTo: last) }
+        if disk.store.index.entry(key) == nil { state.withLock { $0.trust.forget(key, upTo: last) } }
     }
 }

@@ -73,7 +73,7 @@ extension SharedLink {
         let tag = scope.tag.map { disk.key($0) }
         state.withLock { state in
             state.counts.notices += 1
-            state.queue.noteChanges()
+            state.queue.noteChanges(tagged: tag)
             state.trust.note(clearOf: tag, version: version)
         }
         dropMemory()
@@ -119,9 +119,11 @@ extension SharedLink {
     private func removeOutdated() async {
         while true {
             let (keys, clears, last) = state.withLock { state in
-                let (keys, clears) = state.trust.takeUnresolved(256)
-                if keys.isEmpty, clears.isEmpty { state.removing = nil }
-                return (keys, clears, state.trust.last)
+                // When the cache is closed, the rest stays.
+                let (keys, clears) = state.trust.takeUnresolved(state.isStopped ? 0 : 256)
+                let isOver = state.isStopped || keys.isEmpty && clears.isEmpty
+                if isOver { state.removing = nil }
+                return (keys, isOver ? [:] : clears, state.trust.last)
             }
             if keys.isEmpty, clears.isEmpty { return }
             await disk.store.io.run { for key in keys { _ = self.removeOutdated(key, upTo: last) } }
@@ -152,6 +154,7 @@ extension SharedLink {
         await disk.store.io.run { index.loadAll(for: .namespace(namespace)) }
         var staying: Set<Key?> = []
         for shard in 0..<Index.shardCount {
+            if state.withLock({ $0.isStopped }) { return }
             staying.formUnion(
                 await disk.store.io.run {
                     var staying: Set<Key?> = []

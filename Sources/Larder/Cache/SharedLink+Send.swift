@@ -19,7 +19,7 @@ extension SharedLink {
             let change = SharedQueue.Change(
                 operation: operation, version: stamp.version, stamp: stamp.version, queued: now,
                 connection: state.isConnected && isTrusted ? state.connection : 0, isTimed: stamp.origin != .untimed,
-                isFetched: isFetched)
+                isFetched: isFetched, tags: tags)
             return state.queue.add(change, key)
         }
         if !isQueued { postDropped() }
@@ -35,7 +35,10 @@ extension SharedLink {
                 operation: .write, version: stamp.version, stamp: stamp.version, queued: now, connection: 0,
                 isTimed: true)
             // One that does not fit is sent again another time.
-            if state.queue.hasRoom { _ = state.queue.add(change, key) }
+            if state.reserve(1, upToHalf: true) {
+                _ = state.queue.add(change, key)
+                state.endReserving(1)
+            }
         }
         drainSoon()
     }
@@ -93,19 +96,36 @@ extension SharedLink {
         await gate?.wait(limit, clock)
     }
 
-    /// Returns when a caller with many changes may go on: the queue has room, or the server has taken nothing for the
-    /// timeout.
-    func awaitRoom() async {
-        while policy.timeout > .zero {
-            let (gate, finished) = state.withLock { state in
+    /// Reserves places in the queue: while half of it is used, at `end` at the latest while there are any. Where there
+    /// are none, it waits for longer, unless the server has taken nothing for the timeout.
+    func awaitRoom(_ count: Int, until end: Timestamp?) async {
+        while true {
+            let left = end.map { Duration.milliseconds($0.millisecondsSince(now)) } ?? policy.timeout
+            let (gate, finished) = state.withLock { state -> (SharedGate?, Int) in
                 let finished = state.queue.finished
-                let mayWait = state.canSend && state.stuck != finished
-                return (mayWait ? state.senders.gate(.room, state.queue) : nil, finished)
+                if state.reserve(count, upToHalf: left > .zero) { return (nil, finished) }
+                guard policy.timeout > .zero, state.canSend, state.stuck != finished, !Task.isCancelled else {
+                    state.reserveAnyway(count)
+                    return (nil, finished)
+                }
+                return (state.senders.roomGate(upToHalf: left > .zero), finished)
             }
             guard let gate else { return }
-            await gate.wait(policy.timeout, clock)
-            state.withLock { if $0.queue.finished == finished { $0.stuck = finished } }
+            let limit = left > .zero ? min(left, policy.timeout) : policy.timeout
+            await gate.wait(limit, clock)
+            if limit == policy.timeout, !Task.isCancelled {
+                state.withLock { if $0.queue.finished == finished { $0.stuck = finished } }
+            }
         }
+    }
+
+    /// Gives reserved places back: the changes are in the queue by now.
+    func endRoom(_ count: Int) {
+        let gates = state.withLock { state in
+            state.endReserving(count)
+            return state.takeRoomGates()
+        }
+        for gate in gates { gate.open() }
     }
 
     func drainSoon() {

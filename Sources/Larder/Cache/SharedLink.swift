@@ -14,7 +14,7 @@ final class SharedLink: Sendable {
     let state: Lock<SharedLinkState>
     private let stopObserving = Lock<(@Sendable () -> Void)?>(nil)
 
-    /// The longest time that a change may take on its way, in the background.
+    /// The longest time that a change may take on its way, in the background, without that for its payload.
     static let sendLimit = Duration.seconds(2)
     /// The most questions under way at a time; further ones are misses.
     static let mostQuestions = 1000
@@ -63,10 +63,18 @@ final class SharedLink: Sendable {
 
     /// The same for a cache that its callers may go on using: its memory is emptied.
     func close(_ limit: Duration) async {
+        let end = now.advanced(byMilliseconds: limit.milliseconds)
         await awaitEnd(limit)
         removeOutdatedSoon()
-        await state.withLock { $0.removing }?.value
+        let removing = state.withLock { $0.removing }
+        if let removing {
+            // Without enough time, copies stay that a later process asks for.
+            let rest = min(limit, .milliseconds(max(0, end.millisecondsSince(now))))
+            if rest > .zero { try? await SharedRace.run(rest, clock) { await removing.value } }
+        }
         stop()
+        // It ends soon.
+        await removing?.value
         dropMemory()
     }
 
@@ -106,7 +114,8 @@ extension SharedLink {
             }
             switch state.standing(of: key, entry) {
             case .noticed: return .refused
-            case .unverified: return pending == nil ? .askedFor : .returned
+            case .unverified:
+                return pending == nil && state.storingCopy(key, entry) == nil ? .askedFor : .returned
             case .trusted: return .returned
             }
         }

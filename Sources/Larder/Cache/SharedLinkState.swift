@@ -2,10 +2,15 @@ import LarderFiles
 
 /// A cache's knowledge of its shared tier: pure decisions, under the lock of the link.
 struct SharedLinkState: Sendable {
-    /// A copy that is being stored, and the number of the question or the fetch that it answers.
+    /// A copy that is being stored, and the number of the question or the fetch that it answers; or a removal or an
+    /// expiry that is under way.
     struct Storing: Sendable {
+        enum Source: Sendable { case caller, fetch, server }
+
         let version: SharedVersion
         let number: UInt64
+        let source: Source
+        let isTimed: Bool
         /// Among the copies of the key that are being stored.
         let id: Int
     }
@@ -25,11 +30,18 @@ struct SharedLinkState: Sendable {
     var isStopped = false
     var isDraining = false
     var hasRetry = false
-    /// The number of changes that had been sent when a caller last waited for room in vain.
+    /// The number of changes that had been sent when a caller last waited for a place in the queue in vain.
     var stuck: Int?
     var asking = 0
     var counts = SharedStatistics()
     private(set) var storing: [Key: [Storing]] = [:]
+    /// The clears by this machine that are under way here, and not in the queue yet.
+    private var clearing: [Int: SharedQueue.Clear] = [:]
+    /// The last clear by this machine that the server has, and the highest version of all: answers from before it may
+    /// have what it has removed.
+    private(set) var sentClear: (number: UInt64, version: SharedVersion)?
+    /// The changes that are under way here and have their place in the queue.
+    private(set) var reserved = 0
     private var lastID = 0
     var senders = SharedSenders()
     /// The callers that wait for another machine's fetch.
@@ -65,9 +77,13 @@ struct SharedLinkState: Sendable {
         SharedStamp(version: version, origin: epoch.map { .epoch($0) } ?? .untimed)
     }
 
-    mutating func beginStoring(_ key: Key, _ version: SharedVersion, since number: UInt64) -> Int {
+    mutating func beginStoring(
+        _ key: Key, _ stamp: SharedStamp, _ source: Storing.Source, since number: UInt64
+    ) -> Int {
         lastID += 1
-        storing[key, default: []].append(Storing(version: version, number: number, id: lastID))
+        storing[key, default: []].append(
+            Storing(
+                version: stamp.version, number: number, source: source, isTimed: stamp.origin != .untimed, id: lastID))
         return lastID
     }
 
@@ -76,8 +92,72 @@ struct SharedLinkState: Sendable {
         if storing[key]?.isEmpty == true { storing[key] = nil }
     }
 
+    /// The copy that a change by this machine has stored, and that is about to be queued.
+    func storingCopy(_ key: Key, _ entry: IndexEntry?) -> Storing? {
+        guard let own = storing[key], let version = entry?.sharedStamp?.version else { return nil }
+        return own.first { $0.source != .server && $0.version == version }
+    }
+
+    /// The highest version of the changes by this machine that the server may not have yet, on the server's clock.
+    func pendingVersion(_ key: Key) -> SharedVersion? {
+        func timed(_ version: SharedVersion, _ isTimed: Bool) -> SharedVersion {
+            isTimed ? version : version.moved(by: clock.offset)
+        }
+        let queued = queue.pending(key).map { timed($0.version, $0.isTimed) }
+        let own = storing[key]?.filter { $0.source != .server }.map { timed($0.version, $0.isTimed) } ?? []
+        return (own + [queued].compactMap { $0 }).max()
+    }
+
+    /// Notes a clear that begins here. Returns its number.
+    mutating func beginClear(_ clear: SharedQueue.Clear) -> Int {
+        lastID += 1
+        clearing[lastID] = clear
+        return lastID
+    }
+
+    mutating func endClear(_ id: Int) { clearing[id] = nil }
+
+    /// Notes that the server has a clear by this machine, under this version.
+    mutating func noteSent(_ clear: SharedQueue.Clear, _ version: SharedVersion) {
+        queue.finish(clear)
+        sentClear = (trust.next(), max(version, sentClear?.version ?? version))
+    }
+
+    /// Whether a clear by this machine covers a value, and the server may not have the clear yet.
+    func isCleared(_ version: SharedVersion, _ tags: [Key]) -> Bool {
+        (queue.clears + clearing.values).contains { clear in
+            let clearVersion = clear.isTimed ? clear.version : clear.version.moved(by: clock.offset)
+            return version < clearVersion && clear.scope.map { tags.contains($0) } ?? true
+        }
+    }
+
+    /// Whether a clear by this machine was sent since a question began, so that the answer may be from before it.
+    func hasSentClear(after version: SharedVersion, since number: UInt64) -> Bool {
+        sentClear.map { number < $0.number && version < $0.version } ?? false
+    }
+
+    /// Reserves places in the queue for changes, if there is room: up to half of the queue, or all of it.
+    mutating func reserve(_ count: Int, upToHalf: Bool) -> Bool {
+        let used = queue.count + reserved
+        guard upToHalf ? used <= queue.limit / 2 : used + count <= queue.limit else { return false }
+        reserved += count
+        return true
+    }
+
+    /// The same for a caller that cannot wait: the queue may overflow.
+    mutating func reserveAnyway(_ count: Int) { reserved += count }
+
+    mutating func endReserving(_ count: Int) { reserved -= count }
+
+    /// Takes the gates of as many callers as there are places.
+    mutating func takeRoomGates() -> [SharedGate] {
+        let used = queue.count + reserved
+        return senders.takeRoomGates(places: queue.limit - used, half: queue.limit / 2 - used + 1)
+    }
+
     func standing(of key: Key, _ entry: IndexEntry?) -> SharedTrust.Standing {
-        let unsent = queue.pending(key) == nil ? nil : entry?.sharedStamp?.timedVersion
+        let isUnsent = queue.pending(key) != nil || storingCopy(key, entry) != nil
+        let unsent = isUnsent ? entry?.sharedStamp?.timedVersion : nil
         return trust.standing(of: key, tags: entry?.tags ?? [], version: unsent)
     }
 

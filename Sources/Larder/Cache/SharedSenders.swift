@@ -7,15 +7,16 @@ struct SharedSenders: Sendable {
         case everything
         /// Everything, be the server there or not.
         case end
-        /// Room in the queue.
-        case room
     }
 
     private var keys: [Key: [SharedGate]] = [:]
     private var others: [(awaited: Awaited, gate: SharedGate)] = []
+    /// Those that wait until the queue has a place, or half of them; the first first.
+    private var rooms: ArraySlice<SharedGate> = []
+    private var halves: ArraySlice<SharedGate> = []
 
     /// The callers. For tests.
-    var count: Int { keys.values.reduce(others.count) { $0 + $1.count } }
+    var count: Int { keys.values.reduce(others.count + rooms.count + halves.count) { $0 + $1.count } }
 
     /// Adds a caller; nil when nothing waits that it could wait for.
     mutating func gate(_ awaited: Awaited, _ queue: SharedQueue) -> SharedGate? {
@@ -34,7 +35,6 @@ struct SharedSenders: Sendable {
         case .changes(let key): queue.pending(key) != nil
         case .clears: !queue.clears.isEmpty
         case .everything, .end: queue.count > 0
-        case .room: !queue.hasRoom
         }
     }
 
@@ -50,11 +50,32 @@ struct SharedSenders: Sendable {
         return gates
     }
 
+    /// Adds a caller that waits for a place in the queue. It tries again when the gate opens.
+    mutating func roomGate(upToHalf: Bool) -> SharedGate {
+        let gate = SharedGate()
+        if upToHalf { halves.append(gate) } else { rooms.append(gate) }
+        return gate
+    }
+
+    /// Takes the gates of as many callers as there are places.
+    mutating func takeRoomGates(places: Int, half: Int) -> [SharedGate] {
+        Self.take(places, of: &rooms) + Self.take(half, of: &halves)
+    }
+
+    private static func take(_ most: Int, of gates: inout ArraySlice<SharedGate>) -> [SharedGate] {
+        // Those whose callers have gone on for lack of time.
+        while gates.first?.isOpen == true { gates.removeFirst() }
+        let taken = gates.prefix(max(0, most))
+        gates = gates.dropFirst(taken.count)
+        return Array(taken)
+    }
+
     /// Takes all gates, because nothing is sent for now; those that wait for the end only if that has come.
     mutating func takeAll(hasEnded: Bool) -> [SharedGate] {
         var rest = SharedSenders()
         if !hasEnded { rest.others = others.filter { $0.awaited == .end } }
         defer { self = rest }
-        return keys.values.flatMap { $0 } + others.filter { hasEnded || $0.awaited != .end }.map(\.gate)
+        return rooms + halves + keys.values.flatMap { $0 }
+            + others.filter { hasEnded || $0.awaited != .end }.map(\.gate)
     }
 }

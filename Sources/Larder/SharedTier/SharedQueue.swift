@@ -20,10 +20,17 @@ struct SharedQueue: Sendable {
         let isTimed: Bool
         /// Whether it brings a fetched value: where it cannot, it changes nothing for others that have fetched theirs.
         var isFetched = false
+        /// The tags of the value that it brings, and maybe those of others.
+        var tags: [Key] = []
 
         /// Turns a change of a value that was never sent into one that sends it: the server has another, or none.
         fileprivate mutating func includeUnsentValue() {
             if operation == .renew || operation == .expire { operation = .write }
+        }
+
+        /// It may have to send the value of the other one.
+        fileprivate mutating func includeTags(of other: Change) {
+            if !other.tags.isEmpty { tags += other.tags.filter { !tags.contains($0) } }
         }
     }
 
@@ -41,8 +48,6 @@ struct SharedQueue: Sendable {
     }
 
     let limit: Int
-    /// Whether a caller with many changes has to wait.
-    var hasRoom: Bool { count <= limit / 2 }
     private(set) var changes: [Key: Change] = [:]
     private(set) var clears: [Clear] = []
     private(set) var sending: [Key: Change] = [:]
@@ -62,26 +67,20 @@ struct SharedQueue: Sendable {
     /// The latest change of a key that the server may not have yet.
     func pending(_ key: Key) -> Change? { changes[key] ?? sending[key] }
 
-    /// Whether a value of this version is covered by a clear that the server may not have yet.
-    func isCleared(_ version: SharedVersion, tags: [Key]) -> Bool {
-        clears.contains { clear in
-            guard !clear.isExpiry, version < clear.version else { return false }
-            return clear.scope.map { tags.contains($0) } ?? true
-        }
-    }
-
     /// Adds a change. Returns false when the queue was full, and is now one clear.
     mutating func add(_ change: Change, _ key: Key) -> Bool {
         if let other = changes[key], other.version > change.version {
             // Two callers at a time: the state here decides, whatever it is by now.
             changes[key]?.operation = .write
             changes[key]?.isFetched = other.isFetched && change.isFetched
+            changes[key]?.includeTags(of: change)
             return true
         }
         var change = change
         if let other = pending(key) {
             if other.operation == .write { change.includeUnsentValue() }
             change.isFetched = change.isFetched && other.isFetched
+            change.includeTags(of: other)
         }
         changes[key] = change
         if count <= limit { return true }
@@ -94,9 +93,11 @@ struct SharedQueue: Sendable {
         sending[key]?.connection = 0
     }
 
-    /// The same for all keys.
-    mutating func noteChanges() {
-        for key in Array(changes.keys) + Array(sending.keys) { noteChange(key) }
+    /// The same for all keys, or for those with a tag.
+    mutating func noteChanges(tagged tag: Key? = nil) {
+        func isMeant(_ change: Change) -> Bool { tag.map { change.tags.contains($0) } ?? true }
+        for (key, change) in changes where isMeant(change) { changes[key]?.connection = 0 }
+        for (key, change) in sending where isMeant(change) { sending[key]?.connection = 0 }
     }
 
     mutating func add(_ clear: Clear) -> Bool {
@@ -168,5 +169,6 @@ struct SharedQueue: Sendable {
         if changes[key] == nil { changes[key] = change }
         if change.operation == .write { changes[key]?.includeUnsentValue() }
         if !change.isFetched { changes[key]?.isFetched = false }
+        changes[key]?.includeTags(of: change)
     }
 }

@@ -84,34 +84,35 @@ struct SharedCopy {
     ///
     /// The same version is the same value. A copy that is newer than what the server has, or of which the server has
     /// nothing, has not arrived there yet; or it is valid only if nothing can have been forgotten: the epoch is the
-    /// same, nothing was cleared, and the copy is younger than the oldest tombstone.
+    /// same, nothing was cleared, and the copy is younger than the oldest tombstone. Where the server has an older
+    /// value, the newer copy is sent: the process may have been killed before that, whatever its mark says.
     func verdict(on reading: SharedReading, epoch: UInt64?, memory: Int64) -> SharedVerdict {
         let epoch = reading.epoch.map { SharedStamp.digest($0) } ?? epoch
         let isRemembered = age < memory && epoch != nil && stamp?.origin == epoch.map { .epoch($0) }
-        var whereOlder: SharedVerdict?
-        if isPending || isRemembered && reading.scopes != .cleared {
-            whereOlder = .valid
-        } else if isUnsent(memory: memory), reading.scopes != .cleared {
-            whereOlder = .unsent
+        let isCleared = reading.scopes == .cleared
+        func ifNewer(than version: SharedVersion) -> SharedVerdict? {
+            guard let own = stamp?.version, own > version else { return nil }
+            if isPending { return .valid }
+            if isCleared { return nil }
+            if canBeSent(memory: memory), stamp?.origin == .offline || !isNoticed { return .unsent }
+            return isRemembered ? .valid : nil
         }
         switch reading.finding {
         case .unchanged(let version, _): return version == stamp?.version ? .valid : .invalid
-        case .value(_, let version, _): return isNewer(than: version) ? whereOlder ?? .replaced : .replaced
+        case .value(_, let version, _): return ifNewer(than: version) ?? .replaced
         case .removed(let version) where version == stamp?.version:
             // Its own tombstone: the value was too large for the server.
             let isCurrent = reading.scopes == .current || isRemembered && reading.scopes == .unknown
             return isCurrent ? .valid : .invalid
-        case .removed(let version), .cleared(let version):
-            return isNewer(than: version) ? whereOlder ?? .invalid : .invalid
+        case .removed(let version), .cleared(let version): return ifNewer(than: version) ?? .invalid
         case .missing:
             if isPending { return .valid }
             if isNoticed { return .invalid }
-            return stamp == nil ? .valid : whereOlder ?? .invalid
+            if stamp == nil || isRemembered && !isCleared { return .valid }
+            return stamp?.origin == .offline && canBeSent(memory: memory) && !isCleared ? .unsent : .invalid
         }
     }
 
-    /// Whether the server does not know it yet. An older copy may be the one of which it has forgotten a removal.
-    func isUnsent(memory: Int64) -> Bool { isPending || age < memory && stamp?.origin == .offline }
-
-    private func isNewer(than version: SharedVersion) -> Bool { stamp.map { $0.version > version } ?? false }
+    /// Whether it may be sent. An older copy may be the one of which the server has forgotten a removal.
+    private func canBeSent(memory: Int64) -> Bool { age < memory && stamp?.timedVersion != nil }
 }

@@ -11,9 +11,10 @@
 /// - Every change carries a ``SharedVersion``. In one step, the server compares it with the version that it has for the
 ///   key, a removal's included, and refuses a change that is not newer. Versions are compared as strings.
 /// - A removal leaves a tombstone for ``SharedTierPolicy/removalMemory``, longer than any change waits in a queue.
-/// - So does the expiry of a value that lived for less than that: a question about a copy is answered with
-///   ``SharedReading/Finding/removed(_:)`` and a version that is not lower than the expired one's, and a late write
-///   with a lower version is refused as `cleared`. One version may stand for many keys: the highest of theirs.
+/// - So does the expiry of a value that lived for less than that: a question about a copy with a lower version is
+///   answered with ``SharedReading/Finding/removed(_:)`` and a version that is not lower than the expired one's, and a
+///   late write with a lower version is refused as `cleared`. One version may stand for many keys: the highest of
+///   theirs. The expired version itself is `missing`, as a removal that followed it may have been evicted.
 /// - Each namespace and each tag has a random *generation*, which ``clear(_:version:isExpiry:)`` replaces. A value
 ///   keeps the generations under which it was written, and counts only while they are the current ones. A generation
 ///   that is missing equals none. With each generation the server remembers the version of the clear that began it, or

@@ -5,8 +5,8 @@ public struct SharedTierPolicy: Hashable, Sendable {
     public var name = ""
     /// The longest time that a call waits for the shared tier, be it for an answer, for its change to be sent, or for
     /// both. A read that takes longer counts as a miss; a change goes on in the background. Zero: reads ask nothing,
-    /// and changes wait for nothing. A call that stores more values than half of ``queueLimit`` also waits until some
-    /// are sent, as long as the server takes any. Default: 100 ms.
+    /// and changes wait for nothing. A call that stores more values than half of ``queueLimit``, or finds the queue
+    /// full, also waits until some are sent, as long as the server takes any. Default: 100 ms.
     public var timeout: Duration = .milliseconds(100)
     /// The most changes that wait for a server that cannot be reached, the latest of each key. When there are more, all
     /// of them are dropped, and the namespace is cleared on the server instead: the machines fetch again, and none

@@ -47,8 +47,12 @@ struct SharedTrust: Sendable {
     /// By tag; nil: the whole namespace.
     private var cleared: [Key?: Notice] = [:]
     private var noticedAll: UInt64 = 0
-    /// The last clear that is kept no longer: answers from before it may be outdated.
+    /// The clears whose copies are gone: answers from before them may be outdated.
+    private var resolvedClears: [Key?: Notice] = [:]
+    /// The last of those that are kept no longer.
     private var forgottenClear: UInt64 = 0
+    /// The most of them that are kept.
+    static let mostResolved = 1000
     /// The keys that are being asked for, by the number of askers: a notice about them matters in any case.
     private var asked: [Key: Int] = [:]
     /// The notices whose copies are still to be removed.
@@ -59,6 +63,9 @@ struct SharedTrust: Sendable {
         last += 1
         return last
     }
+
+    /// Returns the number of something that happens now.
+    mutating func next() -> UInt64 { number() }
 
     /// `version` is that of a copy that waits to be sent: older changes do not concern it. Any other copy is asked for,
     /// as the server may have accepted an older change because it has forgotten the copy, or its clock was set back.
@@ -103,7 +110,14 @@ struct SharedTrust: Sendable {
     /// Confirms a copy by the answer to a question. False when a notice or a new connection has come since the question
     /// began: the answer may be older.
     mutating func confirm(_ key: Key, tags: [Key], version: SharedVersion?, since number: UInt64) -> Bool {
-        if isOutdated(key, tags: tags, version: version, since: number) { return false }
+        if isOutdated(key, tags: tags, version: version, since: number) {
+            // There is a copy now.
+            if noticed[key]?.hasCopy == false {
+                noticed[key]?.hasCopy = true
+                unresolved.insert(key)
+            }
+            return false
+        }
         if confirmed.count >= Self.most { confirmed = [:] }
         confirmed[key] = self.number()
         forgetNotice(key)
@@ -112,7 +126,11 @@ struct SharedTrust: Sendable {
 
     /// Whether an answer to a question that began with this number, with a value of this version, may be outdated.
     func isOutdated(_ key: Key, tags: [Key], version: SharedVersion?, since number: UInt64) -> Bool {
-        number < max(notice(of: key, tags, version), connected, forgottenClear)
+        if number < max(notice(of: key, tags, version), connected, forgottenClear) { return true }
+        if resolvedClears.isEmpty { return false }
+        return ([nil] + tags.map { Key?.some($0) }).contains { tag in
+            resolvedClears[tag].map { number < $0.number && $0.concerns(version) } ?? false
+        }
     }
 
     /// Forgets what was noted, up to a number, about a copy that is gone.
@@ -135,6 +153,7 @@ struct SharedTrust: Sendable {
     /// Begins a connection: every copy is unverified.
     mutating func connect() {
         connected = number()
+        resolvedClears = [:]
     }
 }
 
@@ -185,6 +204,10 @@ extension SharedTrust {
     mutating func forget(_ clear: Notice, of tag: Key?) {
         guard cleared[tag]?.number == clear.number else { return }
         cleared[tag] = nil
-        forgottenClear = max(forgottenClear, clear.number)
+        if resolvedClears.count >= Self.mostResolved {
+            forgottenClear = resolvedClears.values.reduce(forgottenClear) { max($0, $1.number) }
+            resolvedClears = [:]
+        }
+        resolvedClears[tag] = clear.joined(with: resolvedClears[tag])
     }
 }

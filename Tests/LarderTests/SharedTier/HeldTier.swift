@@ -7,6 +7,8 @@ final class HeldTier: SharedTier {
         case write, clear, remove
         /// The server has granted it when its answer waits.
         case lease
+        /// The server has answered it when the answer waits.
+        case read
     }
 
     private struct State {
@@ -47,7 +49,11 @@ final class HeldTier: SharedTier {
 
     var state: SharedTierState { tier.state }
 
-    func read(_ request: SharedRead) async throws -> SharedReading { try await tier.read(request) }
+    func read(_ request: SharedRead) async throws -> SharedReading {
+        let reading = try await tier.read(request)
+        try await enter(.read)
+        return reading
+    }
 
     func write(_ write: SharedWrite) async throws -> SharedOutcome {
         try await enter(.write)

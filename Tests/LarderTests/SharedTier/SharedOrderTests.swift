@@ -129,10 +129,14 @@ struct SharedOrderTests {
         for cache in caches { #expect(await cache.value(forKey: "k") == nil) }
     }
 
-    @Test("a removal whose tombstone is evicted before a copy is checked is a removal all the same")
-    func evictedBeforeCheck() async throws {
+    @Test(
+        "a removal whose tombstone is evicted before a copy is checked is a removal all the same",
+        arguments: [TimeToLive.forever, .hours(1)])
+    func evictedBeforeCheck(_ ttl: TimeToLive) async throws {
         let (one, two) = (try machines.cache(0), try machines.cache(1))
-        try await one.setValue("1", forKey: "k")
+        try await one.setValue("0", forKey: "other")
+        machines.advance(by: .seconds(1))
+        try await one.setValue("1", forKey: "k", ttl: ttl)
         #expect(await two.value(forKey: "k") == "1")
         machines.cut(1)
         try await one.removeValue(forKey: "k")

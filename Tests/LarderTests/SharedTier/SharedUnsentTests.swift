@@ -34,6 +34,59 @@ struct SharedUnsentTests {
         #expect(await two.values(forKeys: ["k", "l"]) == ["k": "newer", "l": "new"])
     }
 
+    @Test(
+        "so is one whose server answered when its process was killed, but had not taken it", arguments: [true, false])
+    func killedWhileConnected(_ hasEvicted: Bool) async throws {
+        let (two, three) = (try machines.cache(1), try machines.cache(2))
+        try await two.setValue("older", forKey: "k")
+        try await two.setValue("older", forKey: "removed")
+        try await two.removeValue(forKey: "removed")
+        machines.advance(by: .seconds(1))
+        let held = HeldTier(server.connection(), holding: [.write])
+        do {
+            let one = try machines.cache(0) {
+                $0.sharedTier = held
+                $0.sharedTierPolicy.timeout = .zero
+            }
+            try await one.setValues(["k": "newer", "removed": "newer"])
+            await eventually { held.waiting(.write) == 2 }
+            machines.restart(0)
+        }
+        if hasEvicted { server.evict("unrelated") }
+        let one = try machines.cache(0)
+        let expected = ["k": "newer", "removed": "newer"]
+        #expect(await one.values(forKeys: ["k", "removed"]) == expected)
+        await one.sent()
+        for cache in [two, three] { #expect(await cache.values(forKeys: ["k", "removed"]) == expected) }
+        held.release(.write, throwing: SharedTierError(.unavailable, "killed"))
+    }
+
+    @Test(
+        "an unsent value that was cleared meanwhile is replaced by the older one that was not",
+        arguments: [true, false])
+    func unsentAndCleared(_ isConnected: Bool) async throws {
+        let two = try machines.cache(1)
+        try await two.setValue("older", forKey: "k")
+        machines.advance(by: .seconds(1))
+        let held = HeldTier(server.connection(), holding: [.write])
+        do {
+            let one = try machines.cache(0) {
+                $0.sharedTier = held
+                $0.sharedTierPolicy.timeout = .zero
+            }
+            if !isConnected { server.disconnect() }
+            try await one.setValue("newer", forKey: "k", tags: ["t"])
+            await eventually { !isConnected || held.waiting(.write) == 1 }
+            machines.restart(0)
+        }
+        server.reconnect()
+        machines.advance(by: .seconds(1))
+        try await two.removeAll(tagged: "t")
+        let one = try machines.cache(0)
+        #expect(await one.value(forKey: "k") == "older")
+        held.release(.write, throwing: SharedTierError(.unavailable, "killed"))
+    }
+
     @Test("nor does it return where it was removed meanwhile", arguments: 0..<3)
     func killedAndRemoved(_ kind: Int) async throws {
         do {

@@ -86,6 +86,41 @@ struct SharedWaitTests {
         server.faults = []
     }
 
+    @Test("one value waits for room in the queue and for its turn no longer than the timeout, a fetch for neither")
+    func oneValue() async throws {
+        let clock = ImpatientClock(machines.worlds[0])
+        let one = try machines.cache(0, clock, queueLimit: 100)
+        server.faults = [.silent]
+        // Without time passing.
+        async let many: Void = one.setValues(Dictionary(uniqueKeysWithValues: (0..<40).map { ("\($0)", "v") }))
+        async let more: Void = one.setValues(Dictionary(uniqueKeysWithValues: (40..<80).map { ("\($0)", "v") }))
+        await eventually { one.statistics.shared.map { $0.waiting >= 60 } == true }
+        let fetching = try await clock.waiting { _ = try await one.value(forKey: "a") { "v" } }
+        #expect(fetching == .milliseconds(100))
+        let setting = try await clock.waiting { try await one.setValue("v", forKey: "b") }
+        #expect(setting == .milliseconds(100))
+        server.faults = []
+        _ = try await (many, more)
+        await one.sent()
+        #expect(one.statistics.shared?.dropped == 0)
+    }
+
+    @Test("any number of values that are set at a time by one call each are sent", arguments: [100, 1])
+    func manyCalls(_ queueLimit: Int) async throws {
+        let one = try machines.cache(0) { $0.sharedTierPolicy.queueLimit = queueLimit }
+        let two = try machines.cache(1)
+        try await two.setValue("precious", forKey: "other")
+        machines.advance(by: .milliseconds(5))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<500 {
+                group.addTask { try await one.setValue("v", forKey: "\(number)") }
+            }
+            try await group.waitForAll()
+        }
+        await one.sent()
+        #expect(one.statistics.shared?.dropped == 0 && server.keys.count == 501)
+    }
+
     @Test("all values of a large batch are found")
     func manyKeys() async throws {
         let (one, two) = (try machines.cache(0), try machines.cache(1))
