@@ -69,7 +69,7 @@ extension Responder {
             status.isStored = await keep(head, arrival.body, key, hop, permit)
             if status.isStored { status.ttl = ttl(head) }
         }
-        // What the request selects has been replaced by a response that is not stored, and must not come back.
+        // The selected response has been replaced by one that is not stored, and must not come back.
         if !status.isStored, policy.replaces(head.status), reason != .uriMiss, reason != .varyMiss {
             await store.removeSelected(key, for: hop.head)
         }

@@ -109,7 +109,7 @@ struct TestSharedServerState: Sendable {
 
     private mutating func noteEviction(at time: Int64) {
         evictions += 1
-        // What was evicted may be from this very millisecond.
+        // An evicted version may be from this very millisecond.
         begun = time + 1
     }
 

@@ -159,7 +159,6 @@
             for (number, mode) in [Proxy.Mode.cutting, .silent, .corrupting, .endless].enumerated() {
                 try await one.setValue("\(number)", forKey: "k")
                 await eventually { await two.value(forKey: "k") == "\(number)" }
-                let before = one.statistics.shared?.failures
                 proxy.set(mode)
                 let set = Task { try await one.setValue("\(number)b", forKey: "k") }
                 await eventually { !through.isConnected }
@@ -169,7 +168,6 @@
                 proxy.set(.passing)
                 await eventually { through.isConnected && one.statistics.shared?.waiting == 0 }
                 await eventually { await two.value(forKey: "k") == "\(number)b" }
-                _ = before
             }
         }
 

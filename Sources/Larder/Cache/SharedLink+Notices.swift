@@ -5,7 +5,7 @@ import LarderFiles
 extension SharedLink {
     func receive(_ notice: SharedNotice) {
         switch notice {
-        // What is changed here from now on is newer.
+        // Changes made here from now on are newer.
         case .changed(let name, let version):
             if let version { observe(version) }
             noteChange(name, version)

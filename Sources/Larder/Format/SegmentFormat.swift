@@ -51,7 +51,7 @@ enum SegmentFormat {
     private static let magic = Array("larder segmt 01\n".utf8)
     private static let versionlessMagic = magic.prefix(13)
 
-    /// What a segment says about itself.
+    /// The header of a segment.
     struct Header {
         let salt: UInt64
         /// Entries below this offset belong to no change that was under way at the end of the session.
@@ -134,7 +134,7 @@ enum SegmentFormat {
         (entryHeaderLength + payload + 1 + record + Place.unit - 1) / Place.unit * Place.unit
     }
 
-    /// What the header of an entry says.
+    /// The header of an entry.
     struct EntryHeader {
         let recordCheck: UInt64
         let recordLength: Int
@@ -175,14 +175,14 @@ enum SegmentFormat {
         let header = EntryHeader(
             recordCheck: bytes.word(at: 32), recordLength: Int(lengths & 0xFFFF_FFFF),
             payloadLength: Int(lengths >> 32), isDead: bytes.word(at: markOffset).nonzeroBitCount > 32)
-        // Whoever knows the salt can make a header: what it announces is read into memory.
+        // Anybody who knows the salt can make a header, and the announced bytes are read into memory.
         guard header.recordLength <= LineReader.longestRecord, header.payloadLength <= longestPayload,
             place.offset + header.span <= Place.end
         else { return nil }
         return header
     }
 
-    /// What the header of an entry says about it.
+    /// The state of an entry, by its header.
     enum Condition {
         case live, dead
         /// The header is damaged; the payload may not be.

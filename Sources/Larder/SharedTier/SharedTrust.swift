@@ -144,7 +144,7 @@ struct SharedTrust: Sendable {
         if let notice = noticed[key], notice.number <= number { forgetNotice(key) }
     }
 
-    /// Whoever asks for the key has to know that a notice has come.
+    /// A question that is under way has to know that a notice has come.
     private mutating func forgetNotice(_ key: Key) {
         unresolved.remove(key)
         if asked[key] == nil { noticed[key] = nil } else { noticed[key]?.hasCopy = false }

@@ -212,7 +212,7 @@ extension EntryWriter {
     /// Appends a copy of an entry to a segment with a higher number than its own; nil when there can be none.
     ///
     /// The same value in two places is in the later one, whatever the order in which processes learn of the move.
-    /// `begun`: what was noted before the copy was written.
+    /// `begun`: the ticket of its segment from before it was written.
     func copy(
         _ entry: IndexEntry, _ payload: UnsafeRawBufferPointer, in directory: StoreDirectory
     ) throws(CacheError) -> (entry: IndexEntry, begun: Int)? {

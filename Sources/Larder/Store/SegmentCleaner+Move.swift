@@ -13,7 +13,7 @@ extension SegmentCleaner {
         let key: Key
         let old: FileID
         var entry: IndexEntry
-        /// What its segment noted before it was written.
+        /// The ticket of its segment from before it was written.
         let begun: Int
     }
 

@@ -67,7 +67,7 @@ extension HTTPCachePolicy {
     }
 
     private func merged(_ stored: HTTPResponseHead, _ news: HTTPResponseHead) -> HTTPResponseHead {
-        // What `Connection` lists are fields of this message: those of the stored one stay.
+        // Fields in `Connection` belong to this message: those of the stored one stay.
         let received = storable(news).fields.filter { field in
             !Self.fixed.contains { HTTPField.isEqual($0, field.name) }
         }

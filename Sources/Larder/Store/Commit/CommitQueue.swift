@@ -13,7 +13,7 @@ final class CommitQueue: Sendable {
     private let fileSystem: any FileSystem
     private let queue = SerialQueue()
     private let path: String
-    /// That of the format of a journal.
+    /// The version of the format.
     private let version: UInt64
     private let isPowerSafe: Bool
     private let saveDelay: Duration

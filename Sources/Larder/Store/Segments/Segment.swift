@@ -32,11 +32,11 @@ final class Segment: Sendable {
         try fileSystem.status(of: file.file).isLinked
     }
 
-    /// Notes that a write begins which has to be on stable storage.
+    /// Takes a ticket for a write that begins and has to be on stable storage.
     func noteWrite() -> Int { group.note() }
 
-    /// Returns when everything written so far is on stable storage. `first`: what was noted before a write that a sync
-    /// for others must not have lost.
+    /// Returns when everything written so far is on stable storage. `first`: the ticket from before a write. Fails where
+    /// a sync has failed since.
     func sync(since first: Int? = nil) throws(Errno) {
         let ticket = group.note()
         try group.sync(through: ticket, since: first ?? ticket)

@@ -186,7 +186,7 @@ extension SegmentTable {
     }
 }
 
-/// What a file says about whether a directory is a cache.
+/// The evidence of a file that a directory is a cache.
 enum Evidence {
     case proof
     /// Empty, cut within the first words, or all zeros: the remains of a new file after a kill or a power cut.

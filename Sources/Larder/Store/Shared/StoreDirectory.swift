@@ -328,8 +328,8 @@ extension StoreDirectory {
         isRootSynced.set()
     }
 
-    /// Returns when everything written to a segment is on stable storage, and all names that lead to it. `first`: what
-    /// was noted before the first write.
+    /// Returns when everything written to a segment is on stable storage, and all names that lead to it. `first`: the
+    /// ticket from before the first write.
     func sync(_ segment: Segment, since first: Int) throws(Errno) {
         try syncRoot()
         try segments.syncWithName(segment, since: first)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-/// Each test acts first, and flushes afterwards.
+/// A flush before a read stands for the next sweep, which looks again.
 @Suite("Segments that can be read, or synced, only later", .storm)
 struct SegmentRetryTests {
     private static func world(
