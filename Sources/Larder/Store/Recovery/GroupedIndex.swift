@@ -70,6 +70,7 @@ struct GroupedIndex {
                 following.last! - following.first! == UInt64(following.count - 1)
             else { return nil }
             for generation in following { guard try read(generation, in: 0..<Int.max, reader) else { return nil } }
+            if following.count > 1, reader.mayLackLines(journals) { return nil }
         } catch {
             return nil
         }

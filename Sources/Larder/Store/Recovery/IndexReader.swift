@@ -83,7 +83,14 @@ struct IndexReader {
             let isShared = published != nil || replay.journals.wasShared || !older.isEmpty
             for record in isShared ? Record.inOrder(records) : records.map(\.record) { replay.applyOfJournal(record) }
         }
+        if published == nil, older.count + journals.count > 1, mayLackLines(replay.journals) { isComplete = false }
         replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete || replay.journals.isDoubtful
+    }
+
+    /// True when the clean-shutdown marker, which is in the last of several journals, vouches for nothing: a power cut
+    /// may have kept it, and cut off the ends of the journals before, which leaves no trace. A kill loses no lines.
+    func mayLackLines(_ journals: LoadedJournals) -> Bool {
+        journals.endsClosed && announced == nil && journals.isHeaderSettled != true
     }
 
     private enum ManifestState {
