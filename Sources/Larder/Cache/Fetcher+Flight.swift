@@ -129,10 +129,21 @@ extension Fetcher {
         finish(flight, options, outcomes)
     }
 
-    /// Resumes the callers that wait for one key; nobody joins the flight for that any more.
+    /// Resumes the callers that wait for one key, after its event; nobody joins the flight for that any more.
     private func settle(_ flight: Flight, _ index: Int, _ outcome: FetchOutcome) {
         backend.flights.remove(flight, for: flight.keys[index])
+        if let events = backend.readEvents, isFetched(outcome), !flight.isOver {
+            events.post(.fetched, flight.keys[index])
+        }
         for continuation in flight.settle(index, outcome) { continuation.resume(returning: outcome) }
+    }
+
+    private func isFetched(_ outcome: FetchOutcome) -> Bool {
+        switch outcome {
+        case .found(let found): (found as? Lookup<Value>)?.source.isFetch == true
+        case .absent(let isFetched): isFetched
+        case .nothing, .failed, .left, .late: false
+        }
     }
 
     /// Removes the flight, so that nobody joins it any more, and resumes the callers that wait.
@@ -153,10 +164,6 @@ extension Fetcher {
         var failed: [Key] = []
         var failure: (any Error)?
         for (index, (key, outcome)) in zip(flight.keys, outcomes).enumerated() {
-            if case .found(let found) = outcome, (found as? Lookup<Value>)?.source.isFetch == true {
-                backend.readEvents?.post(.fetched, key)
-            }
-            if case .absent(isFetched: true) = outcome { backend.readEvents?.post(.fetched, key) }
             guard case .failed(let error) = outcome, !flight.isSettled(index) else {
                 backend.flights.noteSuccess(of: key, type)
                 continue
