@@ -126,7 +126,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "LarderRedisTests",
-            dependencies: ["Larder", "LarderFiles", "LarderRedis", "LarderTesting", "RedisChild"],
+            dependencies: [
+                "Larder", "LarderFiles", "LarderRedis", "LarderTesting", "LarderTestSupport", "RedisChild",
+            ],
             swiftSettings: settings),
         .executableTarget(
             name: "SharedCache", dependencies: ["Larder", "LarderRedis"], path: "Examples/SharedCache",

@@ -13,6 +13,22 @@ package struct MemoryImage: Sendable {
 
         /// The bytes that it takes: whole blocks of 4 KiB.
         var space: Int { MemoryImage.blocks(max(content.count, allocated)) }
+
+        /// Writes in place, after zeros where the content ends before.
+        fileprivate mutating func write(_ bytes: [UInt8], at offset: Int) {
+            if content.count < offset {
+                content.append(contentsOf: repeatElement(0, count: offset - content.count))
+            }
+            let end = min(offset + bytes.count, content.count)
+            content.replaceSubrange(offset..<end, with: bytes)
+        }
+
+        /// Cuts the content, or lengthens it by zeros. Gives back the blocks that were allocated in advance.
+        fileprivate mutating func resize(_ size: Int) {
+            if size < content.count { content.removeSubrange(size...) }
+            if size > content.count { content.append(contentsOf: repeatElement(0, count: size - content.count)) }
+            allocated = 0
+        }
     }
 
     package static let root: UInt64 = 1
@@ -52,17 +68,9 @@ package struct MemoryImage: Sendable {
     package mutating func apply(_ change: Change) {
         switch change {
         case .write(let file, let offset, let bytes):
-            var content = nodes[file]?.content ?? []
-            if content.count < offset + bytes.count {
-                content += [UInt8](repeating: 0, count: offset + bytes.count - content.count)
-            }
-            content.replaceSubrange(offset..<offset + bytes.count, with: bytes)
-            nodes[file, default: Node(isDirectory: false)].content = content
+            nodes[file, default: Node(isDirectory: false)].write(bytes, at: offset)
         case .truncate(let file, let size):
-            var content = nodes[file]?.content ?? []
-            content = Array(content.prefix(size)) + [UInt8](repeating: 0, count: max(0, size - content.count))
-            nodes[file, default: Node(isDirectory: false)].content = content
-            nodes[file]?.allocated = 0
+            nodes[file, default: Node(isDirectory: false)].resize(size)
         case .link(let directory, let name, let node, let isDirectory):
             if nodes[node] == nil { nodes[node] = Node(isDirectory: isDirectory) }
             nodes[node]?.isUnlinked = false

@@ -1,5 +1,7 @@
 import Dispatch
+import Foundation
 import LarderFiles
+import LarderTestSupport
 import Testing
 
 @Suite("Queues whose callers block")
@@ -13,12 +15,19 @@ struct QueueTests {
         let second = DispatchSemaphore(value: 0)
         let (mine, other) = ([first, second], [second, first])
         let met = Lock(0)
-        DispatchQueue.concurrentPerform(iterations: 2) { thread in
-            queue.run {
-                mine[thread].signal()
-                if other[thread].wait(timeout: .now() + 30) == .success { met.withLock { $0 += 1 } }
+        let done = DispatchGroup()
+        // Real threads: on one core, Dispatch may run one iteration after the other.
+        for thread in 0..<2 {
+            done.enter()
+            Thread.detachNewThread {
+                queue.run {
+                    mine[thread].signal()
+                    if other[thread].wait(timeout: .hang) == .success { met.withLock { $0 += 1 } }
+                }
+                done.leave()
             }
         }
+        done.wait()
         #expect(met.withLock { $0 } == 2)
     }
 
@@ -59,15 +68,21 @@ struct QueueTests {
         let queue = ConcurrentQueue()
         let isDone = Flag()
         let rounds = Lock(0)
-        DispatchQueue.concurrentPerform(iterations: 3) { thread in
-            if thread == 0 {
-                for _ in 0..<100 { queue.runAlone {} }
-                isDone.set()
-            } else {
+        let (begun, done) = (DispatchSemaphore(value: 0), DispatchGroup())
+        // Real threads: if the readers had the only one, the barriers would never begin.
+        for _ in 0..<2 {
+            done.enter()
+            Thread.detachNewThread {
+                queue.run {}
+                begun.signal()
                 while !isDone.isSet { queue.run { rounds.withLock { $0 += 1 } } }
+                done.leave()
             }
         }
-        #expect(isDone.isSet)
+        for _ in 0..<2 { begun.wait() }
+        for _ in 0..<100 { queue.runAlone {} }
+        isDone.set()
+        done.wait()
     }
 
     @Test("a serial queue runs one block at a time; all queues pass on results and errors")

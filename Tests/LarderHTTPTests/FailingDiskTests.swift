@@ -273,7 +273,7 @@ struct FailingDiskTests {
         let leader = Task { try await cache.download(for: URLRequest(url: Web.url)) }
         await door.waitForArrivals()
         let follower = Task { try await cache.data(from: Web.url) }
-        while cache.waitingRequests < 1 { await Task.yield() }
+        await eventually { cache.waitingRequests == 1 }
         door.open()
         await #expect(throws: HTTPCacheError.self) { try await leader.value }
         #expect(try await follower.value.0.count == 5000)

@@ -4,7 +4,7 @@ import LarderHTTPTestSupport
 import LarderTesting
 import Testing
 
-@Suite("Requests under way", .timeLimit(.minutes(60)))
+@Suite("Requests under way", .timeLimit(.minutes(10)))
 struct FlightTests {
     @Test("requests for different variants of a URL do not wait for each other once Vary is known")
     func variants() async throws {

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Real processes, real files, a real server, SIGKILL.
-@Suite("Processes that store responses", .timeLimit(.minutes(60)))
+@Suite("Processes that store responses", .timeLimit(.minutes(10)))
 struct HTTPProcessTests {
     /// Answers each request with another body, which the ETag describes: its number and its size.
     private static func server() throws -> SocketServer {
@@ -117,11 +117,14 @@ struct HTTPProcessTests {
         let home = try TemporaryDirectory()
         let directory = home.appending("web")
         let server = try Self.server()
-        let seed = UInt64.random(in: 0..<1_000_000)
+        let seed = RunSeed.seed()
         print("kills of an HTTP cache: seed \(seed)")
         var generator = SeededGenerator(seed: seed)
         var numbers: [String: Int] = [:]
-        for round in 0..<15 {
+        var round = 0
+        // Until every response was stored, whatever the numbers of bytes are.
+        while round < (LongRun.isOn ? 15 : 5) || numbers.count < 40 && round < 100 {
+            defer { round += 1 }
             let (process, pipe) = try child(directory, server, seed: seed &+ UInt64(round))
             var text = output(pipe, bytes: Int.random(in: 1...3000, using: &generator))
             text += kill(process, pipe)
@@ -148,7 +151,7 @@ struct HTTPProcessTests {
         try await check(directory, server, numbers, isExact: false, "after the second process")
     }
 
-    @Test("ten thousand requests for a hundred URLs send a hundred over the wire", arguments: Transport.allCases)
+    @Test("ten requests for each of a hundred URLs send a hundred over the wire", arguments: Transport.allCases)
     func storm(transport: Transport) async throws {
         let home = try TemporaryDirectory()
         let sent = Lock<[String: Int]>([:])
@@ -160,7 +163,7 @@ struct HTTPProcessTests {
         }
         let cache = try HTTPCache(directory: home.appending("web"), transport: transport.make())
         let wrong = try await withThrowingTaskGroup(of: Bool.self) { group in
-            for number in 0..<10_000 {
+            for number in 0..<1_000 {
                 let path = "/\(number % 100)"
                 group.addTask { try await cache.data(from: server.url(path)).0 != Data(path.utf8) }
             }
@@ -169,7 +172,7 @@ struct HTTPProcessTests {
         #expect(wrong == 0)
         #expect(sent.withLock { $0.count } == 100 && sent.withLock { $0.values.allSatisfy { $0 == 1 } })
         let counts = cache.statistics
-        #expect(counts.misses == 100 && counts.hits + counts.collapsed == 9900)
+        #expect(counts.misses == 100 && counts.hits + counts.collapsed == 900)
         try await cache.close()
     }
 }

@@ -118,7 +118,7 @@ struct StorageTests {
     func namespaces() async throws {
         let folder = try TemporaryDirectory()
         let disk = try DiskCache(directory: folder.appending("disk"))
-        let server = ScriptedTransport { _ in Web.Reply(200, "Cache-Control: max-age=60") }
+        let server = ScriptedTransport { _ in Web.Reply(200, "Cache-Control: max-age=86400") }
         let first = HTTPCache(disk: disk, namespace: "first", transport: server)
         let second = HTTPCache(disk: disk, namespace: "second", transport: server)
         try disk.setString("value", forKey: "http://example.com/page")

@@ -4,7 +4,7 @@ import LarderHTTPTestSupport
 import LarderTestSupport
 import Testing
 
-@Suite("Transports read messages as servers write them", .timeLimit(.minutes(60)))
+@Suite("Transports read messages as servers write them", .timeLimit(.minutes(10)))
 struct TransportMessageTests {
     /// The answer of a cache to a text, whatever the server is asked.
     private func cached(_ transport: Transport, _ text: String) async throws -> (Data, HTTPCacheResponse) {

@@ -5,7 +5,7 @@ import LarderHTTPTestSupport
 import LarderTestSupport
 import Testing
 
-@Suite("Transports send what the cache says", .timeLimit(.minutes(60)))
+@Suite("Transports send what the cache says", .timeLimit(.minutes(10)))
 struct TransportRequestTests {
     @Test("a request without a body says so where its method has one", arguments: Transport.allCases)
     func emptyBodies(transport: Transport) async throws {

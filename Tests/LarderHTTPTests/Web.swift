@@ -2,6 +2,7 @@ import Foundation
 import LarderFiles
 import LarderHTTP
 import LarderHTTPTestSupport
+import LarderTestSupport
 import LarderTesting
 
 /// An HTTP cache with a server, a disk and a clock in memory.
@@ -46,7 +47,7 @@ struct Web {
 
     /// Returns when so many requests wait for others.
     func waitForFollowers(_ count: Int) async {
-        while cache.waitingRequests < count { await Task.yield() }
+        await eventually { cache.waitingRequests >= count }
     }
 
     /// The date of the clock, `seconds` ago.

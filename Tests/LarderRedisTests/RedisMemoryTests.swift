@@ -2,10 +2,11 @@
     import Foundation
     import Larder
     import LarderRedis
+    import LarderTestSupport
     import Testing
 
     /// Each test has a server of its own. Waiting ends when something has happened, never by time alone.
-    @Suite("The memory of a Redis", .serialized, .timeLimit(.minutes(60)))
+    @Suite("The memory of a Redis", .serialized, .timeLimit(.minutes(10)))
     struct RedisMemoryTests {
         private let server: RedisServer
         private let redis: RedisTier

@@ -3,11 +3,12 @@
     import Larder
     import LarderFiles
     import LarderRedis
+    import LarderTestSupport
     import LarderTesting
     import Testing
 
     /// Each test has a server of its own. Waiting ends when something has happened, never by time alone.
-    @Suite("A Redis as the shared tier", .serialized, .timeLimit(.minutes(60)))
+    @Suite("A Redis as the shared tier", .serialized, .timeLimit(.minutes(10)))
     struct RedisTierTests {
         private func tier(_ port: Int, _ change: (inout RedisTier.Configuration) -> Void = { _ in }) async -> RedisTier
         {
@@ -348,10 +349,5 @@
             if case .disconnected(let reason) = state { return reason }
             return ""
         }
-    }
-
-    /// Returns when a condition holds that a server brings about, or the time limit of the test has passed.
-    func eventually(_ condition: () async throws -> Bool) async rethrows {
-        while try await !condition(), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(2)) }
     }
 #endif

@@ -82,9 +82,6 @@ package struct SharingHistory: Sendable {
     /// The keys that the process has evicted, and when it said so.
     package private(set) var evictions: [(time: UInt64, key: String)] = []
 
-    /// The time of the last line; 0: there is none.
-    package private(set) var lastTime: UInt64 = 0
-
     /// Reads the log of a process. A line that a kill has cut off is ignored: its call has not begun, or not returned.
     package init(_ log: Data, process: Int) {
         var places: [Int: Int] = [:]
@@ -97,7 +94,6 @@ package struct SharingHistory: Sendable {
                 errors.append((0, "process \(process) logged \"\(line)\""))
                 continue
             }
-            lastTime = time
             switch words[0] {
             case "~": evictions.append((time, String(words[3])))
             case "?":

@@ -8,7 +8,7 @@
     ///
     /// Arguments: the directory, the port of the server. Steps: `set KEY VALUE`, `get KEY`, `remove KEY`, `clear`,
     /// `clear TAG`, `tag KEY VALUE TAG`, `fetch KEY VALUE`, `loop COUNT`,
-    /// `fill COUNT SIZE`, `wait`, `quit`.
+    /// `fill COUNT SIZE`, `wait`, `lose`, `quit`.
     @main
     struct RedisChild {
         static func main() async throws {
@@ -19,14 +19,14 @@
             let cache = try Cache<String>(
                 directory: URL(fileURLWithPath: arguments[1], isDirectory: true), configuration: settings)
             while let line = readLine() {
-                let reply = try await answer(line.split(separator: " ").map(String.init), cache)
+                let reply = try await answer(line.split(separator: " ").map(String.init), cache, redis)
                 FileHandle.standardOutput.write(Data((reply + "\n").utf8))
                 if line == "quit" { return }
             }
         }
 
         private static func answer(
-            _ words: [String], _ cache: Cache<String>
+            _ words: [String], _ cache: Cache<String>, _ redis: RedisTier
         ) async throws -> String {
             switch words[0] {
             case "set": try await cache.setValue(words[2], forKey: words[1])
@@ -55,6 +55,9 @@
                     _ = await cache.value(forKey: "probe")
                     try await Task.sleep(for: .milliseconds(5))
                 }
+            case "lose":
+                // Returns when the server has kept a reply waiting for too long.
+                while case .connected = redis.state { try await Task.sleep(for: .milliseconds(5)) }
             case "quit": try await cache.close()
             default: return "?"
             }

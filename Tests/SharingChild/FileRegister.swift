@@ -30,11 +30,7 @@ struct FileRegister {
     }
 
     mutating func run(_ call: SharingCall, padding: Int, process: Int, keys: Int) throws -> ObservedCall.Result {
-        if fault == .unlocked {
-            usleep(useconds_t(padding / 20))
-        } else {
-            while flock(lock, LOCK_EX) != 0 {}
-        }
+        if fault != .unlocked { while flock(lock, LOCK_EX) != 0 {} }
         defer { if fault != .unlocked { flock(lock, LOCK_UN) } }
         for place in lateRemovals.indices { lateRemovals[place].calls -= 1 }
         for removal in lateRemovals where removal.calls == 0 { remove(removal.key) }
@@ -42,6 +38,8 @@ struct FileRegister {
         var result = ObservedCall.Result.none
         for key in call.concerned(of: keys) {
             let old = try value(of: key)
+            // Others come between the reading and the change.
+            if fault == .unlocked { usleep(useconds_t(padding / 20)) }
             switch call.operation {
             case .get: result = .value(old)
             case .renew: result = .wasDone(old != nil)

@@ -26,7 +26,8 @@ extension DiskCache {
     }
 
     /// The number of entries of this namespace (or without one), including expired ones that the sweep has not removed
-    /// yet. O(1); after a kill, the first call loads the entries that changed since the last save.
+    /// yet. Exact while nothing changes: the parts of the index are counted one after the other. O(1); after a kill, the
+    /// first call loads the entries that changed since the last save.
     public var count: Int { totals.count }
 
     /// The payload bytes of all entries of this namespace (or without one), including expired ones that the sweep has

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Changes of one value come one after the other", .serialized, .timeLimit(.minutes(60)))
+@Suite("Changes of one value come one after the other", .serialized, .timeLimit(.minutes(10)))
 struct ChangeRaceTests {
     @Test("a read that fails for now is no reason to begin a counter anew", arguments: [Tiers.both, .diskAlone])
     func modifyReadError(_ tiers: Tiers) async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("A cache has a default policy for calls without one", .timeLimit(.minutes(60)))
+@Suite("A cache has a default policy for calls without one", .timeLimit(.minutes(10)))
 struct DefaultPolicyTests {
     struct NotFound: Error {}
 

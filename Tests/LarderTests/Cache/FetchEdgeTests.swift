@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Callers that join a fetch at an odd moment", .timeLimit(.minutes(60)))
+@Suite("Callers that join a fetch at an odd moment", .timeLimit(.minutes(10)))
 struct FetchEdgeTests {
     @Test("a cache-only policy fetches nothing, with or without early refresh", arguments: Tiers.allCases)
     func cacheOnly(_ tiers: Tiers) async throws {

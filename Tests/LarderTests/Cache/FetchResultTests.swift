@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("A fetch sets the terms on which its value is stored", .timeLimit(.minutes(60)))
+@Suite("A fetch sets the terms on which its value is stored", .timeLimit(.minutes(10)))
 struct FetchResultTests {
     @Test("closures without a result type choose the plain overload")
     func overloads() async throws {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Fetches that nobody waits for need a slot", .timeLimit(.minutes(60)))
+@Suite("Fetches that nobody waits for need a slot", .timeLimit(.minutes(10)))
 struct FetchSlotTests {
     @Test("refreshes in the background that a fetch sets off take slots", arguments: Tiers.allCases)
     func backgroundWithinFetch(_ tiers: Tiers) async throws {

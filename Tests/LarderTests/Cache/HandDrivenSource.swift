@@ -1,4 +1,5 @@
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -8,6 +9,7 @@ import Testing
 final class HandDrivenSource<Answer: Sendable>: Sendable {
     private struct State {
         var waiting: [(number: Int, continuation: CheckedContinuation<Answer, any Error>)] = []
+        var last = 0
         var begun = 0
         var cancelled: Set<Int> = []
     }
@@ -20,19 +22,20 @@ final class HandDrivenSource<Answer: Sendable>: Sendable {
         self.isDeaf = isDeaf
     }
 
-    /// The number of begun requests.
+    /// The number of requests that wait or have ended.
     var begun: Int { state.withLock { $0.begun } }
     /// The number of cancelled requests.
     var cancelled: Int { state.withLock { $0.cancelled.count } }
 
     func fetch() async throws -> Answer {
         let number = state.withLock { state in
-            state.begun += 1
-            return state.begun
+            state.last += 1
+            return state.last
         }
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let isCancelled = state.withLock { state in
+                    state.begun += 1
                     if !isDeaf && state.cancelled.contains(number) { return true }
                     state.waiting.append((number, continuation))
                     return false
@@ -66,16 +69,11 @@ struct SourceFailure: Error, Equatable {
     var number = 0
 }
 
-/// Yields to other tasks until a condition holds.
+/// Waits until a condition holds.
 func until(
     _ what: Comment, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async -> Bool
 ) async {
-    // Not forever: a test that would hang fails instead. The condition takes microseconds.
-    for _ in 0..<5_000_000 {
-        if await condition() { return }
-        await Task.yield()
-    }
-    Issue.record(what, sourceLocation: sourceLocation)
+    if await !eventually(condition) { Issue.record(what, sourceLocation: sourceLocation) }
 }
 
 /// Caches with and without a disk tier, each in its own world.

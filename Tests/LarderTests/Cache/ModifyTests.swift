@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("A change that depends on the current value loses no other change", .timeLimit(.minutes(60)))
+@Suite("A change that depends on the current value loses no other change", .timeLimit(.minutes(10)))
 struct ModifyTests {
     @Test("a thousand increments through three caches of a directory are a thousand", arguments: Tiers.allCases)
     func increments(_ tiers: Tiers) async throws {

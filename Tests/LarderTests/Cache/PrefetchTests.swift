@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Fetches wait for slots, and prefetches load values ahead of time", .timeLimit(.minutes(60)))
+@Suite("Fetches wait for slots, and prefetches load values ahead of time", .timeLimit(.minutes(10)))
 struct PrefetchTests {
     /// A source that counts how many fetches run at a time.
     private final class Meter: Sendable {

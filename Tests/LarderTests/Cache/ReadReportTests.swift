@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Reads and fetches are reported once", .ownCaches, .timeLimit(.minutes(60)))
+@Suite("Reads and fetches are reported once", .ownCaches, .timeLimit(.minutes(10)))
 struct ReadReportTests {
     @Test("a stale value that a read allows is an event, and not a miss", arguments: Tiers.allCases)
     func staleReadEvent(_ tiers: Tiers) async throws {
@@ -33,6 +33,48 @@ struct ReadReportTests {
         #expect(try await cache.optionalValue(forKey: "k") { "not asked" } == nil)
         _ = cache.settling()
         #expect(log.all.count > before)
+    }
+
+    @Test("a fetched value is reported before its caller goes on", arguments: Tiers.allCases)
+    func orderOfEvents(_ tiers: Tiers) async throws {
+        let (world, log) = (World { $0.sweepInterval = nil }, EventLog())
+        let cache: Cache<String> = try tiers.cache(in: world, .init(reportsReads: true, onEvent: log.note))
+        for number in 0..<200 {
+            _ = try await cache.value(forKey: "\(number)") { "v" }
+            _ = await cache.value(forKey: "\(number)")
+        }
+        _ = cache.settling()
+        let kinds = log.all.map(\.kind).filter { [.missed, .fetched, .hit].contains($0) }
+        #expect(kinds == (0..<200).flatMap { _ in [CacheEvent.Kind.missed, .fetched, .hit] })
+    }
+
+    @Test("a value whose fetch times out while it is stored is not reported", arguments: [Tiers.both, .diskAlone])
+    func lateValue(_ tiers: Tiers) async throws {
+        let (world, log) = (World { $0.sweepInterval = nil }, EventLog())
+        let cache: Cache<String> = try tiers.cache(in: world, .init(reportsReads: true, onEvent: log.note))
+        let (hold, isHeld) = (MemoryFileSystem.Hold(), Flag())
+        world.files.inject { _, operation in
+            guard operation == .write, !isHeld.isSet else { return nil }
+            isHeld.set()
+            return .hold(hold)
+        }
+        weak var fetch: Probe?
+        do {
+            let probe = Probe {}
+            fetch = probe
+            let caller = begin {
+                try await cache.value(forKey: "k", policy: .cacheFirst.hardTimeout(.seconds(5))) {
+                    withExtendedLifetime(probe) { "v" }
+                }
+            }
+            await until("the value is being stored") { isHeld.isSet }
+            world.clock.advance(by: .seconds(5))
+            #expect((await caller.failure as? CacheError)?.code == .timedOut)
+        }
+        hold.free.signal()
+        await until("the fetch has ended") { fetch == nil }
+        _ = cache.settling()
+        #expect(log.all.allSatisfy { $0.kind != .fetched })
     }
 
     @Test("a cache that falls back to memory renews lives as the directory would")
@@ -76,7 +118,7 @@ struct ReadReportTests {
                     _ = flights.count
                     done.signal()
                 }
-                if done.wait(timeout: .now() + 5) == .timedOut { wasLocked.withLock { $0 = true } }
+                if done.wait(timeout: .hang) == .timedOut { wasLocked.withLock { $0 = true } }
             }
             _ = flight.finish([.found(probe)])
         }

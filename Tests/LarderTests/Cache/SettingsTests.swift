@@ -6,7 +6,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("The settings of a cache take effect", .timeLimit(.minutes(60)), .ownCaches)
+@Suite("The settings of a cache take effect", .timeLimit(.minutes(10)), .ownCaches)
 struct SettingsTests {
     @Test("a directory that cannot be opened gives a cache in memory, and reports the reason")
     func fallback() async throws {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Lives and stale windows are the same in every tier", .timeLimit(.minutes(60)))
+@Suite("Lives and stale windows are the same in every tier", .timeLimit(.minutes(10)))
 struct StaleLifeTests {
     @Test(
         "a value that would live for ever has the stale window it was given, once its life ends",

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Values that the disk could not store keep in step", .timeLimit(.minutes(60)))
+@Suite("Values that the disk could not store keep in step", .timeLimit(.minutes(10)))
 struct UnstoredTests {
     @Test("no cache has an older value in memory alone than one that a call has returned")
     func unstoredElsewhere() async throws {

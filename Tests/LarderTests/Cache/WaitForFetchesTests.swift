@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Waiting for fetches before the end", .timeLimit(.minutes(60)))
+@Suite("Waiting for fetches before the end", .timeLimit(.minutes(10)))
 struct WaitForFetchesTests {
     typealias Source = TestSource<String>
 

@@ -218,26 +218,4 @@ struct FilesTests {
         try cache.copyFile(at: source, forKey: "status")
         #expect(cache.string(forKey: "status")?.contains("VmRSS") == true)
     }
-
-    @Test("a large payload is staged: after a kill it is not an entry, whatever its bytes")
-    func staged() throws {
-        var world = World()
-        let payload = Data(repeating: 7, count: 17 << 20)
-        for kill in 1... {
-            world = World()
-            let cache = try world.open()
-            try cache.setString("v", forKey: "first")
-            let isReached = world.killing(in: kill)
-            try? cache.setData(payload, forKey: "large")
-            world.restart()
-            let again = try world.open()
-            #expect([nil, payload].contains(again.data(forKey: "large")))
-            try again.flush()
-            again.checkInvariants(world, settled: true)
-            if !isReached.withLock({ $0 }) {
-                #expect(again.data(forKey: "large") == payload)
-                break
-            }
-        }
-    }
 }

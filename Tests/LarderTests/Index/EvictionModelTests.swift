@@ -44,7 +44,9 @@ struct EvictionModelTests {
         }
     }
 
-    @Test("under sets, reads, removals, renewals and the passing of time", arguments: 1...8 as ClosedRange<UInt64>)
+    @Test(
+        "under sets, reads, removals, renewals and the passing of time",
+        arguments: Sample.few(2, of: 1...8 as ClosedRange<UInt64>))
     func random(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let (countLimit, sizeLimit) = seed.isMultiple(of: 2) ? (Int?.some(12), Int?.none) : (19, 700)

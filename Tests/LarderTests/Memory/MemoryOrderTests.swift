@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -10,7 +11,7 @@ import Testing
 struct MemoryOrderTests {
     @Test(
         "removals of a key by several threads are reported in their order, and none is lost",
-        arguments: [ValueRelease.inline, .background], 1...4 as ClosedRange<UInt64>)
+        arguments: [ValueRelease.inline, .background], Sample.few(1, of: 1...4 as ClosedRange<UInt64>))
     func threads(release: ValueRelease, seed: UInt64) {
         let (threads, keys, last) = (6, 4, -1)
         let removed = Lock<[Int: [Int]]>([:])
@@ -47,7 +48,7 @@ struct MemoryOrderTests {
         cache.removeAll()
         cache[last] = 0
         cache.removeAll()
-        #expect(isDone.wait(timeout: .now() + 60) == .success)
+        #expect(isDone.wait(timeout: .hang) == .success)
         let all = removed.withLock { $0 }
         for (key, values) in all {
             #expect(values == values.sorted(), "key \(key), seed \(seed)")

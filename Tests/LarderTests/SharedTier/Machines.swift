@@ -81,12 +81,16 @@ final class ImpatientClock: LarderFiles.Clock {
 
     private let base: ManualClock
     private let isArmed = Flag()
+    private let begun = Lock(0)
 
     init(_ world: TestWorld) {
         base = world.clock
     }
 
     var now: Timestamp { base.now }
+
+    /// The number of waits for a short time that have begun while nobody measured.
+    var waits: Int { begun.withLock { $0 } }
 
     /// Returns the time for which a call waits.
     func waiting(_ call: () async throws -> Void) async rethrows -> Duration {
@@ -98,7 +102,11 @@ final class ImpatientClock: LarderFiles.Clock {
     }
 
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork {
-        guard isArmed.isSet, delay <= .milliseconds(100) else { return base.schedule(after: delay, work) }
+        guard delay <= .milliseconds(100) else { return base.schedule(after: delay, work) }
+        guard isArmed.isSet else {
+            begun.withLock { $0 += 1 }
+            return base.schedule(after: delay, work)
+        }
         base.advance(by: delay)
         work()
         return Done()

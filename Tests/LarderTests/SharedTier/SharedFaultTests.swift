@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -211,11 +212,6 @@ extension Cache {
     /// Returns when nothing waits to be sent.
     func sent() async {
         await waitForFetches()
-        while statistics.shared?.waiting != 0 { await Task.yield() }
+        await eventually { statistics.shared?.waiting == 0 }
     }
-}
-
-/// Returns when a condition holds that other tasks bring about.
-func eventually(_ condition: () -> Bool) async {
-    while !condition(), !Task.isCancelled { await Task.yield() }
 }

@@ -1,11 +1,12 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 @testable import Larder
 
-@Suite("Answers of a shared tier that meet changes by the same machine", .timeLimit(.minutes(60)))
+@Suite("Answers of a shared tier that meet changes by the same machine", .timeLimit(.minutes(10)))
 struct SharedGapTests {
     let machines = Machines(3)
     var server: TestSharedServer { machines.server }

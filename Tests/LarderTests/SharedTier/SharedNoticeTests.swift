@@ -1,11 +1,12 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 @testable import Larder
 
-@Suite("Copies of which a machine has heard that they are outdated", .timeLimit(.minutes(60)))
+@Suite("Copies of which a machine has heard that they are outdated", .timeLimit(.minutes(10)))
 struct SharedNoticeTests {
     let machines = Machines()
     var server: TestSharedServer { machines.server }
@@ -65,7 +66,9 @@ struct SharedNoticeTests {
         #expect(two.statistics.disk?.removals == 0)
     }
 
-    @Test("notices of any number of changes leave other copies as they are", arguments: [true, false])
+    @Test(
+        "notices of any number of changes leave other copies as they are",
+        arguments: Sample.few(1, of: [true, false]))
     func many(_ areTags: Bool) async throws {
         let one = try machines.cache(0) { $0.sharedTierPolicy.timeout = .zero }
         let two = try machines.cache(1)
@@ -108,8 +111,8 @@ struct SharedNoticeTests {
     }
 
     @Test(
-        "a fetch that began before a change stores nothing, whatever the server has forgotten of that", arguments: 0..<5
-    )
+        "a fetch that began before a change stores nothing, whatever the server has forgotten of that",
+        arguments: Sample.few(3, of: 0..<5))
     func fetch(_ kind: Int) async throws {
         let (one, two) = (try machines.cache(0), try machines.cache(1))
         try await one.setValue("0", forKey: "other", tags: ["t"])

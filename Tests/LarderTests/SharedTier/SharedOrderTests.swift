@@ -5,7 +5,7 @@ import Testing
 
 @testable import Larder
 
-@Suite("Changes that meet on a shared tier", .timeLimit(.minutes(60)))
+@Suite("Changes that meet on a shared tier", .timeLimit(.minutes(10)))
 struct SharedOrderTests {
     let machines = Machines(3)
     var server: TestSharedServer { machines.server }

@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import Testing
 
 @testable import Larder
@@ -163,7 +164,7 @@ struct SharedPartsTests {
         #expect(isFine)
     }
 
-    @Test("a question that has its answer takes no more callers", .timeLimit(.minutes(60)))
+    @Test("a question that has its answer takes no more callers", .timeLimit(.minutes(10)))
     func questions() async {
         let questions = SharedQuestions<String>()
         let (key, gate, isClosed, isAsked) = (Key("k"), SharedGate(), Flag(), Flag())

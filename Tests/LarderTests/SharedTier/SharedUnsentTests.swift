@@ -1,11 +1,12 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
 @testable import Larder
 
-@Suite("Values that a shared tier does not know yet, or never will", .timeLimit(.minutes(60)))
+@Suite("Values that a shared tier does not know yet, or never will", .timeLimit(.minutes(10)))
 struct SharedUnsentTests {
     let machines = Machines(3)
     var server: TestSharedServer { machines.server }
@@ -42,14 +43,16 @@ struct SharedUnsentTests {
         try await two.setValue("older", forKey: "removed")
         try await two.removeValue(forKey: "removed")
         machines.advance(by: .seconds(1))
-        let held = HeldTier(server.connection(), holding: [.write])
+        // A process that is killed here goes on: it finds its files gone, and would remove what it was to send.
+        let held = HeldTier(server.connection(), holding: [.write, .remove])
         do {
             let one = try machines.cache(0) {
                 $0.sharedTier = held
                 $0.sharedTierPolicy.timeout = .zero
             }
             try await one.setValues(["k": "newer", "removed": "newer"])
-            await eventually { held.waiting(.write) == 2 }
+            // Both wait in the queue by now. Where the sender has looked between the two, it holds one of them.
+            await eventually { held.waiting(.write) >= 1 }
             machines.restart(0)
         }
         if hasEvicted { server.evict("unrelated") }
@@ -57,7 +60,10 @@ struct SharedUnsentTests {
         let expected = ["k": "newer", "removed": "newer"]
         #expect(await one.values(forKeys: ["k", "removed"]) == expected)
         await one.sent()
-        for cache in [two, three] { #expect(await cache.values(forKeys: ["k", "removed"]) == expected) }
+        for cache in [two, three] {
+            let found = await cache.values(forKeys: ["k", "removed"])
+            #expect(found == expected)
+        }
         held.release(.write, throwing: SharedTierError(.unavailable, "killed"))
     }
 
@@ -68,7 +74,7 @@ struct SharedUnsentTests {
         let two = try machines.cache(1)
         try await two.setValue("older", forKey: "k")
         machines.advance(by: .seconds(1))
-        let held = HeldTier(server.connection(), holding: [.write])
+        let held = HeldTier(server.connection(), holding: [.write, .remove])
         do {
             let one = try machines.cache(0) {
                 $0.sharedTier = held

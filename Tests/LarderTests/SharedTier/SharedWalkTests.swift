@@ -1,19 +1,26 @@
 import Foundation
-import Larder
+import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
+
+@testable import Larder
 
 /// Several machines do random things, one after the other, and lose the server at random.
 @Suite("A random walk of machines on one server")
 struct SharedWalkTests {
-    @Test("no machine returns what it has heard to be outdated, nor anything expired", arguments: 0..<20)
+    @Test(
+        "no machine returns what it has heard to be outdated, nor anything expired",
+        arguments: 0..<Sample.size(200, usually: 8))
     func walk(_ run: Int) async throws {
-        let seed = UInt64.random(in: .min ... .max)
+        // The same walks in every run, others when everything is tried: seed 661274 still fails in step 44.
+        let seed = Sample.isComplete ? RunSeed.seed(run) : UInt64(run)
         var walk = try Walk(seed: seed)
         for step in 0..<300 {
             try await walk.step()
             if !walk.failures.isEmpty {
-                Issue.record("seed \(seed), step \(step): \(walk.failures)")
+                let last = walk.trace.suffix(40).joined(separator: "\n")
+                Issue.record("seed \(seed), step \(step): \(walk.failures), after\n\(last)")
                 return
             }
         }
@@ -32,6 +39,8 @@ private struct Walk {
         var isSet = false
         /// Whether that is a fetched one: others that have fetched theirs keep it when the server does not take this.
         var isFetch = false
+        /// When its value expires.
+        var end = Int.max
     }
 
     private static let keys = ["a", "b", "c", "t1", "t2"]
@@ -50,9 +59,14 @@ private struct Walk {
     private var unsent: [[Change]]
     /// By machine and key: the last change that the machine has heard of, or made.
     private var floors: [[String: Int]]
-    /// The same for those that have arrived at the server.
+    /// By machine and key: a value that an ended process could not send. Once it has expired, nobody knows of it any
+    /// more: the next process does not send what an older value of the server would have to yield to.
+    private var fading: [[String: Change]] = [[:], [:], [:]]
+    /// By key: the last change that has arrived at the server.
     private var delivered: [String: Int] = [:]
     private(set) var failures: [String] = []
+    /// What was done, to be printed after a failure.
+    private(set) var trace: [String] = []
 
     init(seed: UInt64) throws {
         let machines = Machines(3)
@@ -78,7 +92,9 @@ private struct Walk {
         elapsed += 2
         let machine = random(3)
         let key = Self.keys[random(Self.keys.count)]
-        switch random(40) {
+        let choice = random(40)
+        trace.append("at \(elapsed): machine \(machine), key \(key), choice \(choice); connected: \(isConnected)")
+        switch choice {
         case 0..<12: try await set(key, machine)
         case 12..<24: await read(key, machine)
         case 24..<27: try await change(Change(number: next(), machine: machine, key: key, isTagged: false))
@@ -117,7 +133,10 @@ private struct Walk {
         } else {
             try await caches[machine].setValue(value, forKey: key, ttl: .seconds(life / 1000), tags: tags)
         }
-        note(Change(number: number, machine: machine, key: key, isTagged: false, isSet: true, isFetch: isFetch))
+        note(
+            Change(
+                number: number, machine: machine, key: key, isTagged: false, isSet: true, isFetch: isFetch,
+                end: elapsed + life))
         let found = await caches[machine].value(forKey: key)
         if found != value { failures.append("\(machine) has stored \(key) = \(value) and reads \(found ?? "nothing")") }
     }
@@ -144,6 +163,7 @@ private struct Walk {
     }
 
     private mutating func note(_ change: Change) {
+        trace.append("  \(change)")
         for key in keys(change) { floors[change.machine][key] = change.number }
         if isConnected[change.machine] { deliver(change) } else { unsent[change.machine].append(change) }
     }
@@ -163,9 +183,13 @@ private struct Walk {
     private mutating func read(_ key: String, _ machine: Int) async {
         if isConnected[machine] { hear(key, machine) }
         let found = await caches[machine].lookup(forKey: key)
+        trace.append("  read \(found.map { "\($0)" } ?? "nothing")")
         guard let found else { return }
         let parts = found.value.split(separator: " ").compactMap { Int($0) }
         let (number, end) = (parts[0], parts[1])
+        if let change = fading[machine][key], change.number == floors[machine][key], elapsed >= change.end {
+            floors[machine][key] = 0
+        }
         if number < floors[machine][key] ?? 0 {
             failures.append("\(machine) reads \(key) = \(found), and knows of \(floors[machine][key] ?? 0)")
         }
@@ -179,6 +203,9 @@ private struct Walk {
 
     /// Another process takes the place of one. It has the disk, and not the changes that wait.
     private mutating func endProcess(_ machine: Int) async throws {
+        // Whatever it has heard of goes from its disk in the background, and a close without time does not wait for that.
+        let link = caches[machine].backend.sharedLink
+        await eventually { link?.state.withLock { $0.removing == nil } != false }
         try await caches[machine].close(waitingForFetches: .zero)
         machines.restart(machine)
         caches[machine] = try Self.open(machine, machines)
@@ -186,6 +213,7 @@ private struct Walk {
         for change in unsent[machine] where !change.isSet || !isTimed[machine] {
             for key in keys(change) { floors[machine][key] = 0 }
         }
+        for change in unsent[machine] where change.isSet { for key in keys(change) { fading[machine][key] = change } }
         unsent[machine] = []
         isTimed[machine] = isReachable
     }

@@ -33,7 +33,7 @@ struct IOLimiterTests {
         #expect(order.withLock { $0 } == ["high", "middle", "low 1", "low 2"])
     }
 
-    @Test("blocking jobs take no thread from Swift's tasks", .timeLimit(.minutes(60)))
+    @Test("blocking jobs take no thread from Swift's tasks", .timeLimit(.minutes(10)))
     func starvation() async {
         // A shared pool gains one thread per second while all its threads block.
         let limiter = IOLimiter(limit: 200)

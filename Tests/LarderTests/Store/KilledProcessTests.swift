@@ -55,22 +55,6 @@ struct KilledProcessTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a flush after a kill in the first change of a session leaves one journal, too", arguments: 1...12)
-    func killedInFirstChange(call: Int) throws {
-        var world = World()
-        try world.open().setString("v", forKey: "k")
-        world.restart()
-        try world.open().close()
-        let killed = try world.open()
-        let isReached = world.killing(in: call)
-        try? killed.setString("v", forKey: "other")
-        world.restart()
-        let cache = try world.open()
-        try cache.flush()
-        #expect(world.names.count == 4, "\(world.names), killed: \(isReached.withLock { $0 })")
-        #expect(world.entryFiles.count == cache.count)
-    }
-
     @Test("after a clean close, marked by the last record, the next opening lists no entries")
     func cleanClose() throws {
         var world = World()

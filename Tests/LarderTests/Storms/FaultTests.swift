@@ -202,7 +202,7 @@ struct FaultTests {
         arguments: operations + expiries, [false, true])
     func everyCall(operation: Operation, persistent: Bool) throws {
         // On a disk that fails for good, the errors take turns.
-        for offset in Self.errors.indices.prefix(persistent ? 1 : 4) {
+        for offset in Sample.few(1, of: Self.errors.indices.prefix(persistent ? 1 : 4)) {
             for number in Sample.calls {
                 let error = operation.error(number + offset)
                 let (prepared, cache) = try prepared(operation)

@@ -87,7 +87,7 @@ struct FetchStormTests {
     /// Readers use `cache`, while values are removed from `remover`.
     private func remove(from remover: Cache<Int>, besides cache: Cache<Int>, _ tiers: Tiers) async throws {
         let database = Database()
-        let (changes, readers) = (3_000, 4)
+        let (changes, readers) = (Sample.size(3_000, usually: 600), 4)
         let isOver = Lock(false)
         let reads = try await withThrowingTaskGroup { group in
             group.addTask {

@@ -43,14 +43,14 @@ struct InterleavingTests {
 
     @Test(
         "has the same result for a process that joins meanwhile",
-        arguments: Interleaving.all, Moment.allCases)
+        arguments: Sample.few(8, of: Interleaving.all), Moment.allCases)
     func joined(_ pair: Interleaving, _ moment: Moment) throws {
         try interleave(pair, moment, .joins)
     }
 
     @Test(
         "has the same result for a process that reads its index anew meanwhile",
-        arguments: Interleaving.all, Moment.allCases)
+        arguments: Sample.few(8, of: Interleaving.all), Moment.allCases)
     func reloaded(_ pair: Interleaving, _ moment: Moment) throws {
         try interleave(pair, moment, .reloads)
     }

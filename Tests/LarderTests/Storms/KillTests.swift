@@ -47,7 +47,9 @@ struct KillTests {
     }
 
     /// The number of rounds: enough to hit every kind of moment, or the number from the environment for a longer run.
-    private static let rounds = ProcessInfo.processInfo.environment["LARDER_KILLS"].flatMap(Int.init) ?? 100
+    private static let rounds = ProcessInfo.processInfo.environment["LARDER_KILLS"].flatMap(Int.init) ?? 20
+    /// In which a segment is cleaned for certain.
+    private static let mostRounds = 200
 
     /// No value, those of up to 500 bytes, and those of up to 70,000 are in segments.
     @Test("loses no acknowledged change, and leaves nothing behind", arguments: [0, 1_000, 100_000], [true, false])
@@ -55,12 +57,14 @@ struct KillTests {
         let rounds = threshold == 0 && isShared ? Self.rounds : (Self.rounds + 3) / 4
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
-        let seed = UInt64.random(in: 0..<1_000_000)
+        let seed = RunSeed.seed("\(threshold) \(isShared)")
         print("kill test: seed \(seed), \(rounds) rounds, up to \(threshold) bytes in segments")
         var generator = SeededGenerator(seed: seed)
         var knowledge = Knowledge()
         var (acknowledged, cleaned) = (0, 0)
-        for round in 0..<rounds {
+        var round = 0
+        while round < rounds || threshold > 0 && cleaned == 0 && round < Self.mostRounds {
+            defer { round += 1 }
             let output = try killedChild(
                 directory, seed: seed &+ UInt64(round), threshold, isShared: isShared,
                 afterBytes: Int.random(in: 1...8_000, using: &generator))
@@ -86,12 +90,17 @@ struct KillTests {
                 segmentBytes(home) <= live * 3 / 2 + 2 * configuration.segmentLength, "nothing left, round \(round)")
             cleaned += cache.statistics.segments.cleaned
             let left = home.names(in: "cache").filter { $0 != "trash" } + home.names(in: "cache/trash")
-            #expect(left.count == (isShared ? 4 : 3), "\(left.sorted()), round \(round)")
+            // A child killed before its first change, or after some that found nothing to change, leaves nothing that an
+            // index would be saved for.
+            let isUntouched = !left.contains("manifest.json")
+            #expect(!isUntouched || entries.isEmpty && knowledge.values.isEmpty, "\(left.sorted()), round \(round)")
+            #expect(
+                left.count == (isShared ? 4 : 3) - (isUntouched ? 1 : 0), "\(left.sorted()), round \(round)")
             try cache.close()
         }
-        print("kill test: \(rounds) kills, \(acknowledged) acknowledged changes verified, \(cleaned) segments cleaned")
+        print("kill test: \(round) kills, \(acknowledged) acknowledged changes verified, \(cleaned) segments cleaned")
         #expect(acknowledged > rounds)
-        if threshold > 0, rounds >= 20 { #expect(cleaned > 0) }
+        if threshold > 0 { #expect(cleaned > 0) }
     }
 
     private func segmentBytes(_ home: TemporaryDirectory) -> Int {

@@ -298,7 +298,8 @@ struct ModelTests {
     }
 
     @Test(
-        "under random operations, kills, and losses and damage of the index", arguments: 1...12 as ClosedRange<UInt64>)
+        "under random operations, kills, and losses and damage of the index",
+        arguments: Sample.few(3, of: 1...12 as ClosedRange<UInt64>))
     func random(round: UInt64) throws {
         let seed = round &* 0x9E37_79B9
         let sliding = round.isMultiple(of: 3)
@@ -316,7 +317,7 @@ struct ModelTests {
 
     @Test(
         "so do two processes on one directory, of which now one and now the other takes a step, or is killed",
-        arguments: 1...6 as ClosedRange<UInt64>)
+        arguments: Sample.few(2, of: 1...6 as ClosedRange<UInt64>))
     func twoProcesses(round: UInt64) throws {
         let seed = round &* 0x51_7CC1
         var run = try Run(seed: seed, sliding: false, isShared: true)

@@ -32,7 +32,9 @@ struct SharedCrashTests {
         case sharedAfterwards, aloneAfterwards
     }
 
-    @Test("a killed process blocks nobody, and leaves the effect of its step or none", arguments: SharedStep.all)
+    @Test(
+        "a killed process blocks nobody, and leaves the effect of its step or none",
+        arguments: Sample.few(8, of: SharedStep.all))
     func killed(step: SharedStep) async throws {
         try await kill(step, .ignored)
     }
@@ -44,23 +46,27 @@ struct SharedCrashTests {
     }
 
     @Test(
-        "those that live on delete the files that a killed process has left", arguments: SharedStep.all)
+        "those that live on delete the files that a killed process has left",
+        arguments: Sample.few(4, of: SharedStep.all))
     func leftovers(step: SharedStep) async throws {
         try await kill(step, .files)
     }
 
-    @Test("a closed cache has no descriptor open", arguments: SharedStep.all)
+    @Test("a closed cache has no descriptor open", arguments: Sample.few(4, of: SharedStep.all))
     func descriptors(step: SharedStep) async throws {
         try await kill(step, .descriptors)
     }
 
-    @Test("after the death of all, the first of others finds what they saw", arguments: SharedStep.changes)
+    @Test(
+        "after the death of all, the first of others finds what they saw",
+        arguments: Sample.few(5, of: SharedStep.changes))
     func sharedAfterwards(step: SharedStep) async throws {
         try await kill(step, .sharedAfterwards)
     }
 
     @Test(
-        "after the death of all, one that does not share finds what they saw", arguments: SharedStep.changes)
+        "after the death of all, one that does not share finds what they saw",
+        arguments: Sample.few(5, of: SharedStep.changes))
     func aloneAfterwards(step: SharedStep) async throws {
         try await kill(step, .aloneAfterwards)
     }

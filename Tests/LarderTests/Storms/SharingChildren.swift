@@ -12,6 +12,8 @@ final class SharingChildren {
     /// All processes, in the order of their numbers.
     private(set) var all: [SharingProcess] = []
     private(set) var running: [SharingProcess] = []
+    /// The calls that processes which have ended had begun.
+    private var endedCalls = 0
     /// The processes that ended without being killed.
     private(set) var failures: [String] = []
 
@@ -33,10 +35,15 @@ final class SharingChildren {
         running.append(child)
     }
 
+    /// The calls that all processes have begun so far.
+    var calls: Int { running.reduce(endedCalls) { $0 + $1.progress.calls } }
+
     /// Kills a process and waits for its death. Returns whether it ran until then.
     func kill(_ child: SharingProcess) -> Bool {
         running.removeAll { $0 === child }
-        if child.kill() { return true }
+        let wasRunning = child.kill()
+        endedCalls += child.progress.calls
+        if wasRunning { return true }
         failures.append(child.ending)
         return false
     }

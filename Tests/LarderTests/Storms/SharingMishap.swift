@@ -34,9 +34,9 @@ extension SharingStorm {
     private func awaitOpenings(_ children: SharingChildren) throws {
         let start = SharingSetup.now
         for child in children.running { child.resume() }
-        while !children.running.allSatisfy(\.hasLogged) {
-            if SharingSetup.now - start > Self.longestStart { throw NoCall() }
-            wait(until: SharingSetup.now + 1_000_000)
+        while !children.running.allSatisfy(\.progress.hasLogged) {
+            if SharingSetup.now - start > Self.longestWait { throw NoCall() }
+            pause()
         }
     }
 }

@@ -11,6 +11,7 @@ final class SharingProcess: Sendable {
         var isKilled = false
         var stoppedSince: UInt64?
         var stops: [ClosedRange<UInt64>] = []
+        var log: GrowingLog
     }
 
     let number: Int
@@ -34,7 +35,7 @@ final class SharingProcess: Sendable {
         if number % 2 == 0 { process.arguments?.append("memory") }
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = FileHandle.nullDevice
-        let state = Lock(State())
+        let state = Lock(State(log: GrowingLog(log)))
         process.terminationHandler = { [exited] _ in
             // Its exit status has been collected, so nothing of it runs any more.
             let now = SharingSetup.now
@@ -53,8 +54,8 @@ final class SharingProcess: Sendable {
     /// The periods in which it was stopped.
     var stops: [ClosedRange<UInt64>] { state.withLock { $0.stops } }
 
-    /// Whether it has opened the cache and begun a call, or noted an error.
-    var hasLogged: Bool { (try? Data(contentsOf: log, options: .mappedIfSafe))?.isEmpty == false }
+    /// What it has logged so far.
+    var progress: SharingProgress { state.withLock { $0.log.read() } }
 
     func stop() {
         state.withLock { state in
@@ -81,7 +82,10 @@ final class SharingProcess: Sendable {
             return true
         }
         if wasRunning || death == nil { exited.wait() }
-        state.withLock { endStop(&$0) }
+        state.withLock { state in
+            endStop(&state)
+            state.log.finish()
+        }
         return wasRunning && process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGKILL
     }
 
@@ -101,5 +105,63 @@ final class SharingProcess: Sendable {
     var ending: String {
         "process \(number) ended by itself: \(process.terminationReason == .exit ? "status" : "signal") "
             + "\(process.terminationStatus)"
+    }
+}
+
+/// What a child of the sharing storm has logged so far.
+struct SharingProgress {
+    /// Whether it has opened the cache and begun a call, or noted an error.
+    var hasLogged = false
+    /// The calls that have begun.
+    var calls = 0
+    /// The calls that have found the disk full.
+    var refused = 0
+    /// Whether a call has begun and is not over.
+    var isCalling = false
+
+    mutating func take(_ line: Data) {
+        hasLogged = true
+        switch line.first {
+        case UInt8(ascii: "?"):
+            calls += 1
+            isCalling = true
+        case UInt8(ascii: "-"):
+            refused += 1
+            isCalling = false
+        case UInt8(ascii: "!"): isCalling = false
+        // Number 0 belongs to no call.
+        case UInt8(ascii: "x"): if !line.starts(with: Data("x 0 ".utf8)) { isCalling = false }
+        default: break
+        }
+    }
+}
+
+/// Follows a log while a process writes it: reads each byte once.
+private struct GrowingLog {
+    private let url: URL
+    private var file: FileHandle?
+    /// The beginning of a line.
+    private var rest = Data()
+    private var progress = SharingProgress()
+    private var isFinished = false
+
+    init(_ url: URL) { self.url = url }
+
+    mutating func read() -> SharingProgress {
+        if isFinished { return progress }
+        if file == nil { file = try? FileHandle(forReadingFrom: url) }
+        guard let part = try? file?.readToEnd(), !part.isEmpty else { return progress }
+        var lines = (rest + part).split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        rest = Data(lines.removeLast())
+        for line in lines { progress.take(line) }
+        return progress
+    }
+
+    /// The process has ended: reads the rest, and closes the file.
+    mutating func finish() {
+        _ = read()
+        isFinished = true
+        try? file?.close()
+        file = nil
     }
 }

@@ -31,9 +31,6 @@ struct SharingReport: CustomStringConvertible {
     var calls: Int { counts.values.reduce(0, +) }
     var isClean: Bool { errors.isEmpty && violations.isEmpty && impossibleReads.isEmpty }
 
-    /// The longest time between an eviction and its line in the log, in nanoseconds: the process may be stopped between.
-    private static let evictionTime: UInt64 = 500_000_000
-
     /// Reads the logs of processes that have ended, and decides whether each key has one history.
     ///
     /// `evicts`: the processes may evict values, and be killed before they log that.
@@ -53,7 +50,8 @@ struct SharingReport: CustomStringConvertible {
                 evictions += (0..<keys).map { (death, SharingCall.name(ofKey: $0)) }
             }
             for (time, key) in evictions {
-                let begin = min(time, max(history.lastTime, process.started)) - Self.evictionTime
+                // The process may be stopped between an eviction and its line in the log.
+                let begin = min(time, process.started)
                 histories[key, default: []].append(
                     ObservedCall(caller: 0, key: key, .clear, begin: begin, end: nil, death: time))
             }

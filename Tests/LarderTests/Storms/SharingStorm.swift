@@ -7,11 +7,12 @@ import LarderTesting
 /// Processes that change a few keys of one directory, and are killed and stopped at random moments.
 struct SharingStorm {
     var processes = 8
+    /// At least; the storm goes on until it has also killed a process in a call, and the like.
     var kills = 200
     /// Of a hundred actions, how many stop a process for a while; the others kill one.
     var stopPercent = 40
-    /// The time between two actions, in milliseconds.
-    var pauses = 1...30
+    /// The calls that the processes begin between two actions.
+    var strides = 1...60
     var keys = 6
     /// Whether half of the values are in segments.
     var hasSegments = false
@@ -19,7 +20,7 @@ struct SharingStorm {
     var mishap: Mishap?
     /// The name of a register that the processes use instead of a cache.
     var register: String?
-    var seed = UInt64.random(in: 0..<1_000_000)
+    var seed: UInt64 = 1
 
     enum Mishap {
         /// The disk is full at times. Calls that fail must have changed nothing.
@@ -33,13 +34,15 @@ struct SharingStorm {
 
     /// Of a hundred actions, how many befall the directory.
     private static let mishapPercent = 15
-    /// The longest time for which a process is stopped, in milliseconds.
-    private static let stopTimes = 5...300
-    /// Of a hundred processes that have not begun a call yet, how many are killed when their turn comes. More would
-    /// leave no calls on a slow machine.
+    /// The times for which a process is stopped, in milliseconds. Others may wait for it, so these are not counted in
+    /// calls; no expectation depends on them.
+    private static let stopTimes = 5...100
+    /// The calls that a process has begun at least when it is killed.
+    private static let lives = 1...20
+    /// Of a hundred processes, how many may be killed before that: while they start or open the directory.
     private static let earlyKillPercent = 5
-    /// The longest time that a process may take until its first call, in nanoseconds.
-    static let longestStart: UInt64 = 60_000_000_000
+    /// Whoever has waited for this long hangs. Ten minutes, in nanoseconds.
+    static let longestWait: UInt64 = 600_000_000_000
 
     /// Runs the storm in a new directory, and checks what the processes have logged.
     func run() throws -> SharingReport {
@@ -62,20 +65,21 @@ struct SharingStorm {
         return report
     }
 
+    /// Kills and stops processes until there were enough kills, and until what the storm is to show has happened. It
+    /// waits for calls, not for moments: a machine of any speed sees as many.
     private func unleash(_ children: SharingChildren, _ report: inout SharingReport) throws {
         var generator = SeededGenerator(seed: seed)
         for _ in 0..<processes { try children.start() }
-        var resumptions: [(at: UInt64, child: SharingProcess)] = []
-        var next = SharingSetup.now
-        while report.kills < kills {
-            next += UInt64(Int.random(in: pauses, using: &generator)) * 1_000_000
-            while let first = resumptions.first, first.at < next {
-                wait(until: first.at)
-                first.child.resume()
-                resumptions.removeFirst()
+        var stops = SharingStops()
+        var seen = Seen()
+        var lastKill = SharingSetup.now
+        while report.kills < kills || !isDone(seen, stops) {
+            if report.kills >= kills, SharingSetup.now - lastKill > Self.longestWait {
+                report.errors.append("in ten minutes not everything has happened: \(seen), \(stops.hasSeenCalls)")
+                return
             }
-            wait(until: next)
-            next = max(next, SharingSetup.now)
+            let calls = children.calls + Int.random(in: strides, using: &generator)
+            guard wait(for: { children.calls >= calls }, children, &stops, &report) else { return }
             if mishap == .renames || mishap == .deletions, isMishapDue(report, &generator) {
                 try befall(children, &report, &generator)
                 continue
@@ -83,23 +87,54 @@ struct SharingStorm {
             guard let child = children.running.randomElement(using: &generator) else { return }
             if generator.chance(stopPercent) {
                 if child.isStopped { continue }
-                child.stop()
-                report.stops += 1
                 let time = UInt64(Int.random(in: Self.stopTimes, using: &generator)) * 1_000_000
-                resumptions.append((SharingSetup.now + time, child))
-                resumptions.sort { $0.at < $1.at }
+                stops.stop(child, for: time, beside: children.running)
+                report.stops += 1
             } else {
-                if !child.hasLogged, !generator.chance(Self.earlyKillPercent) {
-                    if SharingSetup.now - child.started < Self.longestStart { continue }
-                    report.errors.append("process \(child.number) has not begun a call in a minute")
-                    return
-                }
-                resumptions.removeAll { $0.child === child }
+                let calls = generator.chance(Self.earlyKillPercent) ? 0 : Int.random(in: Self.lives, using: &generator)
+                guard wait(for: { child.progress.calls >= calls }, children, &stops, &report) else { return }
+                stops.forget(child)
                 guard children.kill(child) else { return }
+                seen.note(child.progress)
+                if report.kills < kills { lastKill = SharingSetup.now }
                 report.kills += 1
                 try children.start()
             }
         }
+    }
+
+    /// What the processes that were killed have shown.
+    private struct Seen {
+        var isKilledInCall = false
+        var isRefused = false
+
+        mutating func note(_ progress: SharingProgress) {
+            if progress.isCalling { isKilledInCall = true }
+            if progress.refused > 0 { isRefused = true }
+        }
+    }
+
+    private func isDone(_ seen: Seen, _ stops: SharingStops) -> Bool {
+        seen.isKilledInCall && (seen.isRefused || mishap != .fullDisk) && (stops.hasSeenCalls || stopPercent == 0)
+    }
+
+    /// Returns true once a condition holds; false when a process has ended by itself, or nothing happens any more.
+    private func wait(
+        for condition: () -> Bool, _ children: SharingChildren, _ stops: inout SharingStops,
+        _ report: inout SharingReport
+    ) -> Bool {
+        let start = SharingSetup.now
+        while !condition() {
+            if children.running.contains(where: { $0.death != nil }) { return false }
+            if SharingSetup.now - start > Self.longestWait {
+                report.errors.append("the processes have begun too few calls in ten minutes")
+                return false
+            }
+            pause()
+            stops.resumeSome()
+        }
+        stops.resumeSome()
+        return true
     }
 
     /// Now and then, and at least once.
@@ -111,6 +146,9 @@ struct SharingStorm {
         let now = SharingSetup.now
         if time > now { Thread.sleep(forTimeInterval: Double(time - now) / 1e9) }
     }
+
+    /// The pause between two looks at a condition.
+    func pause() { wait(until: SharingSetup.now + 1_000_000) }
 
     /// Reads every key in this process: at once, and again after the cleanup.
     private func finalReads(_ directory: URL, _ report: inout SharingReport) -> [ObservedCall] {
@@ -162,5 +200,53 @@ struct SharingStorm {
         } catch {
             print("sharing storm: the logs could not be kept: \(error)")
         }
+    }
+}
+
+/// The processes of a storm that are stopped for a while.
+struct SharingStops {
+    private struct Stopped {
+        let child: SharingProcess
+        let end: UInt64
+        /// The others, with the calls that they had begun and their stops at the beginning.
+        let others: [(process: SharingProcess, calls: Int, stops: Int)]
+
+        /// Whether another process, not stopped itself, has gone through a whole call since.
+        var hasSeenCall: Bool {
+            others.contains { process, calls, stops in
+                process.progress.calls >= calls + 2 && process.stops.count == stops && !process.isStopped
+            }
+        }
+    }
+
+    private var stopped: [Stopped] = []
+    /// Whether another process has called beside a stopped one.
+    private(set) var hasSeenCalls = false
+
+    mutating func stop(_ child: SharingProcess, for time: UInt64, beside running: [SharingProcess]) {
+        child.stop()
+        // Afterwards: the calls that others begin from now on end during the stop or later.
+        let others = running.filter { $0 !== child && !$0.isStopped }
+        stopped.append(
+            Stopped(
+                child: child, end: SharingSetup.now + time,
+                others: others.map { ($0, $0.progress.calls, $0.stops.count) }))
+    }
+
+    /// Resumes the processes whose time has come.
+    mutating func resumeSome() {
+        let now = SharingSetup.now
+        for stop in stopped where stop.end <= now {
+            forget(stop.child)
+            stop.child.resume()
+        }
+    }
+
+    /// A process is about to be resumed or killed.
+    mutating func forget(_ child: SharingProcess) {
+        for stop in stopped where stop.child === child && child.isStopped && !hasSeenCalls {
+            hasSeenCalls = stop.hasSeenCall
+        }
+        stopped.removeAll { $0.child === child }
     }
 }

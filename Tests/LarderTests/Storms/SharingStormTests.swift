@@ -12,30 +12,32 @@ struct SharingStormTests {
     /// A long run has several directories, so that its logs fit in memory.
     private static let killsPerDirectory = 250
 
-    @Test("killed and stopped processes leave one history", arguments: [false, true])
+    @Test("killed and stopped processes leave one history", arguments: Sample.few(1, of: [false, true]))
     func shared(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments), kills: Self.kills ?? (hasSegments ? 40 : 80))
+        try await Self.run(SharingStorm(hasSegments: hasSegments), kills: Self.kills ?? 8)
     }
 
-    @Test("calls that find the disk full have changed nothing", arguments: [false, true])
+    @Test("calls that find the disk full have changed nothing", arguments: Sample.few(1, of: [false, true]))
     func fullDisk(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 20)
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .fullDisk), kills: Self.kills ?? 4)
     }
 
-    @Test("nobody notices that the directory has another name for a moment", arguments: [false, true])
+    @Test(
+        "nobody notices that the directory has another name for a moment",
+        arguments: Sample.few(1, of: [false, true]))
     func renames(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .renames), kills: Self.kills ?? 20)
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .renames), kills: Self.kills ?? 4)
     }
 
-    @Test("processes whose directory was deleted meet in the new one", arguments: [false, true])
+    @Test("processes whose directory was deleted meet in the new one", arguments: Sample.few(1, of: [false, true]))
     func deletions(hasSegments: Bool) async throws {
-        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .deletions), kills: Self.kills ?? 20)
+        try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .deletions), kills: Self.kills ?? 4)
     }
 
-    @Test("a process killed again and again leaves one history", arguments: [false, true])
+    @Test("a process killed again and again leaves one history", arguments: Sample.few(1, of: [false, true]))
     func alone(hasSegments: Bool) async throws {
-        let storm = SharingStorm(processes: 1, stopPercent: 0, pauses: 20...80, hasSegments: hasSegments)
-        try await Self.run(storm, kills: Self.kills ?? (hasSegments ? 20 : 40))
+        let storm = SharingStorm(processes: 1, stopPercent: 0, hasSegments: hasSegments)
+        try await Self.run(storm, kills: Self.kills ?? 6)
     }
 
     @Test("a forked child cannot use the cache of its parent, which goes on")
@@ -55,17 +57,15 @@ struct SharingStormTests {
         for number in 0..<directories {
             var storm = storm
             storm.kills = kills * (number + 1) / directories - kills * number / directories
-            storm.seed = .random(in: 0..<1_000_000)
+            storm.seed = RunSeed.seed("\(storm) \(number)")
             let report = try await report(of: storm)
             print("sharing storm: \(report)")
-            #expect(report.isClean && report.kills == storm.kills, "\(report)")
+            #expect(report.isClean && report.kills >= storm.kills, "\(report)")
             if !report.isClean { return }
-            // In fewer rounds none may happen to be killed or stopped during a call.
-            guard storm.kills >= 20 else { continue }
-            #expect(report.calls > storm.kills / 2 && report.unfinished > 0, "\(report)")
+            // The storm has waited for all this.
+            #expect(report.calls >= storm.kills && report.unfinished > 0, "\(report)")
             if storm.mishap == .fullDisk {
-                // On a slow machine all calls may happen to find room.
-                #expect(report.refused > 0 || report.calls < 500, "\(report)")
+                #expect(report.refused > 0, "\(report)")
             } else if storm.mishap != nil {
                 #expect(report.mishaps > 0, "\(report)")
             }
@@ -86,22 +86,23 @@ struct StormTests {
     @Test("accepts processes that replace files under a lock")
     func register() async throws {
         try await SharingStormTests.run(
-            SharingStorm(pauses: 1...40, register: "register"), kills: SharingStormTests.kills ?? 30)
+            SharingStorm(register: "register"), kills: SharingStormTests.kills ?? 6)
     }
 
-    /// The most storms before a fault counts as not found. On a busy machine the processes of one storm may hardly
-    /// run side by side, and then their faults have no effect.
-    private static let mostStorms = 20
-
-    @Test("finds stale reads, lost updates and late removals", arguments: ["stale", "unlocked", "late"])
+    /// In one storm the processes may hardly run side by side, and then their faults have no effect. So there are as
+    /// many storms as it takes.
+    @Test(
+        "finds stale reads, lost updates and late removals", .timeLimit(.minutes(10)),
+        arguments: ["stale", "unlocked", "late"])
     func faulty(fault: String) async throws {
-        for _ in 0..<Self.mostStorms {
-            let report = try await SharingStormTests.report(
-                of: SharingStorm(kills: 20, pauses: 1...40, register: "register-\(fault)"))
+        for number in 1... {
+            try Task.checkCancellation()
+            let storm = SharingStorm(
+                kills: 5, register: "register-\(fault)", seed: RunSeed.seed("\(fault) \(number)"))
+            let report = try await SharingStormTests.report(of: storm)
             #expect(report.errors.isEmpty, "\(report)")
-            if !report.violations.isEmpty { return }
+            if !report.violations.isEmpty { return print("storm \(number) has found \(fault): \(report)") }
         }
-        Issue.record("no violation in \(Self.mostStorms) storms")
     }
 
     @Test("reads what its children log")

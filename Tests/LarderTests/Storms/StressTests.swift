@@ -43,7 +43,7 @@ struct StressTests {
         DispatchQueue.concurrentPerform(iterations: 8) { thread in
             let cache = caches[thread / 2 % caches.count]
             var generator = SeededGenerator(seed: UInt64(thread))
-            for step in 0..<400 {
+            for step in 0..<Sample.size(400, usually: 150) {
                 let key = Int.random(in: 0..<8, using: &generator)
                 if thread % 2 == 0 {
                     try? cache.setData(Self.value(key, step), forKey: "\(key)")
@@ -110,7 +110,7 @@ struct StressTests {
             let number = thread / 2 % caches.count
             let cache = caches[number]
             var generator = SeededGenerator(seed: UInt64(100 + thread))
-            for step in 0..<500 {
+            for step in 0..<Sample.size(500, usually: 200) {
                 let key = Int.random(in: 0..<50, using: &generator)
                 // Saves and sweeps run while the clock moves.
                 if thread == 0 { clock.advance(by: .milliseconds(1)) }
@@ -172,7 +172,7 @@ struct StressTests {
         DispatchQueue.concurrentPerform(iterations: 6) { thread in
             var generator = SeededGenerator(seed: UInt64(200 + thread))
             let file = home.appending("file \(thread)")
-            for step in 0..<400 {
+            for step in 0..<Sample.size(400, usually: 150) {
                 let key = Int.random(in: 0..<60, using: &generator)
                 if thread == 0 { clock.advance(by: .milliseconds(1)) }
                 do {

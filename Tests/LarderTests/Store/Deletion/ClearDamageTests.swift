@@ -103,43 +103,6 @@ struct ClearDamageTests {
         }
     }
 
-    @Test(
-        "on a full disk, a clear killed while files are unread revives nothing", arguments: [true, false])
-    func fullDiskKilledWhileReconciling(isRoot: Bool) throws {
-        for kill in [850, 900, 950, 990] {
-            var world = World { $0.sweepInterval = nil }
-            var part = isRoot ? try world.open() : try world.open().namespace("p")
-            for number in 0..<2500 { try part.setString("v", forKey: "a\(number)") }
-            try part.setString("old", forKey: "k")
-            try part.setString("new", forKey: "k")
-            for number in 0..<200 { try part.setString("v", forKey: "b\(number)") }
-            var image = world.files.image
-            for name in world.names where name != "entries" { image.remove(at: "/cache/" + name) }
-            world.restart(with: image)
-            let cache = try world.open()
-            part = isRoot ? cache : cache.namespace("p")
-            #expect(part.string(forKey: "k") == "new")
-            let removes = Lock(0)
-            world.files.inject { _, operation in
-                if operation == .remove {
-                    return removes.withLock { removes in
-                        removes += 1; return removes > kill ? .kill : nil
-                    }
-                }
-                return operation == .create || operation == .write ? .fail(.noSpace) : nil
-            }
-            _ = code { try part.removeAll() }
-            image = world.files.image
-            world.restart(with: image)
-            let again = try world.open()
-            part = isRoot ? again : again.namespace("p")
-            let value = part.string(forKey: "k")
-            #expect(value != "old", "kill \(kill) root \(isRoot): the replaced value is back")
-            try again.flush()
-            #expect(part.string(forKey: "k") != "old", "kill \(kill) root \(isRoot): after the flush")
-        }
-    }
-
     @Test("on a full disk, a clear does not forget an undeletable old file", arguments: [true, false])
     func fullDiskStuckObsolete(isRoot: Bool) throws {
         var world = World { $0.sweepInterval = nil }
@@ -200,7 +163,7 @@ struct ClearDamageTests {
         cache = try world.open()
         try cache.removeAllNamespaces()
         try cache.setString("new", forKey: "n")
-        for seed in 1...40 as ClosedRange<UInt64> {
+        for seed in Sample.few(10, of: 1...40 as ClosedRange<UInt64>) {
             var g = SeededGenerator(seed: seed)
             var after = world
             after.restart(with: world.files.imageAfterPowerCut(using: &g))

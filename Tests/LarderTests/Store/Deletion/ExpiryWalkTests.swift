@@ -310,28 +310,28 @@ struct ExpiryWalkTests {
 
     @Test("files that can be read", arguments: [Durability.killSafe, .powerSafe])
     func walks(durability: Durability) throws {
-        for seed in 1...6 as ClosedRange<UInt64> {
+        for seed in Sample.few(2, of: 1...6 as ClosedRange<UInt64>) {
             try Walk(seed, durability, .readable).run(100, expiringFirst: false)
         }
     }
 
     @Test("expiries first after a loss")
     func walksExpiringFirst() throws {
-        for seed in 5_000...5_006 as ClosedRange<UInt64> {
+        for seed in Sample.few(2, of: 5_000...5_006 as ClosedRange<UInt64>) {
             try Walk(seed, .killSafe, .readable).run(100, expiringFirst: true)
         }
     }
 
     @Test("files that cannot be read for some time", arguments: [Kind.unrenewed, .renewing])
     func walksUnreadable(kind: Kind) throws {
-        for seed in 7_000...7_008 as ClosedRange<UInt64> {
+        for seed in Sample.few(2, of: 7_000...7_008 as ClosedRange<UInt64>) {
             try Walk(seed, .killSafe, kind).run(100, expiringFirst: true)
         }
     }
 
     @Test("power cuts")
     func walksPowerCut() throws {
-        for seed in 10_000...10_019 as ClosedRange<UInt64> {
+        for seed in Sample.few(4, of: 10_000...10_019 as ClosedRange<UInt64>) {
             try Walk(seed, .powerSafe, .powerCut).run(100, expiringFirst: true)
         }
     }

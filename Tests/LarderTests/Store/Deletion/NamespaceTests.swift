@@ -85,63 +85,6 @@ struct NamespaceTests {
         #expect(cache.namespace("users").keys().count == 100)
     }
 
-    /// The remains of a process killed in any system call of removing the namespace "a", with its index and without.
-    @Test("removing one keeps the others, and none of it comes back after a kill anywhere, even without the index")
-    func removedForGood() throws {
-        let entries = 12
-        var points = 0
-        for number in Sample.calls {
-            var world = World.grouped()
-            let cache = try world.open()
-            for number in 0..<entries {
-                for name in ["a", "b"] { try cache.namespace(name).setString(name, forKey: "\(number)") }
-                try cache.setString("none", forKey: "\(number)")
-            }
-            // Replaced files wait to be deleted and must not come back either.
-            for number in 0..<5 { try cache.namespace("a").setString("newer", forKey: "\(number)") }
-            cache.settle()
-            let isReached = world.killing(in: number)
-            let hasReturned = code { try cache.namespace("a").removeAll() } == nil
-            let isGone = hasReturned ? cache.namespace("a").keys().isEmpty : true
-            #expect(isGone, "killed in call \(number)")
-            cache.settle()
-            try? cache.namespace("a").setString("after", forKey: "after")
-            let image = world.files.image
-            let isKilled = isReached.withLock { $0 }
-            for lost in [[], ["manifest"], ["journal"], ["manifest", "journal"]] {
-                var damaged = image
-                for name in image.names(at: "/cache") where lost.contains(where: name.hasPrefix) {
-                    damaged.remove(at: "/cache/" + name)
-                }
-                for second in [nil, 4, 30] {
-                    world.restart(with: damaged)
-                    if let second {
-                        world.files.inject { call, _ in call == second ? .kill : nil }
-                        if let cache = try? world.open() { cache.settle() }
-                        world.restart()
-                    }
-                    let reopened = try world.open()
-                    if hasReturned {
-                        let isDead = (0..<entries).allSatisfy { reopened.namespace("a").string(forKey: "\($0)") == nil }
-                        #expect(isDead, "before anything is reconciled, killed in call \(number), lost \(lost)")
-                    }
-                    try reopened.flush()
-                    let context: Comment = "killed in call \(number), lost \(lost), then in \(second ?? 0)"
-                    let left = reopened.namespace("a").keys().filter { $0 != "after" }
-                    #expect(hasReturned ? left.isEmpty : left.isEmpty || left.count == entries, context)
-                    #expect(reopened.namespace("b").keys().count == entries, context)
-                    #expect(reopened.keys().count == entries, context)
-                    if !isKilled { #expect(reopened.namespace("a").string(forKey: "after") == "after") }
-                    reopened.checkInvariants(world, settled: true)
-                }
-            }
-            if !isKilled { break }
-            points += 1
-        }
-        print("removing a namespace: \(points) points survived")
-        #expect(points > Sample.least(of: 20))
-    }
-
     @Test("removing one costs the same at ten entries as at three thousand", arguments: [10, 3000])
     func constantCost(entries: Int) throws {
         let world = World.grouped { $0.sweepInterval = nil }

@@ -56,9 +56,11 @@ struct SoftInvalidationLossTests {
         return world
     }
 
-    @Test("after a kill with parts of the index lost", arguments: Invalidation.allCases, Moment.allCases)
+    @Test(
+        "after a kill with parts of the index lost", arguments: Invalidation.allCases,
+        Sample.few(2, of: Moment.allCases))
     func lost(invalidation: Invalidation, moment: Moment) throws {
-        for loss in Self.losses {
+        for loss in Sample.few(2, of: Self.losses) {
             let context = Comment("\(invalidation), \(moment), without \(loss)")
             var world = try expired(invalidation, moment)
             let end = world.clock.milliseconds - 5_000 + 60_000
@@ -97,9 +99,11 @@ struct SoftInvalidationLossTests {
         }
     }
 
-    @Test("after a power cut, if changes are synced", arguments: Invalidation.allCases, Moment.allCases)
+    @Test(
+        "after a power cut, if changes are synced", arguments: Invalidation.allCases, Sample.few(2, of: Moment.allCases)
+    )
     func powerCut(invalidation: Invalidation, moment: Moment) throws {
-        for seed in 1...8 as ClosedRange<UInt64> {
+        for seed in Sample.few(2, of: 1...8 as ClosedRange<UInt64>) {
             var generator = SeededGenerator(seed: seed)
             var world = World {
                 $0.sweepInterval = nil
@@ -136,7 +140,7 @@ struct SoftInvalidationLossTests {
     @Test("an expiry during the rebuild of a lost index applies at once", arguments: Invalidation.allCases)
     func provisional(_ invalidation: Invalidation) throws {
         let count = OpeningScan.mostAtOnce + 700
-        for loss in Self.losses.dropFirst() {
+        for loss in Sample.few(1, of: Self.losses.dropFirst()) {
             var world = World { $0.sweepInterval = nil }
             var cache = try world.open()
             try cache.namespace(invalidation.namespace).setKept("k", forKey: "k", tags: ["t"])

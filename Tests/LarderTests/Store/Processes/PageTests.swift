@@ -85,7 +85,7 @@ struct PageTests {
     @Test(
         "with the right origin and nonsense in its lanes loses nothing")
     func nonsense() throws {
-        for seed in 1...20 as ClosedRange<UInt64> {
+        for seed in Sample.few(8, of: 1...20 as ClosedRange<UInt64>) {
             var world = try world(isKilled: true)
             var image = world.files.restarted().image
             var content = try #require(image.content(at: Self.page))

@@ -394,28 +394,32 @@ struct SharingTests {
         let follower = try #require(two.store.disk.others.object)
         let (page, lane) = (follower.page, follower.lane)
         let stripe = Key("k").stripe
-        let isDone = Flag()
-        let finished = DispatchSemaphore(value: 0)
-        // Each change takes a tenth of a second, as one does that waits for a slow disk.
-        let most = 30
-        let changes = Lock(0)
-        Thread.detachNewThread {
-            while !isDone.isSet, changes.withLock({ $0 < most }) {
-                _ = page.beginChange(stripe: stripe, slot: 0, of: lane)
-                usleep(100_000)
+        // Each change lasts for 50 looks at the page, as one does that waits for a slow disk: longer than the first
+        // rounds. The next one begins before anybody can look.
+        let (looks, most) = (50, 30)
+        let counts = Lock((accesses: 0, changes: 0))
+        world.files.countAccesses()
+        _ = page.beginChange(stripe: stripe, slot: 0, of: lane)
+        world.files.inject { _, operation in
+            guard operation == .access else { return nil }
+            counts.withLock { counts in
+                counts.accesses += 1
+                guard counts.accesses.isMultiple(of: looks), counts.changes < most else { return }
+                counts.changes += 1
                 page.endChange(slot: 0, of: lane)
-                changes.withLock { $0 += 1 }
+                // Without an end of the changes, a set that never finds its turn would wait forever.
+                if counts.changes < most { _ = page.beginChange(stripe: stripe, slot: 0, of: lane) }
             }
-            finished.signal()
+            return nil
         }
         let now = world.clock.now
         let request = SetRequest(
             key: Key("k"), life: Life(expires: now.advanced(byMilliseconds: 1_000), ttl: 1_000), attachments: nil,
             now: now, condition: .ifNotFresh)
         #expect(try Array("v".utf8).withUnsafeBytes { try one.store.set($0, request) })
-        isDone.set()
-        finished.wait()
-        #expect(changes.withLock { $0 } < most)
+        world.files.inject(nil)
+        page.endChange(slot: 0, of: lane)
+        #expect(counts.withLock { 0 < $0.changes && $0.changes < most })
     }
 
     @Test("a process that opens while another begins the cache does not take its first file for a foreign one")

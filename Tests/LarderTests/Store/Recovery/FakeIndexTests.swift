@@ -112,7 +112,7 @@ struct FakeIndexTests {
         for number in 0..<20 { #expect(cache.string(forKey: "\(number)") == "v\(number)") }
     }
 
-    @Test("a manifest too long for a property list is saved as JSON")
+    @Test("a manifest too long for a property list is saved as JSON", .rare)
     func tooLongForPropertyList() throws {
         let home = try TemporaryDirectory()
         var configuration = DiskCache.Configuration()

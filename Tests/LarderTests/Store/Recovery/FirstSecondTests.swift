@@ -51,7 +51,9 @@ struct FirstSecondTests {
         }
     }
 
-    @Test("reads right after damage lose nothing and return no old value", arguments: Loss.allCases, [300, many])
+    @Test(
+        "reads right after damage lose nothing and return no old value", arguments: Sample.few(3, of: Loss.allCases),
+        [300, many])
     func readAtOnce(loss: Loss, count: Int) throws {
         var world = try overwritten(count)
         try loss.apply(to: &world)
@@ -73,7 +75,7 @@ struct FirstSecondTests {
         expectNewest(try world.open(), count, "\(loss), a session later")
     }
 
-    @Test("sets, removals and renewals right after damage last", arguments: Loss.allCases)
+    @Test("sets, removals and renewals right after damage last", arguments: Sample.few(2, of: Loss.allCases))
     func writeAtOnce(loss: Loss) throws {
         let count = Self.many
         var world = try overwritten(count)
@@ -107,7 +109,9 @@ struct FirstSecondTests {
         }
     }
 
-    @Test("clears, sweeps and trims right after damage wait for the scan or check the files", arguments: Loss.allCases)
+    @Test(
+        "clears, sweeps and trims right after damage wait for the scan or check the files",
+        arguments: Sample.few(2, of: Loss.allCases))
     func manyAtOnce(loss: Loss) throws {
         let count = Self.many
         let original = World {
@@ -144,7 +148,7 @@ struct FirstSecondTests {
 
     @Test(
         "a renewed entry is not deleted because an outdated line says that it has expired",
-        arguments: Loss.allCases)
+        arguments: Sample.few(2, of: Loss.allCases))
     func renewed(loss: Loss) throws {
         var world = World { $0.sweepInterval = .seconds(60) }
         var cache = try world.open()
@@ -164,7 +168,7 @@ struct FirstSecondTests {
         cache.checkInvariants(world, settled: true)
     }
 
-    @Test("a shortened life ends in time although its line is damaged", arguments: Loss.allCases)
+    @Test("a shortened life ends in time although its line is damaged", arguments: Sample.few(2, of: Loss.allCases))
     func shortened(loss: Loss) throws {
         var world = World { $0.sweepInterval = nil }
         var cache = try world.open()
@@ -184,7 +188,7 @@ struct FirstSecondTests {
         #expect(cache.count == 0)
     }
 
-    @Test("memory does not serve a value longer than its file says", arguments: Loss.allCases)
+    @Test("memory does not serve a value longer than its file says", arguments: Sample.few(2, of: Loss.allCases))
     func promoted(loss: Loss) async throws {
         var world = World { $0.sweepInterval = nil }
         let disk = try world.open().namespace("n")
@@ -292,35 +296,6 @@ struct FirstSecondTests {
         #expect(cache.string(forKey: "k") == nil && cache.count == 0)
     }
 
-    @Test("a recovery killed while deleting leaves no older file without the newer one")
-    func killedWhileDeleting() throws {
-        for kill in 1...4 {
-            var world = World { $0.sweepInterval = nil }
-            var cache = try world.open()
-            try cache.setString("old", forKey: "k", ttl: .forever)
-            try cache.flush()
-            try cache.setString("new", forKey: "k", ttl: .seconds(1))
-            for number in 0..<OpeningScan.mostAtOnce + 200 { try cache.setString("v", forKey: "\(number)") }
-            world.remove(try world.journal)
-            world.clock.advance(by: .seconds(2))
-            let removes = Lock(0)
-            world.files.inject { _, call in
-                guard call == .remove else { return nil }
-                return removes.withLock { count in
-                    count += 1
-                    return count == kill ? .kill : nil
-                }
-            }
-            if let next = try? world.open() { try? next.flush() }
-            world.restart()
-            world.loseIndex()
-            cache = try world.open()
-            #expect(cache.string(forKey: "k") == nil)
-            try cache.flush()
-            #expect(cache.string(forKey: "k") == nil, "killed in removal \(kill)")
-        }
-    }
-
     @Test("a fetch reads no file on Swift's executor while the index is provisional")
     func fetchAsksNoFile() throws {
         var world = World { $0.sweepInterval = nil }
@@ -389,47 +364,5 @@ struct FirstSecondTests {
         #expect(cache.string(forKey: "k") == "w")
         try cache.setString("x", forKey: "k")
         #expect(cache.string(forKey: "k") == "x" && cache.store.info.lastTaken < 1 << 30)
-    }
-
-    @Test(
-        "a value restored after a failed power-safe set stays, through every later kill and save",
-        arguments: 1...3)
-    func takenBack(number: Int) throws {
-        var original = World { $0.durability = .powerSafe }
-        let first = try original.open()
-        for other in 0..<70 { try first.setString("v", forKey: "\(other)") }
-        try first.setString("old", forKey: "k")
-        first.settle()
-        let syncs = Lock(0)
-        original.files.inject { _, operation in
-            guard operation == .sync else { return nil }
-            return syncs.withLock { count in
-                count += 1
-                return count == number ? .fail(.io) : nil
-            }
-        }
-        #expect(code { try first.setString("new", forKey: "k") } == .io)
-        original.files.inject(nil)
-        // A torn line: the next session must check every file, and saves meanwhile.
-        try original.damage(try original.journal) { $0 += Array("\n{\"k\":\"torn".utf8) }
-        for kill in Sample.calls {
-            var world = original
-            world.restart()
-            let isReached = world.killing(in: kill)
-            if let next = try? world.open() {
-                try? next.setString("other", forKey: "other")
-                world.clock.advance(by: .seconds(1))
-                next.settle()
-                try? next.close()
-            }
-            for _ in 0..<2 {
-                world.restart()
-                let cache = try world.open()
-                #expect(cache.string(forKey: "k") == "old", "killed in call \(kill)")
-                try cache.flush()
-                #expect(cache.string(forKey: "k") == "old", "killed in call \(kill)")
-            }
-            if !isReached.withLock({ $0 }) { break }
-        }
     }
 }

@@ -109,10 +109,10 @@ struct SegmentCleaningTests {
         #expect(cache.string(forKey: "k") == nil)
     }
 
-    // MARK: Kills, power cuts, failing disks
+    // MARK: Failing disks
 
     /// What is done after a crash, before anything is flushed.
-    fileprivate enum Action: CaseIterable {
+    enum Action: CaseIterable {
         case read, remove, overwrite, renew, clearNamespace, clearTag
 
         func run(_ cache: DiskCache, _ expected: inout [Int: String]) throws {
@@ -162,81 +162,6 @@ struct SegmentCleaningTests {
         cache.settle()
         world.restart()
         return world
-    }
-
-    @Test(
-        "killed in any call while it cleans, a process loses nothing, and nothing removed comes back",
-        arguments: [Durability.killSafe, .powerSafe])
-    func killed(durability: Durability) throws {
-        let original = try Self.dirty { $0.durability = durability }
-        var points = 0
-        for number in Sample.calls {
-            var world = original
-            world.restart()
-            let cache = try world.open()
-            cache.settle()
-            let isReached = world.killing(in: number)
-            try? cache.flush()
-            let isKilled = isReached.withLock { $0 }
-            let image = world.files.image
-            let action = Action.allCases[(number / 3 + number) % Action.allCases.count]
-            for losesIndex in [false, true] {
-                let context: Comment = "killed in call \(number), then \(action), index lost: \(losesIndex)"
-                world.restart(with: image)
-                if losesIndex { world.loseIndex() }
-                var cache = try world.open()
-                var expected = Self.filled
-                try action.run(cache, &expected)
-                Self.check(cache, expected, context)
-                world.restart()
-                world.loseIndex()
-                cache = try world.open()
-                Self.check(cache, expected, "\(context), lost again")
-                try cache.flush()
-                Self.check(cache, expected, "\(context), flushed")
-                cache.checkInvariants(world, settled: true)
-            }
-            points += 1
-            if !isKilled { break }
-        }
-        print("cleaning, \(durability): \(points) points survived")
-        #expect(points > Sample.least(of: 60))
-    }
-
-    @Test(
-        "a power cut while it cleans loses no value that was on stable storage",
-        arguments: [Durability.killSafe, .powerSafe])
-    func powerCut(durability: Durability) throws {
-        let original = try Self.dirty { $0.durability = durability }
-        var generator = SeededGenerator(seed: 9)
-        for number in Sample.calls {
-            var world = original
-            world.restart()
-            let cache = try world.open()
-            cache.settle()
-            world.files.syncAll()
-            let isReached = world.killing(in: number)
-            try? cache.flush()
-            let isKilled = isReached.withLock { $0 }
-            for part in 0..<3 {
-                let cut = world.files.imageAfterPowerCut(using: &generator)
-                var after = world
-                after.restart(with: cut)
-                let context: Comment = "power cut in call \(number), part \(part)"
-                var cache = try after.open()
-                Self.check(cache, Self.filled, context)
-                try cache.removeValue(forKey: "1")
-                try cache.flush()
-                var expected = Self.filled
-                expected[1] = nil
-                Self.check(cache, expected, context)
-                after.restart()
-                after.loseIndex()
-                cache = try after.open()
-                Self.check(cache, expected, "\(context), index lost")
-            }
-            if !isKilled { break }
-        }
     }
 
     @Test(
@@ -357,7 +282,7 @@ struct SegmentCleaningTests {
     @Test(
         "what another process removes, replaces, renews or clears while values are moved stays so",
         arguments: Action.allCases)
-    fileprivate func held(action: Action) throws {
+    func held(action: Action) throws {
         for number in Sample.calls {
             let world = Self.world { $0.sharing = .processes }
             let (one, two) = (try world.open(), try world.anotherProcess().open())

@@ -63,7 +63,7 @@ struct SegmentMoveTests {
 
     @Test(
         "a copy that was waiting when the index was saved stays once it is recorded",
-        arguments: modes, [true, false])
+        arguments: Sample.few(2, of: modes), Sample.few(1, of: [true, false]))
     func savedBetween(_ mode: (sharing: DiskCache.Sharing, format: ManifestFormat), isKilled: Bool) throws {
         var world = Cleaning.world {
             $0.sharing = mode.sharing
@@ -253,7 +253,7 @@ struct SegmentMoveTests {
             }
             Self.clean(cache)
             cache.store.reaper.deleteAllObsolete()
-            for part in 0..<6 {
+            for part in 0..<Sample.size(6, usually: 2) {
                 var after = world
                 after.restart(with: world.files.imageAfterPowerCut(using: &generator))
                 Cleaning.check(try after.open(), Cleaning.filled, "sync \(number), part \(part)")

@@ -10,7 +10,7 @@ import Testing
 /// A flush before a read stands for the next sweep, which looks again.
 @Suite("Segments that can be read, or synced, only later", .storm)
 struct SegmentRetryTests {
-    private static func world(
+    static func world(
         _ sharing: DiskCache.Sharing = .exclusive, _ configure: (inout DiskCache.Configuration) -> Void = { _ in }
     ) -> World {
         World {
@@ -22,11 +22,11 @@ struct SegmentRetryTests {
         }
     }
 
-    private static func path(_ segment: UInt64) -> String {
+    static func path(_ segment: UInt64) -> String {
         "/cache/entries/segments/" + FileName.number(segment).description
     }
 
-    private static func segment(of key: String, in cache: DiskCache) throws -> UInt64 {
+    static func segment(of key: String, in cache: DiskCache) throws -> UInt64 {
         try #require(cache.store.index.entry(Key(key))?.file.place.segment)
     }
 
@@ -113,40 +113,6 @@ struct SegmentRetryTests {
         world.loseIndex()
         let again = try world.open()
         #expect(again.string(forKey: "0") == nil && again.string(forKey: "1") == "value 1")
-    }
-
-    @Test(
-        "one that could not be read after the last process had died is looked at again",
-        arguments: [DiskCache.Sharing.processes, .exclusive], [true, false])
-    func leftByTheLast(sharing: DiskCache.Sharing, isSaved: Bool) throws {
-        var appended = 0
-        for call in 1...8 {
-            var world = Self.world(sharing) { $0.entriesPerGroup = 3 }
-            var cache = try world.open()
-            let other = sharing == .processes ? try world.anotherProcess().open() : nil
-            try other?.setString("v", forKey: "other", ttl: .forever)
-            for key in 0..<12 { try cache.setString("value \(key)", forKey: "\(key)", ttl: .forever) }
-            if isSaved { try cache.flush() }
-            let segment = try Self.segment(of: "11", in: cache)
-            _ = world.killing(in: call)
-            try? cache.setString("never acknowledged", forKey: "k", ttl: .forever)
-            let content = try #require(world.files.image.content(at: Self.path(segment)))
-            if Data(content).range(of: Data("never acknowledged".utf8)) != nil { appended += 1 }
-            world.restart()
-            world.files.setUnreadable(true, at: Self.path(segment))
-            cache = try world.open()
-            cache.settle()
-            world.files.setUnreadable(false, at: Self.path(segment))
-            try cache.flush()
-            try cache.setString("newer", forKey: "k", ttl: .forever)
-            try cache.removeValue(forKey: "k")
-            try cache.close()
-            world.restart()
-            world.loseIndex()
-            cache = try world.open()
-            #expect(cache.string(forKey: "k") == nil && cache.string(forKey: "11") == "value 11", "call \(call)")
-        }
-        #expect(appended > 1)
     }
 
     @Test("a sync that fails concerns the values that were written meanwhile, too")

@@ -8,7 +8,7 @@ import Testing
 @Suite("An older Larder refuses a directory with segments")
 struct SegmentVersionTests {
     /// The versions in the headers of the manifest and the journals.
-    private static func versions(_ world: World) -> Set<UInt64> {
+    static func versions(_ world: World) -> Set<UInt64> {
         var versions: Set<UInt64> = []
         for name in world.names where name.hasPrefix("journal-") || name.hasPrefix("manifest") {
             let text = String(decoding: world.files.image.content(at: "/cache/" + name) ?? [], as: UTF8.self)
@@ -28,44 +28,6 @@ struct SegmentVersionTests {
         try cache.flush()
         try cache.close()
         #expect(Self.versions(world) == [2])
-    }
-
-    /// A session without a threshold.
-    fileprivate enum Before: CaseIterable {
-        case nothing, closed, killed
-    }
-
-    @Test(
-        "wherever it is killed, a directory with a segment has a journal or a manifest of the new version",
-        arguments: [DiskCache.Sharing.exclusive, .processes], Before.allCases)
-    fileprivate func killed(sharing: DiskCache.Sharing, before: Before) throws {
-        var points = 0
-        for number in 1... {
-            var world = World { $0.sharing = sharing }
-            world.configuration.inlineThreshold = 0
-            if before != .nothing {
-                let plain = try world.open()
-                try plain.setString("own file", forKey: "old")
-                if before == .closed { try plain.close() }
-                world.restart()
-            }
-            world.configuration.inlineThreshold = 100
-            let isReached = world.killing(in: number)
-            if let cache = try? world.open() {
-                try? cache.setString("v", forKey: "k")
-                try? cache.flush()
-                try? cache.close()
-            }
-            if !world.segments.isEmpty {
-                points += 1
-                #expect(Self.versions(world).contains(3), "killed in call \(number)")
-            }
-            world.restart()
-            let again = try world.open()
-            if before != .nothing { #expect(again.string(forKey: "old") == "own file", "killed in call \(number)") }
-            if !isReached.withLock({ $0 }) { break }
-        }
-        #expect(points > 5)
     }
 
     @Test("a cache without a threshold keeps the version as long as there are segments")
