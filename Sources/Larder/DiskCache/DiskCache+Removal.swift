@@ -103,21 +103,19 @@ extension DiskCache {
     /// Expired entries are evicted first. When the call returns, the files are deleted; failures are reported as
     /// events.
     public func trim(toCount count: Int) {
-        guard let store = readableStore else { return }
-        store.trim(.count) { .entries(store.index.totals.count - max(0, count)) }
+        readableStore?.trim(.count) { .entries($0.count - max(0, count)) }
     }
 
     /// Evicts entries until their payloads take up at most `size` bytes. See `trim(toCount:)`.
     public func trim(toSize size: Int) {
-        guard let store = readableStore else { return }
-        store.trim(.size) { .overSize(max(0, size), lowWaterMark: max(0, size), of: store.index.totals) }
+        readableStore?.trim(.size) { .overSize(max(0, size), lowWaterMark: max(0, size), of: $0) }
     }
 
     /// Evicts the entries that have not been stored or read for longer than `age`. See `trim(toCount:)`.
     public func trim(toAge age: Duration) {
         let now = now
         let time = now.advanced(byMilliseconds: -max(0, age.milliseconds))
-        readableStore?.trim(.age) { .unusedSince(time, now: now) }
+        readableStore?.trim(.age) { _ in .unusedSince(time, now: now) }
     }
 
     /// Evicts entries until `bytes` are free on the disk, as far as this cache can achieve that: it frees at most what

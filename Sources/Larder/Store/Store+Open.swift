@@ -163,7 +163,7 @@ extension Store {
         return expirer.applyAll(retrying: true) + sweeper.removeExpired(at: now)
     }
 
-    func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
+    func trim(_ limit: CacheLimit, _ need: Evictor.Need) {
         index.loadAll()
         recovery.awaitScan()
         evictor.trim(limit, need)

@@ -27,23 +27,30 @@ extension World {
 final class HookClock: LarderFiles.Clock {
     let base = ManualClock()
     private let state = Lock<(rest: Int, hook: (@Sendable () -> Void)?)>((0, nil))
+    private let running = DispatchGroup()
 
     func arm(_ number: Int, _ hook: @escaping @Sendable () -> Void) {
         state.withLock { $0 = (number, hook) }
     }
 
+    /// Returns when a hook that has begun is done: it may run on a thread of the background.
     func disarm() {
         state.withLock { $0 = (0, nil) }
+        running.wait()
     }
 
     var now: Timestamp {
         let hook = state.withLock { state -> (@Sendable () -> Void)? in
             state.rest -= 1
-            guard state.rest == 0 else { return nil }
-            defer { state.hook = nil }
-            return state.hook
+            guard state.rest == 0, let hook = state.hook else { return nil }
+            state.hook = nil
+            running.enter()
+            return hook
         }
-        hook?()
+        if let hook {
+            hook()
+            running.leave()
+        }
         return base.now
     }
 

@@ -191,6 +191,26 @@ struct TagTests {
         #expect(numbers.last == 3000 && numbers.count > 10 && numbers == numbers.sorted())
     }
 
+    @Test("a tag that is cleared while the limits are enforced costs no other entry")
+    func clearedAmidEviction() throws {
+        let world = World {
+            $0.sweepInterval = nil
+            $0.countLimit = 10
+        }
+        let clock = HookClock()
+        let disk = try world.open(clock)
+        for number in 0..<10 { try disk.setString("v", forKey: "\(number)", tags: number < 8 ? ["t"] : []) }
+        disk.settle()
+        clock.arm(1) {
+            try? disk.removeAll(tagged: "t")
+            try? disk.setString("v", forKey: "one more")
+        }
+        disk.store.evictor.enforceInBackground()
+        disk.settle()
+        #expect(Set(disk.keys()) == ["8", "9", "one more"] && disk.statistics.evictions.total == 0)
+        disk.checkInvariants()
+    }
+
     @Test("limits do not evict the remaining entries while a tag is cleared")
     func limits() throws {
         let world = World {

@@ -58,6 +58,9 @@ final class Evictor: Sendable {
 
 /// The configured limits.
 extension Evictor {
+    /// How much must go, from the totals.
+    typealias Need = (EntryTable.Totals) -> EvictionPlan.Need
+
     /// Enforces the limits in the background, if the value just stored crosses one. O(1).
     func enforceAfterStoring() {
         if !hasLimits.use({ $0.isSet }) { return }
@@ -81,12 +84,11 @@ extension Evictor {
 
     private func help() {
         if index.loadSome(Self.groups) { return }
-        // Entries of cleared tags still count toward the totals, and would cause too many evictions.
         for _ in 0..<Index.shardCount { guard clearer.removeSomeCleared() else { break } }
         if index.hasCleared { return }
         _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
-        _ = evictToLowWaterMarks(findExcess())
+        if let excess = findExcess() { _ = evictToLowWaterMarks(excess) }
     }
 
     func enforceInBackground() {
@@ -100,14 +102,16 @@ extension Evictor {
             if clearer.removeSomeCleared() { return true }
             let known = excess.withLock { $0 } ?? prepare()
             // The limits may have been raised since the last slice.
-            let current = isCurrent(known) ? known : findExcess()
+            guard let known, let current = isCurrent(known) ? known : findExcess() else {
+                return clearer.removeSomeCleared()
+            }
             excess.withLock { $0 = current }
             // The least recently used entry may be in a group that is not loaded.
             if index.hasUnloaded.isSet, current.crossed.isAny || limits.age != nil || budget.owed > 0 {
                 _ = index.loadSome(Self.groups)
                 return !isEnding.isSet
             }
-            return evictSome(current)
+            return evictSome(current) || clearer.removeSomeCleared()
         }
     }
 
@@ -117,15 +121,23 @@ extension Evictor {
         let crossed: StoreSettings.Limits.Crossed
     }
 
-    private func findExcess() -> Excess {
+    /// Nil while cleared entries must be taken out first.
+    private func findExcess() -> Excess? {
         let limits = limits
-        return Excess(limits: limits, crossed: limits.crossed(by: index.totals))
+        return totals.map { Excess(limits: limits, crossed: limits.crossed(by: $0)) }
+    }
+
+    /// The totals; nil while they count entries of cleared tags, which would cause too many evictions.
+    private var totals: EntryTable.Totals? {
+        // In this order: a tag may be cleared in between, and another entry stored.
+        let totals = index.totals
+        return index.hasCleared ? nil : totals
     }
 
     private func isCurrent(_ excess: Excess) -> Bool { excess.limits == limits }
 
     /// Removes expired entries, and returns the limits that are still exceeded.
-    private func prepare() -> Excess {
+    private func prepare() -> Excess? {
         index.orderAnewIfSetBack(at: clock.now)
         _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
@@ -140,9 +152,10 @@ extension Evictor {
         var evicted = evictToLowWaterMarks(excess)
         if let age = limits.age {
             let now = clock.now
-            evicted += evict(.age) { .unusedSince(now.advanced(byMilliseconds: -age), now: now) }
+            evicted += evict(.age) { _ in .unusedSince(now.advanced(byMilliseconds: -age), now: now) }
         }
-        let forSpace = evict(.freeSpace) { .allocated(budget.owed) }
+        budget.beginGivingUp()
+        let forSpace = evict(.freeSpace) { _ in .allocated(budget.owed) }
         budget.noteGivenUp(Self.allocatedSize(of: forSpace))
         return !evicted.isEmpty || !forSpace.isEmpty
     }
@@ -152,12 +165,12 @@ extension Evictor {
         var evicted: [IndexEntry] = []
         if excess.crossed.count, let limit = excess.limits.count {
             let mark = StoreSettings.Limits.lowWaterMark(limit)
-            evicted += evict(.count) { .entries(isCurrent(excess) ? index.totals.count - mark : 0) }
+            evicted += evict(.count) { .entries(isCurrent(excess) ? $0.count - mark : 0) }
         }
         if excess.crossed.size, let limit = excess.limits.size {
             let mark = StoreSettings.Limits.lowWaterMark(limit)
             evicted += evict(.size) {
-                isCurrent(excess) ? .overSize(limit, lowWaterMark: mark, of: index.totals) : .entries(0)
+                isCurrent(excess) ? .overSize(limit, lowWaterMark: mark, of: $0) : .entries(0)
             }
         }
         return evicted
@@ -183,9 +196,9 @@ extension Evictor {
 /// Limits that a caller asks for.
 extension Evictor {
     /// Evicts as much as a caller needs, expired entries first; the files are deleted when this returns.
-    func trim(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) {
+    func trim(_ limit: CacheLimit, _ need: Need) {
         beginTrimming()
-        while !evict(limit, need).isEmpty {}
+        while !evict(limit, need).isEmpty || clearer.removeSomeCleared() {}
     }
 
     /// Evicts until `target` bytes are free, as far as deleting entries can free them.
@@ -193,7 +206,9 @@ extension Evictor {
         beginTrimming()
         guard let free = measureFreeSpace() else { return }
         var lack = target - free
-        while case let evicted = evict(.freeSpace, { .allocated(lack) }), !evicted.isEmpty {
+        while case let evicted = evict(.freeSpace, { _ in .allocated(lack) }),
+            !evicted.isEmpty || clearer.removeSomeCleared()
+        {
             lack -= Self.allocatedSize(of: evicted)
         }
     }
@@ -208,7 +223,7 @@ extension Evictor {
 /// Eviction.
 extension Evictor {
     /// Evicts a slice of the entries in excess, and deletes its files. Returns the entries: none without an excess.
-    private func evict(_ limit: CacheLimit, _ need: () -> EvictionPlan.Need) -> [IndexEntry] {
+    private func evict(_ limit: CacheLimit, _ need: Need) -> [IndexEntry] {
         if provisional.isReconciling { return [] }
         let evicted = evicting.withLock { _ in evictInTurn(need) }
         if evicted.isEmpty { return [] }
@@ -218,13 +233,12 @@ extension Evictor {
     }
 
     /// The same while no other process evicts; none if one does.
-    private func evictInTurn(_ need: () -> EvictionPlan.Need) -> [IndexEntry] {
+    private func evictInTurn(_ need: Need) -> [IndexEntry] {
         func chooseAndEvict() -> [IndexEntry] {
             // An entry that is used between the choice and the eviction stays, and another is chosen. The last attempt
             // evicts used entries too, except for an age limit.
             for attempt in 1...3 {
-                let need = need()
-                if need.isNone { return [] }
+                guard let totals, case let need = need(totals), !need.isNone else { return [] }
                 guard let evicted = evict(need, sparingUsed: attempt < 3 || need.isAge) else { return [] }
                 if !evicted.isEmpty { return evicted }
             }

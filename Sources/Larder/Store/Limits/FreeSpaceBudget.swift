@@ -13,6 +13,8 @@ final class FreeSpaceBudget: Sendable {
         var owed = 0
         /// The size of the cache at the last measurement, less the bytes given up since.
         var size = 0
+        /// True from the first eviction until its bytes are noted.
+        var isGivingUp = false
         /// The growth after which the next measurement is due. Initially there is none.
         var allowance = -1
     }
@@ -30,6 +32,8 @@ final class FreeSpaceBudget: Sendable {
     /// True when the cache has grown so much that the free space has to be measured.
     func mayLack(size now: Int) -> Bool {
         state.withLock { state in
+            // The size may leave out bytes that are about to be noted, and would then be taken from it twice.
+            if state.isGivingUp { return true }
             // After a removal, growth counts from the smaller size.
             state.size = min(state.size, now)
             return now - state.size > state.allowance
@@ -60,9 +64,15 @@ final class FreeSpaceBudget: Sendable {
         }
     }
 
+    /// Entries are about to be evicted.
+    func beginGivingUp() {
+        state.withLock { $0.isGivingUp = true }
+    }
+
     /// Notes bytes that were given up.
     func noteGivenUp(_ bytes: Int) {
         state.withLock { state in
+            state.isGivingUp = false
             state.owed = max(0, state.owed - bytes)
             state.size -= bytes
         }

@@ -122,6 +122,8 @@ struct FreeSpaceTests {
         #expect(!mayLack(800) && mayLack(801), "half of the remaining space may be used without a measurement")
         budget.note(free: 300, minimum: 400, size: 800)
         #expect(budget.owed == 100)
+        budget.beginGivingUp()
+        #expect(mayLack(770), "the size lacks thirty bytes that are not noted yet")
         budget.noteGivenUp(30)
         #expect(budget.owed == 70)
         budget.note(free: 300, minimum: 400, size: 775)
