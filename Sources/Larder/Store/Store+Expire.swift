@@ -9,7 +9,7 @@ extension Store {
     func expire(_ key: Key, at now: Timestamp) throws(CacheError) -> Bool {
         do throws(CacheError) {
             var outcome = try expireOnce(key, at: now)
-            if case .unknown = outcome, provisional.isReconciling {
+            if case .unknown = outcome {
                 recovery.awaitScan()
                 outcome = try expireOnce(key, at: now)
             }
@@ -92,14 +92,7 @@ extension Store {
     /// not kept beyond their expiry are removed.
     func expireAll(of scope: ClearScope, at now: Timestamp) throws(CacheError) {
         let failure = try retryingReopened(nil) { () throws(CacheError) in
-            do throws(CacheError) {
-                return try expirer.expire(scope, at: now)
-            } catch {
-                // There is no room for the tombstone. Once every file is known, none is needed.
-                guard error.code == .noSpace, provisional.isReconciling || provisional.hasLeftovers else { throw error }
-                recovery.awaitScan()
-                return try expirer.expire(scope, at: now)
-            }
+            try recovery.retryingAfterScan { () throws(CacheError) in try expirer.expire(scope, at: now) }
         }
         reporter.report(CacheEvent(.invalidated, of: scope, count: 0)) { _ in }
         expirer.applyInBackground()

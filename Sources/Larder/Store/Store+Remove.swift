@@ -10,14 +10,7 @@ extension Store {
     func remove(_ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil) throws(CacheError) -> Bool {
         let removed: IndexEntry?
         do throws(CacheError) {
-            do throws(CacheError) {
-                removed = try removeOnce(key, at: now, permit)
-            } catch {
-                // There is no room for the tombstone. Once every file is known, none is needed.
-                guard error.code == .noSpace, provisional.isReconciling else { throw error }
-                recovery.awaitScan()
-                removed = try removeOnce(key, at: now, permit)
-            }
+            removed = try recovery.retryingAfterScan { () throws(CacheError) in try removeOnce(key, at: now, permit) }
         } catch {
             reporter.report(error, of: key)
             throw error
@@ -155,14 +148,7 @@ extension Store {
     func removeAll(of scope: ClearScope, progress: Clearer.Progress?) throws(CacheError) {
         let summary = try retryingReopened(nil) { () throws(CacheError) in
             if scope == .everything { return try clearer.clearEverything() }
-            do throws(CacheError) {
-                return try clearer.clear(scope)
-            } catch {
-                // There is no room for the tombstone. Once every file is known, none is needed.
-                guard error.code == .noSpace, provisional.isReconciling || provisional.hasLeftovers else { throw error }
-                recovery.awaitScan()
-                return try clearer.clear(scope)
-            }
+            return try recovery.retryingAfterScan { () throws(CacheError) in try clearer.clear(scope) }
         }
         reporter.report(CacheEvent(.cleared, of: scope, count: summary.count)) { $0.removals += summary.count }
         let total: Int? = if case .tag = scope { nil } else { summary.count }

@@ -20,6 +20,18 @@ final class Recovery: StoreOwner {
             maintenance.wait(for: .reconcile)
         }
     }
+
+    /// Runs a change, and repeats it if there was no room for its tombstone: once every file is known, none is needed.
+    /// Whether they are known now says nothing: the scan may have ended since the change failed.
+    func retryingAfterScan<Result>(_ change: () throws(CacheError) -> Result) throws(CacheError) -> Result {
+        do throws(CacheError) {
+            return try change()
+        } catch {
+            guard error.code == .noSpace else { throw error }
+            awaitScan()
+            return try change()
+        }
+    }
 }
 
 /// Entries while the index is provisional.
