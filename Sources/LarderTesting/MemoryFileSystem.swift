@@ -145,6 +145,11 @@ package final class MemoryFileSystem: Sendable {
     /// Open descriptors. None may be left once a cache is deallocated.
     package var openCount: Int { state.withLock { $0.process.open.count } }
 
+    /// Those of files that have been deleted.
+    package var openDeletedCount: Int {
+        state.withLock { state in state.process.open.values.count { state.image.nodes[$0]?.isUnlinked == true } }
+    }
+
     /// The highest number of descriptors open at a time.
     package var peakOpenCount: Int { state.withLock { $0.process.peakOpen } }
 

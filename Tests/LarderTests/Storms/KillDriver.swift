@@ -50,7 +50,7 @@ struct KillDriver<Row: KillRow> {
             // The background does not make the same calls each time. When it made none of the planned ones, an earlier
             // one is tried.
             guard remains.number != nil else {
-                if kills == 0, points.isEmpty { points = candidates.filter { $0 <= point / 2 }.suffix(1) }
+                if kills == 0, points.isEmpty, point > 1 { points = [point / 2] }
                 continue
             }
             kills += 1

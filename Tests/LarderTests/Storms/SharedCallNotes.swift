@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 
 @testable import LarderTesting
 
@@ -100,6 +101,6 @@ final class Watchdog {
 
     func note(_ text: String) {
         place.withLock { $0 = text }
-        timer.schedule(deadline: .now() + 60)
+        timer.schedule(deadline: .hang)
     }
 }
