@@ -71,7 +71,8 @@ package struct SharingHistory: Sendable {
         /// Nil when the process was killed during the call, or the call threw.
         package fileprivate(set) var end: UInt64?
         package fileprivate(set) var result = ObservedCall.Result.none
-        /// Whether the call found the disk full, and changed nothing.
+        /// Whether the call found the disk full. It has changed nothing then, except that it may have cleared some
+        /// namespaces where it was to clear them all.
         package fileprivate(set) var isRefused = false
     }
 
@@ -136,10 +137,12 @@ extension SharingHistory.Call {
     ///   - death: When the death of the process was proven.
     /// - Returns: One call for each key.
     package func observed(keys: Int, death: UInt64?) -> [ObservedCall] {
-        if isRefused { return [] }
+        // Clearing everything clears one namespace after another, and the disk may be full at the second.
+        if isRefused, call.target != .everything { return [] }
         return call.concerned(of: keys).map { key in
             ObservedCall(
-                caller: process, key: "key \(key)", call.operation, begin: begin, end: end, death: death, result)
+                caller: process, key: "key \(key)", call.operation, begin: begin, end: isRefused ? nil : end,
+                death: isRefused ? end : death, result)
         }
     }
 }

@@ -54,8 +54,9 @@ extension DiskCache {
     /// handle. O(1), two renames; the files are deleted in the background.
     ///
     /// - Parameter progress: As for ``removeAll(progress:)``.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains. With `.powerSafe` also when everything was
-    ///   removed but the removal could not be synced: a power cut may bring it back.
+    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains; beside other processes, some namespaces may be
+    ///   empty already. With `.powerSafe` also when everything was removed but the removal could not be synced: a power
+    ///   cut may bring it back.
     public func removeAllNamespaces(
         progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
     ) throws(CacheError) {

@@ -164,7 +164,12 @@ private struct Joining {
             let isFirst = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file) == nil
             let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
             if isFirst {
-                guard try fileSystem.lock(own.file) else { return nil }
+                // The process that has created a page without content still has the lock for a moment, however long.
+                let isNew = try fileSystem.status(of: page.file).size == 0
+                let isFree = try Backoff.wait(milliseconds: isNew ? Self.longestWait : 0) { () throws(Errno) in
+                    try fileSystem.lock(own.file)
+                }
+                guard isFree else { return nil }
                 // Never converted: somebody could come in between unnoticed. Nobody joins meanwhile.
                 fileSystem.unlock(own.file)
             }

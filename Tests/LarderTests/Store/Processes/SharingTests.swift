@@ -544,6 +544,27 @@ struct SharingTests {
         #expect(other.count == 40)
     }
 
+    @Test("a process that is slow to create the page keeps no other out")
+    func slowCreation() throws {
+        let world = World.shared()
+        let creator = world.files.another()
+        let root = try creator.openDirectory(path: "/cache", creation: .durable)
+        #expect(try creator.lock(root))
+        _ = try creator.open(DirectoryLayout.shared.name, in: root, for: .creating)
+        let failure = Lock<CacheError.Code?>(nil)
+        let isDone = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            let found = code { _ = try world.open() }
+            failure.withLock { $0 = found }
+            isDone.signal()
+        }
+        // Longer than an opening waits for a process that has the directory for itself.
+        let isEarly = isDone.wait(timeout: .now() + .milliseconds(300)) == .success
+        creator.unlock(root)
+        if !isEarly { isDone.wait() }
+        #expect(failure.withLock { $0 } == nil)
+    }
+
     @Test("a directory is shared or not, never both")
     func exclusive() throws {
         let world = World.shared()
