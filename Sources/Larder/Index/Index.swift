@@ -288,6 +288,16 @@ final class Index: Sendable {
         return count.isMultiple(of: 2) ? count / 2 : nil
     }
 
+    /// Returns what `body` finds while the content is not replaced, by that of a manifest, say, whose groups are not
+    /// loaded. It runs again otherwise.
+    func whileNotReplaced<Result>(_ body: () -> Result) -> Result {
+        while true {
+            let before = replacements
+            let result = body()
+            if before != nil, replacements == before { return result }
+        }
+    }
+
     private func setGroups(_ groups: ColdGroups?, _ totals: EntryTable.Totals = EntryTable.Totals()) {
         sums.withLock { sums in
             sums.groups = groups

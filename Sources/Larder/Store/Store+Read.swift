@@ -124,17 +124,19 @@ extension Store {
 
     /// Returns a part of every fresh entry of a namespace. O(n).
     func freshEntries<Part>(of namespace: Namespace, at now: Timestamp, _ part: (IndexEntry) -> Part) -> [Part] {
-        index.loadFresh(at: now)
-        recovery.awaitScan()
-        // A file that could not be read may have replaced or removed an entry below it.
-        let horizon = provisional.horizon
-        var parts: [Part] = []
-        for shard in 0..<Index.shardCount {
-            for entry in index.snapshot(shard)
-            where entry.file > horizon && entry.namespace == namespace && entry.isFresh(at: now) {
-                parts.append(part(entry))
+        index.whileNotReplaced {
+            index.loadFresh(at: now)
+            recovery.awaitScan()
+            // A file that could not be read may have replaced or removed an entry below it.
+            let horizon = provisional.horizon
+            var parts: [Part] = []
+            for shard in 0..<Index.shardCount {
+                for entry in index.snapshot(shard)
+                where entry.file > horizon && entry.namespace == namespace && entry.isFresh(at: now) {
+                    parts.append(part(entry))
+                }
             }
+            return parts
         }
-        return parts
     }
 }

@@ -112,7 +112,7 @@ struct IdentityTests {
     }
 
     @Test("a moved store obeys its limits in the new directory, and does not trust a damaged index there")
-    func movedToDamaged() throws {
+    func movedToDamaged() async throws {
         func limited(_ name: String) throws -> DiskCache {
             var configuration = DiskCache.Configuration()
             configuration.sweepInterval = nil
@@ -121,13 +121,17 @@ struct IdentityTests {
                 directory: home.appending(name), configuration: configuration, fileSystem: PosixFileSystem(),
                 clock: clock)
         }
+        weak var before: Store?
         do {
             let other = try open("b")
+            before = other.store
             for number in 0..<300 { try other.setString("old", forKey: "\(number)") }
             try other.flush()
             for number in 200..<300 { try other.setString("new", forKey: "\(number)") }
             other.settle()
         }
+        // The background may still have it.
+        await eventually { before == nil }
         for name in home.names(in: "b") where name.hasPrefix("journal") {
             try manager.removeItem(at: home.appending("b/" + name))
         }

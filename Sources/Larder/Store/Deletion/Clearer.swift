@@ -156,9 +156,12 @@ extension Clearer {
 
     private func clearEveryNamespace() throws(CacheError) -> Summary {
         try disk.followOrThrow()
-        index.loadAll()
+        let namespaces = index.whileNotReplaced {
+            index.loadAll()
+            return index.namespaces
+        }
         var all = Summary(count: 0, files: .obsolete)
-        for namespace in index.namespaces {
+        for namespace in namespaces {
             let part = try clear(.namespace(namespace))
             all = Summary(count: all.count + part.count, files: .obsolete, failure: part.failure)
             if all.failure != nil { return all }

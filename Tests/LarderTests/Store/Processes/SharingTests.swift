@@ -544,6 +544,30 @@ struct SharingTests {
         #expect(other.count == 40)
     }
 
+    @Test("a list of keys is whole although the index is replaced by what another process has saved")
+    func keysAmidReplacement() throws {
+        let world = World.shared { $0.entriesPerGroup = 3 }
+        let (one, other) = (try world.open(), try world.anotherProcess().open())
+        let names = (0..<200).map { "\($0)" }
+        for name in names { try other.setString("v", forKey: name) }
+        #expect(one.count == 200)
+        let replacements = one.store.index.replacements
+        var hasSaved = false
+        let found = one.store.freshEntries(of: .none, at: world.clock.now) { entry in
+            if !hasSaved {
+                hasSaved = true
+                for _ in 0..<3 {
+                    for name in names { try? other.setString("w", forKey: name) }
+                    try? other.flush()
+                }
+                _ = one.string(forKey: "0")
+            }
+            return entry.keyText
+        }
+        #expect(one.store.index.replacements != replacements, "it was replaced")
+        #expect(Set(found) == Set(names))
+    }
+
     @Test("a process that is slow to create the page keeps no other out")
     func slowCreation() throws {
         let world = World.shared()
