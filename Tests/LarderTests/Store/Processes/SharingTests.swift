@@ -568,6 +568,37 @@ struct SharingTests {
         #expect(Set(found) == Set(names))
     }
 
+    @Test("a clear that was killed before others could see it clears nothing once they have read the value")
+    func killedClear() throws {
+        for number in 1...4 {
+            var world = World.shared { $0.sweepInterval = nil }
+            let another = world.anotherProcess()
+            let (one, other) = (try world.open(), try another.open())
+            try one.setString("v", forKey: "k")
+            #expect(other.string(forKey: "k") == "v")
+            let writes = Lock(0)
+            another.files.inject { _, operation in
+                guard operation == .write else { return nil }
+                return writes.withLock { writes in
+                    writes += 1
+                    return writes == number ? .kill : nil
+                }
+            }
+            #expect((code { try other.removeAll() } == nil) == (number == 4))
+            let seen = one.string(forKey: "k")
+            #expect(seen == (number == 4 ? nil : "v"))
+            world.files.kill()
+            world.restart()
+            let found = try world.open().string(forKey: "k")
+            if number == 3 {
+                // Its tombstone is whole, its record is not. The ledger has no tombstones.
+                withKnownIssue("an opening alone believes a tombstone without a record") { #expect(found == seen) }
+            } else {
+                #expect(found == seen)
+            }
+        }
+    }
+
     @Test("a process that is slow to create the page keeps no other out")
     func slowCreation() throws {
         let world = World.shared()
