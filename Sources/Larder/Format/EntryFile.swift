@@ -55,13 +55,19 @@ enum EntryFile {
         printer.append(magic)
     }
 
-    /// Returns the content of a tombstone.
+    /// Returns the content of a tombstone. Until it has its check, it covers nothing.
     static func tombstone(of removal: Removal, number: UInt64) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
         printer.append(removal.record(number: number))
         appendTrailer(
             to: &printer, recordLength: printer.count, life: .forever, change: number, magic(of: removal))
         return printer.bytes
+    }
+
+    /// The bytes of a tombstone that hold its check.
+    static func check(inTombstone bytes: [UInt8]) -> Range<Int> {
+        let start = bytes.count - trailerLength + slotLength
+        return start..<start + 8
     }
 
     private static func magic(of removal: Removal) -> [UInt8] {

@@ -53,7 +53,9 @@ extension Store {
             }
         }
         try info.removeShutdownMarker()
-        let tombstone = mayBeUnknown ? try reaper.placeTombstone(of: .key(key), in: directory) : nil
+        let tombstone =
+            mayBeUnknown
+            ? try reaper.placeTombstone(of: .key(key), in: directory, isAlone: !disk.isShared) : nil
         if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
         if disk.isShared { return try removeBesideOthers(key, entry, obsolete, tombstone, in: directory) }
         do throws(CacheError) {
@@ -93,6 +95,7 @@ extension Store {
         do throws(CacheError) {
             if let number {
                 ticket = try info.commitRemoval(.remove(key: key, number: number)) { () throws(CacheError) in
+                    if let tombstone { try reaper.finishTombstone(tombstone, of: .key(key), in: directory) }
                     try deleteFiles(of: key, entry, obsolete, in: directory)
                 } publish: {
                     index.change(key, .removed) { _ = $0.remove(key, below: number, mayComeLater: !isAlone) }
@@ -105,6 +108,11 @@ extension Store {
         } catch {
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
             throw error
+        }
+        if let tombstone {
+            _ = reporter.attempt { () throws(CacheError) in
+                try reaper.finishTombstone(tombstone, of: .key(key), in: directory)
+            }
         }
         do throws(CacheError) {
             try deleteFiles(of: key, entry, obsolete, in: directory)

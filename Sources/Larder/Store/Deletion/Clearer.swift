@@ -205,7 +205,7 @@ extension Clearer {
         try info.removeShutdownMarker()
         let number = try reaper.placeTombstone(of: .scope(scope), in: directory, isAlone: isAlone)
         var removed = EntryTotals()
-        let ticket = try reaper.commit(
+        let failure = try reaper.commit(
             .clear(scope, number: number), of: .scope(scope), number: number, in: directory, isAlone: isAlone
         ) {
             removed =
@@ -214,17 +214,10 @@ extension Clearer {
         }
         // Unknown files of the scope must not be adopted.
         provisional.clear(scope, below: number)
-        var summary = Summary(count: removed.count, files: isAlone ? .cleared : .obsolete)
-        if case .tag = scope {
-            summary = Summary(count: 0, files: summary.files)
-            reporter.count { [removed] in $0.removals += removed.count }
-        }
-        do throws(CacheError) {
-            try info.wait(for: ticket)
-        } catch {
-            summary.failure = error
-        }
-        return summary
+        let files: Files = isAlone ? .cleared : .obsolete
+        guard case .tag = scope else { return Summary(count: removed.count, files: files, failure: failure) }
+        reporter.count { [removed] in $0.removals += removed.count }
+        return Summary(count: 0, files: files, failure: failure)
     }
 
     /// Takes cleared entries out of the index and deletes their files, then the tombstones. `total` is the number of

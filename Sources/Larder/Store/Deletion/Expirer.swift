@@ -66,17 +66,12 @@ final class Expirer: StoreOwner {
         let removal = EntryFile.Removal.expiry(scope, at: now)
         let number = try reaper.placeTombstone(of: removal, in: directory, isAlone: isAlone)
         let mark = ExpiryMarks.Mark(number: number, time: now)
-        let ticket = try reaper.commit(
+        failure = try reaper.commit(
             .expire(scope, number: number, at: now), of: removal, number: number, in: directory, isAlone: isAlone
         ) {
             index.expire(scope, mark)
         }
         provisional.expireNow(scope, mark)
-        do throws(CacheError) {
-            try info.wait(for: ticket)
-        } catch {
-            failure = error
-        }
         return true
     }
 }

@@ -182,10 +182,13 @@ extension FileReaper {
         tombstones.withLock { _ = $0.insert(number, of: removal) }
     }
 
-    /// Writes a tombstone with a new number, and returns the number. On a full disk, a tombstone for a namespace or a
-    /// tag makes room by deleting the files that it would cover; if no such file is left, not even an unread one, it is
-    /// not needed. That of an expiry deletes the files that are not kept beyond it, and writes the end of the others to
-    /// their files, in place: that needs no room. In a shared directory, `commit` does that.
+    /// Writes a tombstone with a new number, and returns the number. Beside other processes it covers nothing until
+    /// `finishTombstone`: what they cannot see yet must not be done by the next opening after a kill.
+    ///
+    /// On a full disk, a tombstone for a namespace or a tag makes room by deleting the files that it would cover; if no
+    /// such file is left, not even an unread one, it is not needed. That of an expiry deletes the files that are not
+    /// kept beyond it, and writes the end of the others to their files, in place: that needs no room. In a shared
+    /// directory, `commit` does that.
     func placeTombstone(
         of removal: EntryFile.Removal, in directory: StoreDirectory, isAlone: Bool = true
     ) throws(CacheError) -> UInt64 {
@@ -194,7 +197,7 @@ extension FileReaper {
         while true {
             let number = try info.takeNumber(extent)
             do throws(Errno) {
-                try writeTombstone(number, of: removal, in: directory)
+                try writeTombstone(number, of: removal, isFinished: isAlone, in: directory)
                 return number
             } catch .exists {
                 continue
@@ -253,16 +256,15 @@ extension FileReaper {
     }
 
     private func writeTombstone(
-        _ number: UInt64, of removal: EntryFile.Removal, in directory: StoreDirectory
+        _ number: UInt64, of removal: EntryFile.Removal, isFinished: Bool, in directory: StoreDirectory
     ) throws(Errno) {
         let name = DirectoryLayout.tombstoneNumber(number)
         let file = try fileSystem.open(.number(name), in: directory.entries.file, for: .creating)
         do throws(Errno) {
-            try fileSystem.write(EntryFile.tombstone(of: removal, number: number), to: file, at: 0)
-            if isPowerSafe {
-                try fileSystem.sync(file)
-                try directory.syncNames()
-            }
+            var bytes = EntryFile.tombstone(of: removal, number: number)
+            if !isFinished { for position in EntryFile.check(inTombstone: bytes) { bytes[position] = 0 } }
+            try fileSystem.write(bytes, to: file, at: 0)
+            if isFinished { try syncTombstone(file, in: directory) }
         } catch {
             // Without its footer a tombstone covers nothing.
             try? fileSystem.truncate(file, to: 0)
@@ -276,7 +278,28 @@ extension FileReaper {
         }
     }
 
-    /// Commits the record of a removal that a tombstone covers. Call it in a barrier of the disk queue.
+    private func syncTombstone(_ file: borrowing FileDescriptor, in directory: StoreDirectory) throws(Errno) {
+        guard isPowerSafe else { return }
+        try fileSystem.sync(file)
+        try directory.syncNames()
+    }
+
+    /// Completes the tombstone of a change that others can see by now, in place: that needs no room.
+    func finishTombstone(
+        _ number: UInt64, of removal: EntryFile.Removal, in directory: StoreDirectory
+    ) throws(CacheError) {
+        let name = DirectoryLayout.tombstoneNumber(number)
+        try translating("finish a tombstone", at: directory.path(of: FileID(name))) { () throws(Errno) in
+            let bytes = EntryFile.tombstone(of: removal, number: number)
+            let check = EntryFile.check(inTombstone: bytes)
+            let file = try fileSystem.open(.number(name), in: directory.entries.file, for: .updating)
+            try fileSystem.write(Array(bytes[check]), to: file, at: check.lowerBound)
+            try syncTombstone(file, in: directory)
+        }
+    }
+
+    /// Commits the record of a removal that a tombstone covers. Call it in a barrier of the disk queue. Returns the
+    /// reason why a power cut may undo the change, which is otherwise done.
     ///
     /// Other processes do not look for tombstones: in a shared directory it fails without the record, unless nobody is
     /// there and files that are deleted say the same. Where the disk had no room for the tombstone, the files are
@@ -284,9 +307,28 @@ extension FileReaper {
     func commit(
         _ record: Record, of removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory, isAlone: Bool,
         publish: () -> Void
-    ) throws(CacheError) -> CommitQueue.Ticket? {
-        guard disk.isShared else { return info.commitBestEffort(record, publish: publish) }
+    ) throws(CacheError) -> CacheError? {
         let isPlaced = tombstones.withLock { $0.numbers.contains(number) }
+        let ticket =
+            disk.isShared
+            ? try commitShared(record, of: removal, number, isPlaced, in: directory, isAlone, publish)
+            : info.commitBestEffort(record, publish: publish)
+        if isPlaced, !isAlone {
+            // If that fails, only the loss of the index could undo the change.
+            _ = reporter.attempt { () throws(CacheError) in try finishTombstone(number, of: removal, in: directory) }
+        }
+        do throws(CacheError) {
+            try info.wait(for: ticket)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func commitShared(
+        _ record: Record, of removal: EntryFile.Removal, _ number: UInt64, _ isPlaced: Bool,
+        in directory: StoreDirectory, _ isAlone: Bool, _ publish: () -> Void
+    ) throws(CacheError) -> CommitQueue.Ticket? {
         let covered = isPlaced ? [] : entries(coveredBy: removal, below: number)
         let ticket: CommitQueue.Ticket?
         do throws(CacheError) {
