@@ -92,13 +92,16 @@ extension SegmentTable {
             }
             return max(4, Self.mostOpen / tables)
         }
-        // Released after the lock.
-        var released: [Segment] = []
-        state.withLock { state in
-            while state.open.count >= limit, let number = state.leastUsed() {
-                if let segment = state.open.removeValue(forKey: number) { released.append(segment) }
+        var isKept = false
+        while !isKept {
+            // Closed after the lock, and one at a time: a thread that is interrupted here must not hold many of them.
+            _ = state.withLock { state -> Segment? in
+                if state.open.count >= limit, let number = state.leastUsed() {
+                    return state.open.removeValue(forKey: number)
+                }
+                isKept = true
+                return state.open.updateValue(segment, forKey: segment.number)
             }
-            state.open[segment.number] = segment
         }
     }
 
