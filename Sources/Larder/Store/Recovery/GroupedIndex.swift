@@ -104,8 +104,7 @@ struct GroupedIndex {
         if !isAfterKill { return true }
         let probe = SuspectProbe(directory: directory)
         guard let found = probe.suspects(above: saved, through: lastNumber, taken: Set(taken)) else { return false }
-        suspects = found
-        lastNumber = max(lastNumber, suspects.last?.number ?? 0)
+        (suspects, lastNumber) = found
         return true
     }
 

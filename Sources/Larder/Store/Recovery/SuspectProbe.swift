@@ -11,10 +11,13 @@ struct SuspectProbe {
 
     let directory: StoreDirectory
 
-    /// Returns the suspects, sorted; nil when there are too many, or when there is a tombstone, whose record is then
-    /// missing.
-    func suspects(above saved: UInt64, through last: UInt64, taken: Set<UInt64>) -> [FileID]? {
+    /// Returns the suspects, sorted, and the highest number that they or unfinished copies prove to have been taken; nil
+    /// when there are too many, or when there is a tombstone, whose record is then missing.
+    func suspects(
+        above saved: UInt64, through last: UInt64, taken: Set<UInt64>
+    ) -> (files: [FileID], last: UInt64)? {
         var found: [FileID] = []
+        var highest = last
         let lowest = max(saved, last > Self.concurrency ? last - Self.concurrency : 0) + 1
         var number = lowest
         var end = last + Reconciliation.reach
@@ -23,8 +26,10 @@ struct SuspectProbe {
                 defer { number += 1 }
                 if taken.contains(number) { continue }
                 if try exists(DirectoryLayout.tombstoneNumber(number)) { return nil }
-                guard try exists(number) else { continue }
-                found.append(FileID(number))
+                let isFile = try exists(number)
+                if isFile { found.append(FileID(number)) }
+                guard try isFile || number > last && exists(DirectoryLayout.stagedNumber(number)) else { continue }
+                highest = max(highest, number)
                 end = max(end, number + Reconciliation.reach)
                 if found.count > OpeningScan.mostAtOnce { return nil }
             }
@@ -36,7 +41,8 @@ struct SuspectProbe {
         } catch {
             return nil
         }
-        return found.count > OpeningScan.mostAtOnce ? nil : found.sorted()
+        if found.count > OpeningScan.mostAtOnce { return nil }
+        return (found.sorted(), found.reduce(highest) { max($0, $1.number) })
     }
 
     private func exists(_ number: UInt64) throws(Errno) -> Bool {

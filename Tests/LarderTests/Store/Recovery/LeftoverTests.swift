@@ -68,6 +68,28 @@ struct LeftoverTests {
         third.checkInvariants(world, settled: true)
     }
 
+    @Test("a copy of a file that was killed as the last change leaves nothing", arguments: [0, 300])
+    func killedCopy(failures: Int) throws {
+        var world = try GroupsTests.filled { $0.sharing = .exclusive }
+        _ = try world.files.openDirectory(path: "/out", creation: .plain)
+        var image = world.files.image
+        image.add([UInt8](repeating: 7, count: Store.smallFile + 1), at: "/out/large")
+        world.restart(with: image)
+        let first = try world.open()
+        try first.setString("before", forKey: "k3")
+        world.files.inject { _, operation in operation == .create ? .fail(.noSpace) : nil }
+        for _ in 0..<failures { #expect(code { try first.setString("x", forKey: "k4") } == .noSpace) }
+        world.files.inject { _, operation in operation == .rename ? .kill : nil }
+        try? first.copyFile(at: URL(fileURLWithPath: "/out/large"), forKey: "copy")
+        world.restart()
+        #expect(world.entryFiles.contains { $0.hasPrefix("80") })
+        let second = try world.open()
+        #expect(second.string(forKey: "k3") == "before")
+        try second.flush()
+        #expect(!world.entryFiles.contains { $0.hasPrefix("80") })
+        second.checkInvariants(world, settled: true)
+    }
+
     @Test("a group is damaged, and the last session was killed between a file and its line", arguments: 0..<8)
     func suspectAndDamage(group: Int) throws {
         var world = try GroupsTests.filled()
