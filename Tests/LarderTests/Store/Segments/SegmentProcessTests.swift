@@ -87,6 +87,8 @@ struct SegmentProcessTests {
             sets += 1
         }
         #expect(segments.dead.isBehind.isSet && !two.store.cleaner.pace.isWorthwhile)
+        // A run that has found the other one cleaning has ended: the next request is not merged with it.
+        two.settle()
         hold.free.signal()
         one.settle()
         two.store.cleaner.cleanInBackground(isShort: true)
