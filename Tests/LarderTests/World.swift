@@ -30,6 +30,11 @@ struct World {
         }
     }
 
+    /// A key whose changes do not wait for those of another key. Stripes are other ones in each process.
+    static func key(besides other: String) -> String {
+        (0...).lazy.map { "beside \($0)" }.first { Key($0).shard != Key(other).shard }!
+    }
+
     /// The threshold of all worlds that set none, in bytes: to try the whole suite with segments.
     static let inlineThreshold =
         ProcessInfo.processInfo.environment["LARDER_INLINE"].flatMap { Int($0) } ?? 0

@@ -77,9 +77,10 @@ struct SegmentOrderTests {
         let world = Self.world(threshold) { $0.durability = .powerSafe }
         let files = ScriptedFileSystem(world.files)
         let cache = try world.open(through: files)
+        let other = World.key(besides: "y")
         for key in ["x", "y", "z"] { try cache.setString("value \(key)", forKey: key, ttl: .forever) }
         try cache.removeValue(forKey: "x")
-        try cache.setData(Self.long, forKey: "long", ttl: .forever)
+        try cache.setData(Self.long, forKey: other, ttl: .forever)
         cache.settle()
         world.files.syncAll()
         let directory = try #require(cache.store.disk.runAnyway { $0 })
@@ -113,7 +114,7 @@ struct SegmentOrderTests {
         // It has marked its entry, and writes its record.
         write.reached.wait()
         Thread.detachNewThread {
-            try? cache.setData(Data(repeating: 2, count: 500), forKey: "long", ttl: .forever)
+            try? cache.setData(Data(repeating: 2, count: 500), forKey: other, ttl: .forever)
             isSet.signal()
         }
         // Another call syncs all marks.
