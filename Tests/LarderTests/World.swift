@@ -30,7 +30,8 @@ struct World {
         }
     }
 
-    /// A key whose changes do not wait for those of another key. Stripes are other ones in each process.
+    /// A key whose changes do not wait for those of another key. Each process has another seed for the
+    /// hashes that decide this.
     static func key(besides other: String) -> String {
         (0...).lazy.map { "beside \($0)" }.first { Key($0).shard != Key(other).shard }!
     }
