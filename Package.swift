@@ -93,6 +93,12 @@ let package = Package(
         .executableTarget(
             name: "SharingChild", dependencies: ["Larder", "LarderFiles", "LarderTesting", "LarderTestSupport"],
             path: "Tests/SharingChild", swiftSettings: settings),
+        .target(
+            name: "LarderSimulation", dependencies: ["Larder", "LarderFiles", "LarderTesting"],
+            path: "Tests/LarderSimulation", swiftSettings: settings),
+        .executableTarget(
+            name: "Simulate", dependencies: ["LarderFiles", "LarderSimulation"], path: "Tests/Simulate",
+            swiftSettings: settings),
         .executableTarget(
             name: "LockChild", dependencies: ["LarderFiles"], path: "Tests/LockChild", swiftSettings: settings),
         .target(
@@ -136,8 +142,8 @@ let package = Package(
         .testTarget(
             name: "LarderTests",
             dependencies: [
-                "Larder", "LarderFiles", "LarderTesting", "LarderTestSupport", "KillChild", "SharingChild",
-                "QuickStart",
+                "Larder", "LarderFiles", "LarderTesting", "LarderTestSupport", "LarderSimulation", "KillChild",
+                "SharingChild", "Simulate", "QuickStart",
             ],
             swiftSettings: settings),
     ]

@@ -8,7 +8,11 @@ package struct Backoff {
     package static let longest: UInt32 = 1_000
 
     package mutating func wait() {
-        Platform.pause(microseconds: pause)
+        if let thread = Simulation.thread {
+            _ = thread.wait(until: { false }, orMicroseconds: UInt64(pause))
+        } else {
+            Platform.pause(microseconds: pause)
+        }
         pause = min(pause * 2, Self.longest)
     }
 

@@ -1,20 +1,9 @@
-/// A source of the wall-clock time that also runs work later.
+/// A source of the wall-clock time that also runs work later: debounced saves, the sweep, and all other background work.
 ///
-/// Debounced saves and the sweep use it, so tests drive them manually and never sleep.
-package protocol Clock: Sendable {
+/// A test that owns the clock drives them and never sleeps.
+package protocol Clock: Scheduler {
     /// The wall-clock time.
     var now: Timestamp { get }
-
-    /// Runs `work` once, after `delay` or later, on a thread of the clock's choice, unless it is cancelled before.
-    @discardableResult
-    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork
-}
-
-extension Clock {
-    @discardableResult
-    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> any ScheduledWork {
-        TimerQueue.shared.schedule(after: delay, work)
-    }
 }
 
 /// The system's clock. A memory cache reads it on every call, so it bypasses the protocol and calls `Timestamp.now`.

@@ -50,17 +50,33 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
     package func withLockIfAvailable<Result, Failure: Error>(
         _ body: (inout State) throws(Failure) -> Result
     ) throws(Failure) -> Result? {
-        #if canImport(Darwin)
-            guard mutex.lockIfAvailable() else { return nil }
-            defer { mutex.unlock() }
-        #elseif LARDER_THREAD_SANITIZER
-            guard pthread_mutex_trylock(mutex) == 0 else { return nil }
-            defer { pthread_mutex_unlock(mutex) }
-        #else
-            guard mutex._unsafeTryLock() else { return nil }
-            defer { mutex._unsafeUnlock() }
-        #endif
+        guard tryToLock() else { return nil }
+        defer { unlock() }
         return try body(&state.pointee)
+    }
+
+    private func tryToLock() -> Bool {
+        #if canImport(Darwin)
+            mutex.lockIfAvailable()
+        #elseif LARDER_THREAD_SANITIZER
+            pthread_mutex_trylock(mutex) == 0
+        #else
+            mutex._unsafeTryLock()
+        #endif
+    }
+
+    /// Takes the lock; a simulated thread lets others run meanwhile.
+    @usableFromInline
+    func lockInTurn() {
+        if tryToLock() { return }
+        guard let thread = Simulation.thread else { return lockNow() }
+        while !tryToLock() {
+            thread.wait {
+                guard tryToLock() else { return false }
+                unlock()
+                return true
+            }
+        }
     }
 
     /// Runs `body` with exclusive access to the value. Not recursive.
@@ -77,6 +93,12 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
     @inlinable
     @inline(__always)
     package func lock() {
+        if Simulation.isUsed { lockInTurn() } else { lockNow() }
+    }
+
+    @inlinable
+    @inline(__always)
+    func lockNow() {
         #if canImport(Darwin)
             mutex.lock()
         #elseif LARDER_THREAD_SANITIZER

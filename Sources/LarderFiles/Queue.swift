@@ -1,4 +1,3 @@
-import Dispatch
 import LarderFoundation
 
 /// A serial queue: it runs one block at a time, on the caller's thread.
@@ -76,7 +75,11 @@ package final class ConcurrentQueue: Sendable {
         let stack = withUnsafePointer(to: &local) { UInt64(UInt(bitPattern: $0) >> 16) }
         let lane = Int((stack &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - Self.laneBits))
         if isBarrierWaiting.isSet { barrier.withLock { _ in } }
-        lanes.read(lane)
+        if let thread = Simulation.thread {
+            thread.wait { lanes.tryToRead(lane) }
+        } else {
+            lanes.read(lane)
+        }
         return lane
     }
 
@@ -88,22 +91,18 @@ package final class ConcurrentQueue: Sendable {
     @usableFromInline
     func enterAlone() {
         isBarrierWaiting.set()
-        for lane in 0..<lanes.count { lanes.write(lane) }
+        if let thread = Simulation.thread {
+            // All at once: which lane a thread takes depends on its stack.
+            while !lanes.tryToWriteAll() { thread.wait { lanes.areFree() } }
+        } else {
+            for lane in 0..<lanes.count { lanes.write(lane) }
+        }
     }
 
     @usableFromInline
     func leaveAlone() {
         for lane in 0..<lanes.count { lanes.unlock(lane) }
         isBarrierWaiting.set(false)
-    }
-}
-
-extension DispatchQueue {
-    /// `sync` with a typed error.
-    package func run<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        var outcome: Swift.Result<Result, Failure>?
-        sync { outcome = Swift.Result { () throws(Failure) -> Result in try body() } }
-        return try outcome!.get()
     }
 }
 
@@ -144,6 +143,23 @@ final class ReaderWriterLocks: @unchecked Sendable {
     func write(_ number: Int) {
         let error = pthread_rwlock_wrlock(lock(number))
         precondition(error == 0, "a block waits for its own queue")
+    }
+
+    func tryToRead(_ number: Int) -> Bool {
+        pthread_rwlock_tryrdlock(lock(number)) == 0
+    }
+
+    /// Takes all locks, or none.
+    func tryToWriteAll() -> Bool {
+        guard let busy = (0..<count).first(where: { pthread_rwlock_trywrlock(lock($0)) != 0 }) else { return true }
+        for number in 0..<busy { unlock(number) }
+        return false
+    }
+
+    func areFree() -> Bool {
+        guard tryToWriteAll() else { return false }
+        for number in 0..<count { unlock(number) }
+        return true
     }
 
     func unlock(_ number: Int) {

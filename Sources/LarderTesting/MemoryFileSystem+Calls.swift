@@ -53,12 +53,12 @@ extension MemoryFileSystem: FileSystem {
         let raw =
             switch use {
             case .creating:
-                try call(.create) { state throws(Errno) in
+                try call(.create, name) { state throws(Errno) in
                     if state.process.open.count >= state.process.mostOpen { throw .tooManyOpenFiles }
                     return try state.descriptor(try state.make(name, in: try state.node(directory), isDirectory: false))
                 }
             case .reading, .updating, .directory:
-                try call(.open) { state throws(Errno) in
+                try call(.open, name) { state throws(Errno) in
                     let node = try state.child(name, directory)
                     let isDirectory = state.image.nodes[node]?.isDirectory == true
                     if case .directory = use {
@@ -159,7 +159,7 @@ extension MemoryFileSystem: FileSystem {
     }
 
     package func makeDirectory(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {
-        _ = try call(.makeDirectory) { state throws(Errno) in
+        _ = try call(.makeDirectory, name) { state throws(Errno) in
             try state.make(name, in: try state.node(directory), isDirectory: true)
         }
     }
@@ -168,7 +168,7 @@ extension MemoryFileSystem: FileSystem {
         _ name: FileName, in directory: borrowing FileDescriptor,
         to newName: FileName, in newDirectory: borrowing FileDescriptor
     ) throws(Errno) {
-        try call(.rename) { state throws(Errno) in
+        try call(.rename, name) { state throws(Errno) in
             _ = try state.child(name, directory)
             state.change(
                 .rename(
@@ -180,7 +180,7 @@ extension MemoryFileSystem: FileSystem {
     package func remove(
         _ name: FileName, in directory: borrowing FileDescriptor, directory isDirectory: Bool
     ) throws(Errno) {
-        try call(.remove) { state throws(Errno) in
+        try call(.remove, name) { state throws(Errno) in
             let node = state.image.nodes[try state.child(name, directory)]
             guard node?.isDirectory == isDirectory else { throw isDirectory ? .notDirectory : .isDirectory }
             guard node?.children.isEmpty != false else { throw .directoryNotEmpty }
@@ -189,11 +189,14 @@ extension MemoryFileSystem: FileSystem {
     }
 
     package func list(_ directory: borrowing FileDescriptor, _ body: (FileName, FileKind) -> Bool) throws(Errno) {
-        let names = try call(.list) { state throws(Errno) in
+        let children = try call(.list) { state throws(Errno) in
             (state.image.nodes[try state.node(directory)]?.children ?? [:]).map { name, node in
-                (FileName(name), state.image.nodes[node]?.isDirectory == true ? FileKind.directory : .regular)
+                (name, state.image.nodes[node]?.isDirectory == true ? FileKind.directory : .regular)
             }
         }
+        // As on a real disk, in any order: here in that of the seed.
+        var generator = SeededGenerator(seed: simulator?.randomNumber() ?? .random(in: 0 ... .max))
+        let names = children.sorted { $0.0 < $1.0 }.shuffled(using: &generator).map { (FileName($0), $1) }
         for (name, kind) in names where !body(name, kind) { return }
     }
 

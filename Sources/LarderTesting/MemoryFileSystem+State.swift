@@ -25,12 +25,14 @@ extension MemoryFileSystem {
         var unreadable: Set<UInt64> = []
         /// The process that is calling.
         var process: Process
+        var nextProcess: Int
 
         init(image: MemoryImage, durable: MemoryImage, nextNode: UInt64, process: Process) {
             self.image = image
             self.durable = durable
             self.nextNode = nextNode
             self.process = process
+            nextProcess = process.id + 1
         }
     }
 
@@ -68,6 +70,10 @@ extension MemoryFileSystem {
             self.count = count
             start = .allocate(capacity: count)
             start.initialize(repeating: 0, count: count)
+            replace(with: content)
+        }
+
+        func replace(with content: [UInt8]) {
             UnsafeMutableRawBufferPointer(start: start, count: count * 8).copyBytes(from: content.prefix(count * 8))
         }
 
@@ -89,7 +95,8 @@ extension MemoryFileSystem {
         /// Adds a process.
         func addProcess() -> Process {
             state.withLock { state in
-                let process = Process(id: max(state.current.process.id, state.others.keys.max() ?? 0) + 1)
+                let process = Process(id: state.current.nextProcess)
+                state.current.nextProcess += 1
                 state.others[process.id] = process
                 return process
             }
@@ -159,6 +166,14 @@ extension MemoryFileSystem.State {
         for (node, file) in mapped {
             guard let content = image.nodes[node]?.content, content.count >= file.count * 8 else { continue }
             image.nodes[node]?.content = file.bytes + content.dropFirst(file.count * 8)
+        }
+    }
+
+    /// Lets mapped files show their content again.
+    mutating func readBackMapped() {
+        for (node, file) in mapped {
+            guard let content = image.nodes[node]?.content, content.count >= file.count * 8 else { continue }
+            file.replace(with: content)
         }
     }
 

@@ -4,7 +4,7 @@ package import LarderFiles
 
 /// A file system in memory whose calls can fail, tear a write, stop forever, or lose unsynced changes.
 package final class MemoryFileSystem: Sendable {
-    package enum Operation: CaseIterable, Sendable {
+    package enum Operation: Int, CaseIterable, Sendable {
         case openDirectory, open, create, status, read, write, truncate, allocate, sync, makeDirectory, rename, remove,
             list, lock, access
     }
@@ -31,6 +31,8 @@ package final class MemoryFileSystem: Sendable {
     private static let devices = Lock(UInt64(1) << 40)
 
     let state: ProcessState
+    /// Draws the thread that goes on at each call.
+    let simulator: Simulator?
     /// Processes on one disk see it as different devices, so that they share nothing in the memory of the test.
     let device: UInt64
     /// Whether accesses to mapped files count as calls.
@@ -40,27 +42,31 @@ package final class MemoryFileSystem: Sendable {
     private let isHolding = Flag()
     private let holder = Lock<ObjectIdentifier?>(nil)
 
-    private init(_ state: ProcessState) {
+    private init(_ state: ProcessState, _ simulator: Simulator?) {
         device = Self.devices.withLock { device in
             device += 1
             return device
         }
         self.state = state
+        self.simulator = simulator
     }
 
-    private convenience init(_ state: State) {
-        self.init(ProcessState(Disk(state), state.process))
+    private convenience init(_ state: State, _ simulator: Simulator?) {
+        self.init(ProcessState(Disk(state), state.process), simulator)
     }
 
-    package convenience init(_ image: MemoryImage = MemoryImage()) {
+    package convenience init(_ image: MemoryImage = MemoryImage(), simulator: Simulator? = nil) {
         let nextNode = (image.nodes.keys.max() ?? 1) + 1
-        self.init(State(image: image, durable: image, nextNode: nextNode, process: Process(id: 1)))
+        self.init(State(image: image, durable: image, nextNode: nextNode, process: Process(id: 1)), simulator)
     }
 
     /// Begins another process on the same disk.
     package func another() -> MemoryFileSystem {
-        MemoryFileSystem(ProcessState(state.disk, state.disk.addProcess()))
+        MemoryFileSystem(ProcessState(state.disk, state.disk.addProcess()), simulator)
     }
+
+    /// The number of the process on its disk.
+    package var process: Int { state.id }
 
     /// Counts accesses to mapped files as calls from now on: they can be killed, like calls.
     package func countAccesses() {
@@ -86,12 +92,12 @@ package final class MemoryFileSystem: Sendable {
                 state.writeBackMapped()
                 let (image, durable, unsynced) = content(state)
                 var next = State(
-                    image: image, durable: durable, nextNode: state.nextNode, process: Process(id: 1))
+                    image: image, durable: durable, nextNode: state.nextNode, process: Process(id: state.nextProcess))
                 next.unsynced = unsynced
                 next.capacity = state.capacity
                 next.isCapacityEnforced = state.isCapacityEnforced
                 return next
-            })
+            }, simulator)
     }
 
     /// From now on no call reaches the disk.
@@ -106,8 +112,10 @@ package final class MemoryFileSystem: Sendable {
     /// Changes the disk without the process, which may have the files open.
     package func tamper(_ change: (inout MemoryImage) -> Void) {
         state.withLock { state in
+            state.writeBackMapped()
             change(&state.image)
             change(&state.durable)
+            state.readBackMapped()
             state.linked = []
         }
     }
@@ -222,8 +230,9 @@ package final class MemoryFileSystem: Sendable {
     }
 
     func call<Result>(
-        _ operation: Operation, _ body: (inout State) throws(Errno) -> Result
+        _ operation: Operation, _ name: FileName? = nil, _ body: (inout State) throws(Errno) -> Result
     ) throws(Errno) -> Result {
+        simulator?.step(operation.rawValue) { "\(operation) \(name?.description ?? "")" }
         var hold: Hold?
         let result = try state.withLock { state throws(Errno) -> Result? in
             if state.process.isDead { throw .io }
@@ -233,6 +242,8 @@ package final class MemoryFileSystem: Sendable {
             case nil: return try body(&state)
             case .fail(let error): throw error
             case .kill:
+                // Only a write that is killed leaves a part; without a simulation, the next write that fails.
+                state.process.hasTorn = simulator != nil && operation != .write
                 state.die()
                 throw .io
             case .hold(let found):

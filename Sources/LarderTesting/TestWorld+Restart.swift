@@ -40,7 +40,7 @@ extension TestWorld {
     }
 
     private func restart(_ next: (MemoryFileSystem) -> MemoryFileSystem) {
-        state.withLock { $0.start(on: next($0.files)) }
+        state.withLock { $0.start(on: next($0.files), clock, simulator) }
     }
 
     /// Deletes the index of a cache: its manifest and its journals. Call it between ``kill()`` and ``restart()``, to

@@ -13,7 +13,9 @@ extension TestWorld {
     ///
     /// - Parameter duration: How far to move the time, in whole milliseconds.
     public func advance(by duration: Duration) {
-        clock.advance(by: duration) { settle() }
+        clock.advance(by: duration) {
+            if Simulation.thread == nil { settle() }
+        }
     }
 
     /// Sets the time, forward or backward, like a user who sets the computer's clock. No work falls due.
@@ -26,6 +28,7 @@ extension TestWorld {
     ///
     /// Does not wait for fetches, which may be waiting for the test: see `Cache.waitForFetches()`.
     public func settle() {
+        simulator?.run()
         let settlings = state.withLock { $0.settlings }
         let gone = settlings.filter { !$0.value() }.keys
         if gone.isEmpty { return }

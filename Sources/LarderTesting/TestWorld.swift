@@ -15,23 +15,28 @@ import LarderFiles
 /// behind. All methods may be called from any thread, but not from a cache's event handler.
 public final class TestWorld: Sendable {
     struct State {
-        var files = MemoryFileSystem()
-        var faults = FaultPlan()
+        private(set) var files: MemoryFileSystem
+        private(set) var faults = FaultPlan()
+        /// The clock of the process.
+        private(set) var clock: any LarderFiles.Clock
         /// By number: functions that wait for the background work of a cache of this process; false once the cache has
         /// been deallocated.
         var settlings: [Int: @Sendable () -> Bool] = [:]
         private var lastNumber = 0
 
-        init() {
-            start(on: MemoryFileSystem())
+        init(_ clock: ManualClock, _ simulator: Simulator?) {
+            files = MemoryFileSystem(simulator: simulator)
+            self.clock = clock
+            start(on: files, clock, simulator)
         }
 
         /// Begins another process.
-        mutating func start(on files: MemoryFileSystem) {
+        mutating func start(on files: MemoryFileSystem, _ clock: ManualClock, _ simulator: Simulator?) {
             let faults = FaultPlan()
             files.inject { _, operation in faults.fault(in: operation) }
             self.files = files
             self.faults = faults
+            self.clock = simulator.map { SimulatedClock(clock, $0, process: files.process) } ?? clock
             settlings = [:]
         }
 
@@ -42,13 +47,33 @@ public final class TestWorld: Sendable {
     }
 
     package let clock: ManualClock
-    let state = Lock(State())
+    /// Decides what runs; nil: everything runs by itself.
+    package let simulator: Simulator?
+    let state: Lock<State>
 
-    /// Creates a world with an empty disk of unlimited size.
+    /// Creates a world with an empty disk of unlimited size, whose caches work in the background by themselves.
     ///
     /// - Parameter now: The initial time, rounded to milliseconds. Default: 2025-11-20 10:00:00 UTC.
-    public init(now: Date = Date(timeIntervalSince1970: 1_763_632_800)) {
+    public convenience init(now: Date = Date(timeIntervalSince1970: 1_763_632_800)) {
+        self.init(now: now, nil)
+    }
+
+    /// Creates a world in which nothing runs by itself: the test runs what is ready, one step after another, in an order
+    /// that the seed decides. The same seed gives the same run.
+    ///
+    /// Call the caches of such a world within ``run(_:)``.
+    ///
+    /// - Parameters:
+    ///   - seed: Determines the order of the steps.
+    ///   - now: The initial time, rounded to milliseconds. Default: 2025-11-20 10:00:00 UTC.
+    public convenience init(seed: UInt64, now: Date = Date(timeIntervalSince1970: 1_763_632_800)) {
+        self.init(now: now, Simulator(seed: seed))
+    }
+
+    private init(now: Date, _ simulator: Simulator?) {
         clock = ManualClock(milliseconds: Int64((now.timeIntervalSince1970 * 1000).rounded()))
+        self.simulator = simulator
+        state = Lock(State(clock, simulator))
     }
 
     /// Opens a cache of Codable values on the world's disk and clock, as `Cache(name:configuration:)` does.
@@ -62,8 +87,10 @@ public final class TestWorld: Sendable {
     public func cache<Value: Codable & Sendable>(
         of type: Value.Type = Value.self, name: String = "cache", configuration: Cache<Value>.Configuration = .init()
     ) throws(CacheError) -> Cache<Value> {
-        let cache = try Cache<Value>(
-            directory: Self.directory(name), configuration: configuration, fileSystem: files, clock: clock)
+        let cache = try opened { (files, clock) throws(CacheError) in
+            try Cache<Value>(
+                directory: Self.directory(name), configuration: configuration, fileSystem: files, clock: clock)
+        }
         settle(cache.settling)
         return cache
     }
@@ -81,9 +108,11 @@ public final class TestWorld: Sendable {
         of type: Value.Type = Value.self, name: String = "cache", coder: Coder<Value>,
         configuration: Cache<Value>.Configuration = .init()
     ) throws(CacheError) -> Cache<Value> {
-        let cache = try Cache(
-            directory: Self.directory(name), coder: coder, configuration: configuration, fileSystem: files, clock: clock
-        )
+        let cache = try opened { (files, clock) throws(CacheError) in
+            try Cache(
+                directory: Self.directory(name), coder: coder, configuration: configuration, fileSystem: files,
+                clock: clock)
+        }
         settle(cache.settling)
         return cache
     }
@@ -98,8 +127,10 @@ public final class TestWorld: Sendable {
     public func diskCache(
         name: String = "cache", configuration: DiskCache.Configuration = .init()
     ) throws(CacheError) -> DiskCache {
-        let cache = try DiskCache(
-            directory: Self.directory(name), configuration: configuration, fileSystem: files, clock: clock)
+        let cache = try opened { (files, clock) throws(CacheError) in
+            try DiskCache(
+                directory: Self.directory(name), configuration: configuration, fileSystem: files, clock: clock)
+        }
         settle(cache.settling)
         return cache
     }
@@ -116,7 +147,7 @@ public final class TestWorld: Sendable {
         of keys: Key.Type = Key.self, _ values: Value.Type = Value.self,
         configuration: MemoryCache<Key, Value>.Configuration = .init()
     ) -> MemoryCache<Key, Value> {
-        MemoryCache(configuration: Self.inline(configuration), clock: clock)
+        MemoryCache(configuration: Self.inline(configuration), clock: state.withLock { $0.clock })
     }
 
     /// Creates a cache without a disk tier on the world's clock, as `Cache(memoryOnly:configuration:)` does.
@@ -131,7 +162,8 @@ public final class TestWorld: Sendable {
         of type: Value.Type = Value.self, memory: MemoryCache<String, Value>.Configuration = .init(),
         configuration: Cache<Value>.Configuration = .init()
     ) -> Cache<Value> {
-        let cache = Cache(memoryOnly: Self.inline(memory), configuration: configuration, clock: clock)
+        let cache = Cache(
+            memoryOnly: Self.inline(memory), configuration: configuration, clock: state.withLock { $0.clock })
         settle(cache.settling)
         return cache
     }
@@ -146,6 +178,17 @@ public final class TestWorld: Sendable {
 
     static func directory(_ name: String) -> URL {
         URL(fileURLWithPath: "/\(name)", isDirectory: true)
+    }
+
+    /// Opens a cache of the current process; in a world with a seed on a thread of the simulation, like all its work.
+    private func opened<Opened: Sendable>(
+        _ open: @escaping @Sendable (MemoryFileSystem, any LarderFiles.Clock) throws(CacheError) -> Opened
+    ) throws(CacheError) -> Opened {
+        let (files, clock) = state.withLock { ($0.files, $0.clock) }
+        guard let simulator else { return try open(files, clock) }
+        return try simulator.perform("open", process: files.process) { () throws(CacheError) in
+            try open(files, clock)
+        }
     }
 
     /// The disk of the current process.

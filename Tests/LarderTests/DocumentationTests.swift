@@ -605,6 +605,21 @@ struct DocumentationTests {
         let name = try await late
         #expect(name == "Bob")
 
+        let seeded = TestWorld(seed: 42)
+        let cities: Cache<String> = try seeded.cache()
+        let cityServer = TestSource<String>(answers: ["Ulm", "Bonn"])
+        cityServer.fail(with: URLError(.notConnectedToInternet))
+        @Sendable func city() async throws -> String {
+            try await cities.value(forKey: "1", ttl: .minutes(10), policy: .staleIfError(for: .hours(1))) {
+                try await cityServer.fetch("1")
+            }
+        }
+        let fresh = try await seeded.run { try await city() }
+        seeded.advance(by: .seconds(600))
+        let expired = try await seeded.run { try await city() }
+        seeded.advance(by: .seconds(600))
+        let down = try await seeded.run { try await city() }
+        #expect([fresh, expired, down] == ["Ulm", "Bonn", "Bonn"])
         world.isDiskFull = true
         await #expect(throws: CacheError.self) { try await names.setValue("Eve", forKey: "42") }
         world.isDiskFull = false

@@ -29,7 +29,7 @@ extension Cache {
         let width = max(1, maximumConcurrentFetches ?? 4)
         // Not a part of a fetch that begins it: that does not wait for it.
         return Flight.$current.withValue(nil) {
-            Task(priority: .low) { await Self.prefetch(queue, width, fetcher, options, fetch) }
+            backend.clock.begin(.low) { await Self.prefetch(queue, width, fetcher, options, fetch) }
         }
     }
 

@@ -204,7 +204,7 @@ public final class Cache<Value: Sendable>: Sendable {
     }
 
     private convenience init(withoutDisk configuration: Configuration, clock: any LarderFiles.Clock) {
-        let events = EventCenter()
+        let events = EventCenter(clock)
         if let onEvent = configuration.onEvent { _ = events.add(onEvent) }
         var settings = configuration.memory ?? .init()
         settings.defaultTTL = configuration.defaultTTL.or(configuration.disk.defaultTTL)

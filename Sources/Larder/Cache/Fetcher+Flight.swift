@@ -14,7 +14,7 @@ extension Fetcher {
             flight.setTimer(timer)
         }
         let priority = Task.currentPriority
-        flight.setTask(Task(priority: priority) { await Self.run(flight, request) }, priority: priority)
+        flight.setTask(backend.clock.begin(priority) { await Self.run(flight, request) }, priority: priority)
     }
 
     private func timeOut(_ flight: Flight, _ options: FetchOptions, after timeout: Duration) {
@@ -238,7 +238,8 @@ extension Fetcher {
     ) -> StoreOptions? {
         let ttl = answer.ttl ?? options.ttl
         guard let whole = ttl.life(from: now, default: backend.defaultTTL) else { return nil }
-        let life = options.policy.jittered(whole, from: now) { Int64.random(in: $0) }
+        var generator = Simulation.Generator()
+        let life = options.policy.jittered(whole, from: now) { Int64.random(in: $0, using: &generator) }
         let keptStale =
             answer.keepStale?.milliseconds(after: life.expires, defaultTTL: backend.defaultTTL)
             ?? options.policy.keptStale(

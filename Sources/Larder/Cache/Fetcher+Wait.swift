@@ -161,7 +161,7 @@ extension Fetcher {
     /// The same for at most `limit`.
     func waitForFetches(_ limit: Duration) async {
         guard limit > .zero, !backend.flights.all.isEmpty else { return }
-        let waiting = Task { await waitForFetches() }
+        let waiting = backend.clock.begin(nil) { await waitForFetches() }
         let timer = backend.clock.schedule(after: limit) { waiting.cancel() }
         await withTaskCancellationHandler {
             await waiting.value

@@ -160,7 +160,7 @@ final class SharedLease: Sendable {
         let (link, key, holder) = (link, key, holder)
         // The value first: who waits looks for it when the lease ends.
         Flight.$current.withValue(nil) {
-            _ = Task {
+            _ = link.clock.begin(nil) {
                 await link.awaitSent([key])
                 await link.endLease(key, holder)
             }

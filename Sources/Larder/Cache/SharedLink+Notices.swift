@@ -112,7 +112,7 @@ extension SharedLink {
         state.withLock { state in
             guard state.removing == nil, state.trust.hasUnresolved, !state.isStopped, !isProvisional else { return }
             // Not a part of the fetch that may be under way.
-            state.removing = Flight.$current.withValue(nil) { Task(priority: .utility) { await removeOutdated() } }
+            state.removing = Flight.$current.withValue(nil) { clock.begin(.utility) { await self.removeOutdated() } }
         }
     }
 

@@ -137,7 +137,7 @@ extension SharedLink {
             return true
         }
         // Not a part of the fetch that may be under way.
-        if mustBegin { Flight.$current.withValue(nil) { _ = Task { await drain() } } }
+        if mustBegin { Flight.$current.withValue(nil) { _ = clock.begin(nil) { await self.drain() } } }
     }
 
     /// The changes that are under way at a time, pipelined, and the payload bytes: questions wait behind them, and each
@@ -215,7 +215,7 @@ extension SharedLink {
             var isNews = false
             // One failure suffices here: nobody waits.
             repeat {
-                if state.writes.noteFailure(at: now, jitter: .random(in: 0...1)) { isNews = state.isConnected }
+                if state.writes.noteFailure(at: now, jitter: Self.jitter()) { isNews = state.isConnected }
             } while !state.writes.isOpen
             return (state.writes.wait(at: now) ?? 0, isNews)
         }

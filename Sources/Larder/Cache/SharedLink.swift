@@ -38,6 +38,12 @@ final class SharedLink: Sendable {
     var clock: any Clock { disk.store.clock }
     var now: Timestamp { clock.now }
 
+    /// A random part of a pause.
+    static func jitter() -> Double {
+        var generator = Simulation.Generator()
+        return .random(in: 0...1, using: &generator)
+    }
+
     func begin() {
         let stop = tier.observe(as: state.withLock { $0.clock.node }) { [weak self] in self?.receive($0) }
         stopObserving.withLock { $0 = stop }
@@ -155,7 +161,7 @@ extension SharedLink {
             state.asking -= 1
             if case .success = result { return state.reads.noteSuccess() ? .sharedTierConnected : nil }
             state.counts.failures += 1
-            return state.reads.noteFailure(at: now, jitter: .random(in: 0...1)) ? .sharedTierLost : nil
+            return state.reads.noteFailure(at: now, jitter: Self.jitter()) ? .sharedTierLost : nil
         }
         if case .failure(let error) = result {
             if change != nil { post(.sharedTierLost, "The shared tier fails again and again: \(error)") }

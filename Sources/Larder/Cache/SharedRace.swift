@@ -39,7 +39,7 @@ final class SharedRace<Result: Sendable>: Sendable {
         }
         // Not a part of the fetch that may be under way.
         let running = Flight.$current.withValue(nil) {
-            Task {
+            clock.begin(nil) {
                 do {
                     race.finish(.success(try await body()))
                 } catch {

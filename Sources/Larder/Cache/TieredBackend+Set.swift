@@ -51,8 +51,10 @@ extension TieredBackend {
                 return CurrentValue(stored: StoredValue(value, entry, from: .disk), entry: entry)
             case .undecodable(let entry): return CurrentValue(entry: entry)
             case .missed:
-                // A lost or damaged one has been removed.
-                guard store.index.isCurrent(known, key) else { return CurrentValue(entry: store.index.entry(key)) }
+                // A lost or damaged one has been removed, and another process may have ended its life.
+                guard store.index.isCurrent(known, key), store.freshEntry(key, at: now) != nil else {
+                    return CurrentValue(entry: store.index.entry(key))
+                }
                 throw CacheError(
                     code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)
             }

@@ -62,7 +62,7 @@ final class DiskSession: Sendable {
             return state.endings
         }
         guard let endings else { return false }
-        for ending in endings.values { ending() }
+        for ending in endings.valuesByKey() { ending() }
         return true
     }
 }

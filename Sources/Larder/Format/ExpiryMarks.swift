@@ -12,6 +12,10 @@ struct ExpiryMarks: Sendable {
     private(set) var scopes: [ClearScope: [Mark]] = [:]
 
     var isEmpty: Bool { scopes.isEmpty }
+    /// The marks of each scope, by the number of the first.
+    var inOrder: [(key: ClearScope, value: [Mark])] {
+        scopes.sorted { ($0.value.first?.number ?? 0) < ($1.value.first?.number ?? 0) }
+    }
     var count: Int { scopes.values.reduce(0) { $0 + $1.count } }
     var numbers: [UInt64] { scopes.values.flatMap { $0.map(\.number) } }
     /// The lowest number; nil without marks.

@@ -75,7 +75,7 @@ struct Namespace: Sendable {
     private let named: Named?
 
     /// Random, so that an attacker cannot prepare keys with equal hashes.
-    private static let processSeed = UInt64.random(in: .min ... .max)
+    private static let processSeed = HashSeed.fixed.withLock { $0 } ?? .random(in: .min ... .max)
 
     /// The namespace of entries that were stored without one.
     static var none: Namespace { Namespace(Named?.none) }

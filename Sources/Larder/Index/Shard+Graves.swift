@@ -21,6 +21,8 @@ extension Shard {
         guard let graves else { return nil }
         if table.file(key) > entry.file || graves.cover(entry, key) {
             markObsolete(entry.file, of: key)
+            // What is cleared has still replaced what came before it.
+            if let old = table.entry(key), old.file < entry.file { removeWithFile(old) }
             return entry
         }
         guard !entry.life.isEnded, !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded
@@ -42,7 +44,8 @@ extension Shard {
         var gone = EntryTotals()
         for entry in table.entries where entry.file != 0 && marks.cover(entry) && !table.isCleared(entry) {
             gone.add(entry)
-            if deletesFiles { removeWithFile(entry) } else { remove(entry.key, below: number) }
+            // Not below the number of the clear: a value without the tag may come that is older than that.
+            if deletesFiles { removeWithFile(entry) } else { remove(entry.key, below: entry.file.number + 1) }
         }
         return gone
     }
@@ -71,6 +74,8 @@ extension Shard {
         if graves != nil, known > entry.file || graves?.cover(entry, key) == true {
             // The other process may not have known what replaced it.
             markObsolete(entry.file, of: key)
+            // What is cleared has still replaced what came before it.
+            if known < entry.file { remove(key, below: entry.file.number) }
             return false
         }
         if let graves, !graves.marks.isEmpty {

@@ -1,10 +1,9 @@
-import Dispatch
 import LarderFiles
 
 /// Releasing removed values. They are collected in the table under its lock and released after it is unlocked.
 extension MemoryCache {
     /// How long a small batch waits, so that the queue does not wake up for every value.
-    private static var delay: DispatchTimeInterval { .milliseconds(10) }
+    private static var milliseconds: Int { 10 }
     /// Batches of other threads that a call releases.
     private static var batches: Int { 64 }
 
@@ -19,8 +18,8 @@ extension MemoryCache {
         switch demand {
         case .none: break
         case .soon:
-            releaseQueue.asyncAfter(deadline: .now() + Self.delay) { [weak self] in self?.releaseRemovals(.soon) }
-        case .now: releaseQueue.async { [weak self] in self?.releaseRemovals(.now) }
+            releaseQueue.enqueue(afterMilliseconds: Self.milliseconds) { [weak self] in self?.releaseRemovals(.soon) }
+        case .now: releaseQueue.enqueue { [weak self] in self?.releaseRemovals(.now) }
         }
     }
 
@@ -67,7 +66,7 @@ extension MemoryCache {
     /// returns even if others never cease.
     private func releaseMore() {
         for _ in 0..<Self.batches where !releaseBatch({ $0.continueRelease() }) { return }
-        releaseQueue.async { self.releaseMore() }
+        releaseQueue.enqueue { self.releaseMore() }
     }
 
     /// Reports and releases a batch. When it returns true, the values have been released.

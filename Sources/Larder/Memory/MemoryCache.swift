@@ -24,7 +24,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     let configuration: Configuration
     /// Serial, so that removals are reported in their order; and so with threads of its own, as on Linux the concurrent
     /// queues share theirs with Swift's tasks.
-    let releaseQueue: DispatchQueue
+    let releaseQueue: any WorkQueue
     let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
     let sweepTimer = OwnedTimer()
     /// Set once, before anybody else has a reference to the cache.
@@ -56,7 +56,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
                 returnsReplaced: configuration.release == .inline && !isAttached,
                 slides: slides, limits: configuration.limits))
         releaseQueue =
-            configuration.release == .main ? .main : DispatchQueue(label: "larder.memory.release", qos: .utility)
+            configuration.release == .main ? clock.mainQueue : clock.queue("larder.memory.release", .utility)
         time = MemoryTime(clock)
         defaultTTL = configuration.defaultTTL
         if configuration.removesAllOnMemoryPressure || configuration.removesAllInBackground
@@ -80,7 +80,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
             }
             for removals in all { removals.report() }
         }
-        if configuration.release == .inline { reportAll() } else { releaseQueue.async(execute: reportAll) }
+        if configuration.release == .inline { reportAll() } else { releaseQueue.enqueue(reportAll) }
     }
 
     /// Returns the value of a key; nil for a miss. A value that has expired, or has gone unused for longer than

@@ -15,7 +15,11 @@ final class CleaningPace: Sendable {
     private let steps = DispatchSemaphore(value: 0)
     private let inVain = Lock(0)
     /// For async callers. A serial queue has a thread of its own.
-    private let queue = DispatchQueue(label: "larder.pace")
+    private let queue: any WorkQueue
+
+    init(_ scheduler: any Scheduler) {
+        queue = scheduler.queue("larder.pace", .unspecified)
+    }
 
     /// False when the cleaner has taken no step for long.
     var isWorthwhile: Bool { inVain.withLock { $0 < Self.mostInVain } }
@@ -33,7 +37,7 @@ final class CleaningPace: Sendable {
     /// The same for an async caller, which blocks no thread.
     func pause(after bytes: Int) async {
         await withCheckedContinuation { continuation in
-            queue.async {
+            queue.enqueue {
                 if self.isWorthwhile { self.wait(after: bytes) }
                 continuation.resume()
             }

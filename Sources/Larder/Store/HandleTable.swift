@@ -16,7 +16,7 @@ final class HandleTable: Sendable {
     private let state = Lock(State())
 
     /// The paths of all handles.
-    var paths: Set<String> { state.withLock { Set($0.paths.values) } }
+    var paths: [String] { state.withLock { Set($0.paths.values).sorted() } }
 
     /// Adds a handle, with its listener.
     func join(at path: String, _ onEvent: EventCenter.Handler?, _ events: EventCenter) -> Handle {

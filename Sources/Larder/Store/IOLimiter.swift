@@ -17,7 +17,7 @@ final class IOLimiter: Sendable {
     private struct State {
         var running = 0
         /// Queues without a job, by rank.
-        var idle: [[DispatchQueue]] = Array(repeating: [], count: TaskPriority.ranks)
+        var idle: [[any WorkQueue]] = Array(repeating: [], count: TaskPriority.ranks)
         /// By rank.
         var waiting = Array(repeating: FIFO<Job>(), count: TaskPriority.ranks)
 
@@ -29,8 +29,8 @@ final class IOLimiter: Sendable {
             return nil
         }
 
-        mutating func queue(_ rank: Int) -> DispatchQueue {
-            idle[rank].popLast() ?? DispatchQueue(label: "larder.io", qos: IOLimiter.qualities[rank])
+        mutating func queue(_ rank: Int, _ scheduler: any Scheduler) -> any WorkQueue {
+            idle[rank].popLast() ?? scheduler.queue("larder.io", IOLimiter.qualities[rank])
         }
     }
 
@@ -38,9 +38,11 @@ final class IOLimiter: Sendable {
     private static let qualities: [DispatchQoS] = [.background, .utility, .default, .userInitiated]
 
     let limit: Int
+    private let scheduler: any Scheduler
     private let state = Lock(State())
 
-    init(limit: Int = 2 * ProcessInfo.processInfo.activeProcessorCount) {
+    init(_ scheduler: any Scheduler, limit: Int = 2 * ProcessInfo.processInfo.activeProcessorCount) {
+        self.scheduler = scheduler
         self.limit = limit
     }
 
@@ -59,24 +61,24 @@ final class IOLimiter: Sendable {
 
     func enqueue(_ priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
         let job = Job(work: work, rank: priority.rank)
-        let queue = state.withLock { state -> DispatchQueue? in
+        let queue = state.withLock { state -> (any WorkQueue)? in
             if state.running == limit {
                 state.waiting[job.rank].append(job)
                 return nil
             }
             state.running += 1
-            return state.queue(job.rank)
+            return state.queue(job.rank, scheduler)
         }
         if let queue { begin(job, on: queue) }
     }
 
     /// Each job has its own block, so everything that it holds is released when it is done.
-    private func begin(_ job: Job, on queue: DispatchQueue) {
-        queue.async {
+    private func begin(_ job: Job, on queue: any WorkQueue) {
+        queue.enqueue {
             job.work()
-            let next = self.state.withLock { state -> (Job, DispatchQueue)? in
+            let next = self.state.withLock { state -> (Job, any WorkQueue)? in
                 state.idle[job.rank].append(queue)
-                if let next = state.take() { return (next, state.queue(next.rank)) }
+                if let next = state.take() { return (next, state.queue(next.rank, self.scheduler)) }
                 state.running -= 1
                 return nil
             }

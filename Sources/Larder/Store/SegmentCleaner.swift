@@ -14,7 +14,7 @@ final class SegmentCleaner: StoreOwner {
     let info: CommitQueue
     let writer: EntryWriter
     let reaper: FileReaper
-    let pace = CleaningPace()
+    let pace: CleaningPace
     private let state = Lock(State())
 
     private struct State {
@@ -45,6 +45,7 @@ final class SegmentCleaner: StoreOwner {
         self.info = info
         self.writer = writer
         self.reaper = reaper
+        pace = CleaningPace(context.clock)
     }
 
     /// Cleans segments in the background, as long as there are any of which more than a third is dead. Looks for them at

@@ -90,7 +90,7 @@ extension Store {
         _ entry: IndexEntry, from source: StoreDirectory.Source, to target: ExportTarget
     ) throws(Errno) -> Bool {
         // Beside its target, where a rename is atomic.
-        let temporary = FileName.text(".larder-\(FileName.number(.random(in: 0...Record.lastNumber)))")
+        let temporary = FileName.text(".larder-\(FileName.number(Simulation.randomNumber() % Record.lastNumber))")
         let directory = target.directory
         let file = source.file
         let copy = try fileSystem.copy(

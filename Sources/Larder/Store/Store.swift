@@ -1,4 +1,3 @@
-import Dispatch
 import LarderFiles
 
 /// One open directory, shared by all handles on it. It reads, sets, removes, renews and copies entries; its owners do
@@ -45,13 +44,13 @@ final class Store: Sendable {
     let cleaner: SegmentCleaner
     let observer = ChangeObserverSlot()
     let handles = HandleTable()
-    let io = IOLimiter()
+    let io: IOLimiter
 
     let unretainedIndex: UnretainedReference<Index>
     /// Set while there are limits.
     let hasLimits: UnretainedReference<Flag>
     /// Large files that are being copied in, outside of the disk queue.
-    let copies = DispatchGroup()
+    let copies: any WorkGroup
     /// Releases the directory for its next opener when the store is deallocated. Read in a block of the disk queue,
     /// replaced in a barrier.
     @exclusivity(unchecked) nonisolated(unsafe) var lease: DirectoryRegistry<Store>.Lease?
@@ -68,6 +67,8 @@ final class Store: Sendable {
         hasLimits = context.limits.unretainedFlag
         fileSystem = context.fileSystem
         self.clock = clock
+        io = IOLimiter(clock)
+        copies = clock.group()
         self.settings = settings
         disk = context.disk
         self.provisional = provisional

@@ -8,7 +8,7 @@ final class Revalidations: Sendable {
     func begin(_ key: String, _ work: @escaping @Sendable () async -> Void) {
         tasks.withLock { tasks in
             guard tasks[key] == nil else { return }
-            tasks[key] = Task.detached { [self] in
+            tasks[key] = SystemClock().beginDetached { [self] in
                 await work()
                 finish(key)
             }

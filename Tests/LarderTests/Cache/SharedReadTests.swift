@@ -160,7 +160,7 @@ struct SharedReadTests {
 
     @Test("a caller of higher priority moves up a read that waits for its turn")
     func priority() async throws {
-        let limiter = IOLimiter(limit: 1)
+        let limiter = IOLimiter(SystemClock(), limit: 1)
         let reads = SharedReads<String>(limiter)
         let (isRunning, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let order = Lock<[String]>([])

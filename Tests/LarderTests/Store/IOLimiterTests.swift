@@ -9,7 +9,7 @@ import Testing
 struct IOLimiterTests {
     @Test("waiting jobs run by priority, and jobs of one priority in order of arrival")
     func priority() {
-        let limiter = IOLimiter(limit: 1)
+        let limiter = IOLimiter(SystemClock(), limit: 1)
         let (isRunning, mayEnd, isDone) = (
             DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
         )
@@ -36,7 +36,7 @@ struct IOLimiterTests {
     @Test("blocking jobs take no thread from Swift's tasks", .timeLimit(.minutes(10)))
     func starvation() async {
         // A shared pool gains one thread per second while all its threads block.
-        let limiter = IOLimiter(limit: 200)
+        let limiter = IOLimiter(SystemClock(), limit: 200)
         let (isRunning, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let jobs = limiter.limit
         // Begun outside of Swift's tasks but with the priority of most of them, because each priority has its own

@@ -27,7 +27,7 @@ struct GroupWriter {
     init(_ index: Index, generation: UInt64, start: Int, entriesPerGroup: Int) {
         self.index = index
         old = index.freeze()
-        let seed = old?.saved.table.seed ?? UInt64.random(in: .min ... .max)
+        let seed = old?.saved.table.seed ?? Simulation.randomNumber()
         let count = GroupTable.groupCount(for: index.totals.count, perGroup: entriesPerGroup)
         hash = GroupHash(seed: seed, count: count)
         totals = old?.totals ?? SavedTotals()

@@ -17,7 +17,7 @@ final class ManifestWriter: Sendable {
     /// The number of times that a save is tried when groups cannot be copied.
     private static let attempts = 3
 
-    private let queue = DispatchQueue(label: "larder.frozen", qos: .utility)
+    private let queue: any WorkQueue
     private let fileSystem: any FileSystem
     private let settings: StoreSettings
     private let path: String
@@ -29,6 +29,7 @@ final class ManifestWriter: Sendable {
     private let lifetime: StoreLifetime
 
     init(_ context: StoreContext, info: CommitQueue) {
+        queue = context.clock.queue("larder.frozen", .utility)
         fileSystem = context.fileSystem
         settings = context.settings
         path = context.path
@@ -42,7 +43,7 @@ final class ManifestWriter: Sendable {
 
     /// Runs `body` on the queue, unless the store has been deallocated by then.
     func async(_ body: @escaping @Sendable () -> Void) {
-        queue.async { [lifetime] in lifetime.whileAlive(body) }
+        queue.enqueue { [lifetime] in lifetime.whileAlive(body) }
     }
 
     /// The same, waiting for it.
@@ -53,7 +54,7 @@ final class ManifestWriter: Sendable {
     /// Rewrites the manifest if that is cheap relative to the changes, or with `always` if there are any changes. Call
     /// it on the queue.
     func save(always: Bool) throws(CacheError) {
-        dispatchPrecondition(condition: .onQueue(queue))
+        queue.requireCurrent()
         guard let others = disk.others.object else { return try saveInTurn(always: always, beside: nil) }
         // A process that saves is slow, or stopped. Its save, or the next one, covers the changes, too.
         let isSaved = try Backoff.wait(milliseconds: always ? Self.longestWait : 0) { () throws(CacheError) in
@@ -117,13 +118,15 @@ final class ManifestWriter: Sendable {
         index.forgetGraves(through: settled)
         let graves = index.graves
         var printer = RecordPrinter()
-        for (key, number) in graves.keys { JournalFormat.append(.remove(key: key, number: number), to: &printer) }
-        for (scope, marks) in graves.marks.scopes {
+        for (key, number) in graves.keys.sortedByValue() {
+            JournalFormat.append(.remove(key: key, number: number), to: &printer)
+        }
+        for (scope, marks) in graves.marks.inOrder {
             for mark in marks {
                 JournalFormat.append(.expire(scope, number: mark.number, at: mark.time), to: &printer)
             }
         }
-        for (scope, number) in graves.scopes.numbers {
+        for (scope, number) in graves.scopes.numbers.sortedByValue() {
             JournalFormat.append(.clear(scope, number: number), to: &printer)
         }
         if printer.count > 0 { try info.repeatLines(printer.bytes, of: save) }
@@ -276,16 +279,20 @@ final class ManifestWriter: Sendable {
         index.forEachShard { shard in
             for (scope, number) in shard.table.cleared.numbers { cleared.add(scope, below: number) }
         }
-        for (scope, number) in cleared.numbers {
+        for (scope, number) in cleared.numbers.sortedByValue() {
             guard try body(.clear(scope, number: number)) else { return }
         }
-        for (scope, marks) in provisional.marks.scopes {
+        for (scope, marks) in provisional.marks.inOrder {
             for mark in marks { guard try body(.expire(scope, number: mark.number, at: mark.time)) else { return } }
         }
-        for file in provisional.unreadSegments { guard try body(.obsolete(file: file, of: nil)) else { return } }
+        for file in provisional.unreadSegments.sorted() {
+            guard try body(.obsolete(file: file, of: nil)) else { return }
+        }
         for shard in 0..<Index.shardCount {
             let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
-            for (key, number) in tombstones { guard try body(.remove(key: key, number: number)) else { return } }
+            for (key, number) in tombstones.sortedByValue() {
+                guard try body(.remove(key: key, number: number)) else { return }
+            }
             for file in obsolete { guard try body(.obsolete(file: file.file, of: nil)) else { return } }
         }
     }

@@ -418,6 +418,7 @@ extension FileReaper {
             // Of the expiries of a scope, a dead file needs only the last.
             let outdated = oldest == 0 ? [] : tombstones.outdatedExpiries
             return tombstones.numbers.filter { !needed.contains($0) && ($0 < oldest || outdated.contains($0)) }
+                .sorted()
         }
     }
 }

@@ -36,9 +36,14 @@ final class LeftFiles: StoreOwner {
             guard let (listed, listing) = list() else { return }
             // Tombstones may cover what cannot be read.
             let mustSpare = hasMarks || !listing.segments.unreadable.isEmpty
-            var left = files(of: listing, below: settled, sparingTombstones: mustSpare)
-            // Otherwise the next sweep looks again.
-            var isDone = !mustSpare
+            let found = files(of: listing)
+            // Deleted from the end: the oldest file first, or a lost index would bring it back; the tombstones last, and
+            // none until the ends of all lives are on disk.
+            let tombstones = mustSpare ? [] : found.tombstones.filter { $0.number < settled }
+            var left =
+                tombstones.map(\.file) + found.unmentioned.filter { $0.number < settled }.map(\.file).sorted(by: >)
+            // Otherwise the next sweep looks again: a change under way has a lower number than what was left.
+            var isDone = !mustSpare && (found.tombstones + found.unmentioned).allSatisfy { $0.number < settled }
             // The index must have been whole, and the same, all the time.
             guard others === disk.others.object, !provisional.isSet, !index.hasUnloaded.isSet,
                 index.replacements == replacements
@@ -76,26 +81,30 @@ final class LeftFiles: StoreOwner {
         } ?? nil
     }
 
-    /// The files with lower numbers that nothing mentions.
-    private func files(
-        of listing: StoreDirectory.Listing, below settled: UInt64, sparingTombstones: Bool
-    ) -> [FileID] {
-        let (names, inSegments) = (listing.names, listing.segments.entries)
+    /// The tombstones, and the files that nothing mentions, each with the number of its change.
+    private func files(of listing: StoreDirectory.Listing) -> (tombstones: [Numbered], unmentioned: [Numbered]) {
         var used: Set<FileID> = []
         index.forEachShard { shard in
             for entry in shard.table.entries where entry.file != 0 { used.insert(entry.file) }
             for entry in shard.table.evacuated { used.insert(entry.file) }
         }
-        // Deleted from the end: the oldest file first, or a lost index would bring it back; the tombstones last, and none
-        // until the ends of all lives are on disk.
-        let tombstones = names.filter { name in
-            !sparingTombstones && DirectoryLayout.number(ofTombstone: name).map { $0 < settled } ?? false
-        }
-        let left = names.filter { name in
+        var found: (tombstones: [Numbered], unmentioned: [Numbered]) = ([], [])
+        for name in listing.names {
+            if let number = DirectoryLayout.number(ofTombstone: name) {
+                found.tombstones.append((FileID(name), number))
+                continue
+            }
+            // Files that are set aside stay.
             let number = DirectoryLayout.number(ofStaged: name) ?? name
-            return number > 0 && number < settled && !used.contains(FileID(name))
+            if number > 0, number <= Record.lastNumber, !used.contains(FileID(name)) {
+                found.unmentioned.append((FileID(name), number))
+            }
         }
-        let all = left.map { FileID($0) } + inSegments.filter { $0 < settled && !used.contains($0) }
-        return tombstones.map { FileID($0) } + all.sorted(by: >)
+        for file in listing.segments.entries where !used.contains(file) {
+            found.unmentioned.append((file, file.number))
+        }
+        return found
     }
+
+    private typealias Numbered = (file: FileID, number: UInt64)
 }

@@ -52,8 +52,11 @@ final class DirectoryLock: Sendable {
             do throws(CacheError) {
                 try check()
             } catch {
-                // Another process may have begun the cache meanwhile, and be storing its first value.
-                guard error.code == .notACache, try joining.hasPage else { throw error }
+                // Another process may have begun the cache meanwhile, be storing its first value, or have deleted a
+                // file that was to be examined.
+                guard error.code == .notACache || error.errno == Errno.noEntry.rawValue, try joining.hasPage else {
+                    throw error
+                }
             }
         }
         return try joining.join { own, membership in

@@ -79,6 +79,8 @@ extension SharedPage {
     /// Begins the page anew. No other process may be alive.
     func begin(_ origin: Origin) {
         words.clear()
+        // First: whoever finds the directory now, or after a kill, must know that it is a cache.
+        words.store(Self.currentFormat & ~0xFFFF, at: Self.format)
         words.store(1, at: Self.epochWord)
         words.store(origin.inode, at: Self.inode)
         words.store(origin.boot, at: Self.boot)

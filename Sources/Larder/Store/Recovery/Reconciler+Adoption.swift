@@ -1,4 +1,3 @@
-import Dispatch
 import LarderFiles
 
 /// Files that no line of the index mentions. An intact one is adopted, unless the index has newer information about its
@@ -19,7 +18,7 @@ extension Reconciler {
         } else {
             let found = readOnTwoThreads(files, in: directory)
             // Each thread takes every other stripe: the files of a key stay in order.
-            DispatchQueue.concurrentPerform(iterations: 2) { half in
+            clock.runHalves { half in
                 consider(found.filter { $0.key.shard % 2 == half }, in: directory)
             }
         }
@@ -50,7 +49,7 @@ extension Reconciler {
     private func readOnTwoThreads(_ files: [FileID], in directory: StoreDirectory) -> [IndexEntry] {
         let middle = files.count / 2
         let halves = Lock([[IndexEntry]](repeating: [], count: 2))
-        DispatchQueue.concurrentPerform(iterations: 2) { half in
+        clock.runHalves { half in
             let found = (half == 0 ? files[..<middle] : files[middle...]).compactMap { read($0, in: directory) }
             halves.withLock { $0[half] = found }
         }

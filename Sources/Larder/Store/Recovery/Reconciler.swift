@@ -343,7 +343,7 @@ extension Reconciler {
         guard provisional.isSet, !provisional.isReconciling, hasTooManyTombstones else { return }
         _ = reporter.attempt { () throws(CacheError) in
             try disk.run { directory in
-                for file in provisional.update({ $0.unreadable }) { setAside(file, in: directory) }
+                for file in provisional.update({ $0.unreadable }).sorted() { setAside(file, in: directory) }
                 if !provisional.update({ $0.hasUnread }) { noteScanned() }
             }
         }

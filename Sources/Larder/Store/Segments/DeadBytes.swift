@@ -39,7 +39,7 @@ final class DeadBytes: Sendable {
     func forget(_ number: UInt64) { _ = take(number) }
 
     /// The segments with counts.
-    var numbers: [UInt64] { state.withLock { Array($0.counts.keys) } }
+    var numbers: [UInt64] { state.withLock { $0.counts.keys.sorted() } }
 
     func setAllowance(_ bytes: Int) {
         state.withLock { $0.allowance = bytes }

@@ -1,4 +1,3 @@
-import Dispatch
 import LarderFiles
 import LarderFoundation
 
@@ -11,7 +10,7 @@ import LarderFoundation
 final class GroupSync: @unchecked Sendable {
     private let descriptor: SharedDescriptor
     private let fileSystem: any FileSystem
-    private let queue = DispatchQueue(label: "larder.sync")
+    private let queue = SerialQueue()
     private let noted = Lock(0)
     private var done = 0
     private var failed: [(tickets: ClosedRange<Int>, error: Errno)] = []

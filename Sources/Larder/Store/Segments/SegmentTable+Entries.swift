@@ -57,7 +57,7 @@ extension SegmentTable {
             do throws(Errno) { segments.formUnion(try numbers()) } catch { failure = error }
         }
         var synced: Set<UInt64> = []
-        for number in segments {
+        for number in segments.sorted() {
             do throws(Errno) {
                 try sync(number, isOwn: unsynced[number] != nil)
                 synced.insert(number)

@@ -32,11 +32,11 @@ final class SegmentTable: Sendable {
 
         /// Returns an open segment that was not used since the last call, or any; all others count as unused then.
         func leastUsed() -> UInt64? {
-            for (number, segment) in open {
+            for (number, segment) in open.sortedByKey() {
                 if !segment.isInUse.isSet { return number }
                 segment.isInUse.set(false)
             }
-            return open.keys.first
+            return open.keys.min()
         }
 
         mutating func noteChange(of number: UInt64) {
@@ -137,7 +137,7 @@ extension SegmentTable {
         _ = try fileSystem.open(.number(number), in: directory.file, for: .creating)
         do throws(Errno) {
             let file = SharedDescriptor(try fileSystem.open(.number(number), in: directory.file, for: .updating))
-            let salt = UInt64.random(in: .min ... .max)
+            let salt = Simulation.randomNumber()
             let header = SegmentFormat.Header(salt: salt, settled: SegmentFormat.start, boot: fileSystem.boot)
             let segment = Segment(number, file, header, in: fileSystem)
             // The header last: with it, others may take the segment for that of a process that has ended.
@@ -188,7 +188,7 @@ extension SegmentTable {
     /// Closes segments that other processes have deleted, so that their bytes are free. O(segments).
     func closeDeleted() throws(Errno) {
         // First: one that is created from here on is not taken for deleted.
-        let open = state.withLock { state in state.open.keys.filter { !state.claimed.contains($0) } }
+        let open = state.withLock { state in state.open.keys.filter { !state.claimed.contains($0) }.sorted() }
         if !open.isEmpty { close(open, unlessIn: Set(try numbers())) }
     }
 

@@ -17,9 +17,13 @@ final class EventCenter: Sendable {
         var dropped = 0
     }
 
-    private let queue = DispatchQueue(label: "larder.events", qos: .utility)
+    private let queue: any WorkQueue
     private let state = Lock(State())
     private let hasHandlers = Flag()
+
+    init(_ scheduler: any Scheduler) {
+        queue = scheduler.queue("larder.events", .utility)
+    }
 
     var dropped: Int { state.withLock { $0.dropped } }
 
@@ -54,7 +58,7 @@ final class EventCenter: Sendable {
     }
 
     deinit {
-        for ending in state.withLock({ $0.endings }).values { ending() }
+        for ending in state.withLock({ $0.endings }).valuesByKey() { ending() }
     }
 
     func post(_ event: @autoclosure () -> CacheEvent) {
@@ -65,11 +69,11 @@ final class EventCenter: Sendable {
                 return []
             }
             state.pending += 1
-            return Array(state.handlers.values)
+            return state.handlers.valuesByKey()
         }
         if handlers.isEmpty { return }
         let event = event()
-        queue.async {
+        queue.enqueue {
             for handler in handlers { handler(event) }
             self.state.withLock { $0.pending -= 1 }
         }
@@ -77,11 +81,11 @@ final class EventCenter: Sendable {
 
     /// Runs a caller's closure among the events.
     func run(_ body: @escaping @Sendable () -> Void) {
-        queue.async(execute: body)
+        queue.enqueue(body)
     }
 
     /// Returns when everything posted before has been delivered. Never call it from a handler.
     func drain() {
-        queue.sync {}
+        queue.run {}
     }
 }

@@ -14,42 +14,45 @@ final class MaintenanceQueue: Sendable {
     private struct State {
         /// A bit for each kind.
         var waiting: UInt16 = 0
-        var running: [Int: (kind: Kind?, group: DispatchGroup)] = [:]
+        var running: [Int: (kind: Kind?, group: any WorkGroup)] = [:]
         var next = 0
     }
 
-    private let queue = DispatchQueue(label: "larder.maintenance", qos: .utility)
+    private let scheduler: any Scheduler
+    private let queue: any WorkQueue
     private let state = Lock(State())
     private let lifetime: StoreLifetime
 
-    init(_ lifetime: StoreLifetime) {
+    init(_ lifetime: StoreLifetime, _ scheduler: any Scheduler) {
         self.lifetime = lifetime
+        self.scheduler = scheduler
+        queue = scheduler.queue("larder.maintenance", .utility)
     }
 
     /// Runs `slice` on the queue until it returns false or the store is deallocated. Other work may run between two
     /// slices. Work without a kind is never merged.
     func begin(_ kind: Kind?, _ slice: @escaping @Sendable () -> Bool) {
-        let begun = state.withLock { state -> (id: Int, group: DispatchGroup)? in
+        let begun = state.withLock { state -> (id: Int, group: any WorkGroup)? in
             if let kind {
                 if state.waiting & kind.bit != 0 { return nil }
                 state.waiting |= kind.bit
             }
             state.next += 1
-            let group = DispatchGroup()
+            let group = scheduler.group()
             group.enter()
             state.running[state.next] = (kind, group)
             return (state.next, group)
         }
         guard let (id, group) = begun else { return }
-        queue.async {
+        queue.enqueue {
             if let kind { self.state.withLock { $0.waiting &= ~kind.bit } }
             self.run(slice, id, group)
         }
     }
 
-    private func run(_ slice: @escaping @Sendable () -> Bool, _ id: Int, _ group: DispatchGroup) {
+    private func run(_ slice: @escaping @Sendable () -> Bool, _ id: Int, _ group: any WorkGroup) {
         if lifetime.whileAlive(slice) ?? false {
-            queue.async { self.run(slice, id, group) }
+            queue.enqueue { self.run(slice, id, group) }
             return
         }
         _ = state.withLock { $0.running.removeValue(forKey: id) }
@@ -68,12 +71,19 @@ final class MaintenanceQueue: Sendable {
 
     /// Returns when all work requested before this call is done. Never call it on the queue.
     func wait() {
-        for (_, group) in state.withLock({ $0.running.values.map { $0 } }) { group.wait() }
+        for group in groups({ _ in true }) { group.wait() }
     }
 
     /// The same for work of one kind.
     func wait(for kind: Kind) {
-        for (_, group) in state.withLock({ $0.running.values.filter { $0.kind == kind } }) { group.wait() }
+        for group in groups({ $0 == kind }) { group.wait() }
+    }
+
+    /// In the order of the requests.
+    private func groups(_ isWanted: (Kind?) -> Bool) -> [any WorkGroup] {
+        state.withLock { state in
+            state.running.filter { isWanted($0.value.kind) }.valuesByKey().map { $0.group }
+        }
     }
 
     /// Runs `body` between two slices, and waits for it.

@@ -2,8 +2,12 @@ import LarderFiles
 
 /// Counts the work of a store, and reports it to listeners.
 final class Reporter: Sendable {
-    let events = EventCenter()
+    let events: EventCenter
     private let counts = Lock(CacheStatistics())
+
+    init(_ scheduler: any Scheduler) {
+        events = EventCenter(scheduler)
+    }
 
     /// The counts so far, without those that the index keeps.
     var statistics: CacheStatistics {
@@ -41,7 +45,9 @@ final class Reporter: Sendable {
     /// Reports the end of many entries: an event for each namespace.
     func post(_ kind: CacheEvent.Kind, _ entries: [IndexEntry], limit: CacheLimit? = nil) {
         guard events.isListening else { return }
-        for (namespace, entries) in Dictionary(grouping: entries, by: \.namespace) {
+        for (namespace, entries) in Dictionary(grouping: entries, by: \.namespace).sorted(by: {
+            $0.key.name.utf8.lexicographicallyPrecedes($1.key.name.utf8)
+        }) {
             events.post(CacheEvent(kind, keys: entries.map(\.keyText), in: namespace, limit: limit))
         }
     }

@@ -11,7 +11,7 @@ final class StoreContext: Sendable {
     let index: Index
     let disk: DiskQueue
     let provisional: ProvisionalState
-    let reporter = Reporter()
+    let reporter: Reporter
     let pool = AttachmentsPool()
     let lifetime = StoreLifetime()
     let maintenance: MaintenanceQueue
@@ -30,7 +30,8 @@ final class StoreContext: Sendable {
         self.index = index
         disk = DiskQueue(directory, path: directory.path, others: ReplaceableReference(nil))
         self.provisional = provisional
-        maintenance = MaintenanceQueue(lifetime)
+        reporter = Reporter(clock)
+        maintenance = MaintenanceQueue(lifetime, clock)
     }
 }
 

@@ -1,0 +1,307 @@
+import Dispatch
+import Foundation
+import LarderFiles
+
+/// Runs threads one at a time, in an order that a seed gives: the same seed, the same run.
+///
+/// A thread keeps its turn until it waits, ends, or makes a step and another one is drawn. Each is a thread of the
+/// system, so code under test blocks and locks as usual. Time stands still while a thread runs: a step takes a
+/// microsecond, and when all wait, the time moves on to the first end of a wait.
+///
+/// `@unchecked Sendable`: the state is accessed by the thread that has its turn; and while none has, by the driver, the
+/// thread outside that calls `run`. Threads begun by anybody else arrive through `arrivals`.
+package final class Simulator: @unchecked Sendable {
+    /// What threads do. Of a hundred steps, how many are followed by the draw of a thread.
+    package var switchPercent = 20
+    /// Whether `trace` keeps lines, and not only their hash.
+    package var keepsTrace = false
+    package private(set) var trace: [String] = []
+    /// The hash of all lines so far.
+    package private(set) var traceHash: UInt64 = 0xCBF2_9CE4_8422_2325
+    /// The steps so far: a logical time.
+    package private(set) var steps: UInt64 = 0
+    /// The simulated microseconds since the beginning.
+    package private(set) var microseconds: UInt64 = 0
+
+    private var order: SeededGenerator
+    private var numbers: SeededGenerator
+    private var threads: [Thread] = []
+    private var current: Thread?
+    private var stopped: Set<Int> = []
+    private var held: Set<Int> = []
+    private var idle: [Worker] = []
+    private var lastThread = 0
+    /// The steps and draws that are left before the driver goes on.
+    private var turns = Int.max
+    /// Ends the driver's wait.
+    private var isDone: (() -> Bool)?
+    private let driver = DispatchSemaphore(value: 0)
+    private let arrivals = Lock<[Thread]>([])
+
+    package init(seed: UInt64) {
+        order = SeededGenerator(seed: seed)
+        numbers = SeededGenerator(seed: seed ^ 0x9E37_79B9_7F4A_7C15)
+    }
+
+    deinit {
+        for worker in idle { worker.end() }
+    }
+
+    /// Adds a thread, which is ready; nil: to the process or the group of the caller.
+    package func begin(
+        _ name: String, process: Int? = nil, group: Int? = nil, _ body: @escaping @Sendable () -> Void
+    ) {
+        let thread = Thread(name, process ?? current?.process ?? 0, group ?? current?.group ?? 0, self, body)
+        arrivals.withLock { $0.append(thread) }
+    }
+
+    /// Runs ready threads until none is left. Returns the names of those that wait for what cannot happen any more.
+    @discardableResult
+    package func run() -> [String] {
+        drive(turns: .max, until: nil)
+        return names
+    }
+
+    /// Lets threads make some steps; false when none is ready before.
+    package func run(steps: Int) -> Bool {
+        drive(turns: steps, until: nil)
+        return turns < 1
+    }
+
+    /// Runs threads until a condition holds; false when no thread is ready before.
+    package func run(until isDone: @escaping () -> Bool) -> Bool {
+        if isDone() { return true }
+        drive(turns: .max, until: isDone)
+        return isDone()
+    }
+
+    private func drive(turns: Int, until isDone: (() -> Bool)?) {
+        precondition(current == nil, "a simulated thread drives its own simulation")
+        self.turns = turns
+        self.isDone = isDone
+        defer { self.isDone = nil }
+        guard let next = draw() else { return }
+        self.turns -= 1
+        resume(next)
+        driver.wait()
+        current = nil
+    }
+
+    /// Notes what the running thread is about to do, and draws the next thread.
+    func step(_ code: Int, _ line: () -> String) {
+        guard let thread = current, Simulation.thread === thread else { return }
+        steps += 1
+        microseconds += 1
+        for word in [UInt64(thread.id), UInt64(truncatingIfNeeded: code)] {
+            traceHash = (traceHash ^ word) &* 0x100_0000_01B3
+        }
+        if keepsTrace { trace.append("\(thread.process) \(thread.name) \(thread.id): \(line())") }
+        turns -= 1
+        if turns > 0, !order.chance(switchPercent) { return }
+        pass(thread)
+    }
+
+    /// Adds a line to the trace.
+    package func note(_ line: @autoclosure () -> String) {
+        if keepsTrace { trace.append(line()) }
+    }
+
+    /// The process of the thread that is running.
+    package var process: Int { current?.process ?? 0 }
+
+    /// From now on no thread of a process runs, until `resume`.
+    package func stop(process: Int) {
+        stopped.insert(process)
+    }
+
+    package func resume(process: Int) {
+        stopped.remove(process)
+    }
+
+    /// From now on no thread of a group runs, until `releaseGroups`.
+    package func hold(group: Int) {
+        held.insert(group)
+    }
+
+    package func releaseGroups() {
+        held = []
+    }
+
+    package func isStopped(process: Int) -> Bool { stopped.contains(process) }
+
+    /// The names of the threads that have not ended.
+    package var names: [String] { threads.map(\.name) }
+
+    /// The names of the threads of a process.
+    package func threads(of process: Int) -> [String] {
+        arrive()
+        return threads.filter { $0.process == process }.map(\.name)
+    }
+
+    package func randomNumber() -> UInt64 { numbers.next() }
+
+    // MARK: Turns
+
+    private func arrive() {
+        for thread in arrivals.withLock({ arrivals in
+            defer { arrivals.removeAll(keepingCapacity: true) }
+            return arrivals
+        }) {
+            lastThread += 1
+            thread.id = lastThread
+            note("\(thread.process) \(thread.name) \(thread.id) begins")
+            threads.append(thread)
+        }
+    }
+
+    /// Returns the thread that goes on; nil when the driver does.
+    private func draw() -> Thread? {
+        arrive()
+        if turns <= 0 { return nil }
+        if let isDone, isDone() { return nil }
+        while true {
+            var ready: [Thread] = []
+            var first: Thread?
+            for thread in threads where !stopped.contains(thread.process) && !held.contains(thread.group) {
+                if thread.isReady(at: microseconds) {
+                    ready.append(thread)
+                } else if let end = thread.end, first.map({ end < $0.end! }) ?? true {
+                    first = thread
+                }
+            }
+            if !ready.isEmpty { return ready[Int.random(in: 0..<ready.count, using: &order)] }
+            guard let first, let end = first.end else { return nil }
+            microseconds = end
+        }
+    }
+
+    /// Lets a drawn thread go on; the caller waits for its own turn.
+    private func pass(_ thread: Thread) {
+        guard let next = draw() else {
+            driver.signal()
+            return thread.worker!.turn.wait()
+        }
+        turns -= 1
+        if next === thread { return }
+        resume(next)
+        thread.worker!.turn.wait()
+    }
+
+    private func resume(_ thread: Thread) {
+        current = thread
+        if let worker = thread.worker { return worker.wake() }
+        let worker = idle.popLast() ?? Worker(self)
+        thread.worker = worker
+        worker.begin(thread)
+    }
+
+    /// Ends the running thread; returns the next one if it can run on the same thread of the system.
+    private func finish(_ thread: Thread, on worker: Worker) -> Thread? {
+        threads.removeAll { $0 === thread }
+        guard let next = draw() else {
+            idle.append(worker)
+            driver.signal()
+            return nil
+        }
+        turns -= 1
+        current = next
+        if let other = next.worker {
+            idle.append(worker)
+            other.wake()
+            return nil
+        }
+        next.worker = worker
+        return next
+    }
+
+    fileprivate func wait(_ thread: Thread, until isReady: () -> Bool, limit: UInt64?) -> Bool {
+        if isReady() { return true }
+        if let limit { thread.end = microseconds + limit }
+        return withoutActuallyEscaping(isReady) { isReady in
+            thread.condition = isReady
+            pass(thread)
+            thread.condition = nil
+            thread.end = nil
+            defer { thread.isReadyForGood = false }
+            return thread.isReadyForGood
+        }
+    }
+
+    /// A thread of the simulation.
+    final class Thread: SimulatedThread {
+        let name: String
+        let process: Int
+        let group: Int
+        unowned let simulator: Simulator
+        let body: @Sendable () -> Void
+        fileprivate var id = 0
+        fileprivate var worker: Worker?
+        /// What it waits for.
+        fileprivate var condition: (() -> Bool)?
+        /// The condition has held, and must not be asked again.
+        fileprivate var isReadyForGood = false
+        /// The end of the wait.
+        fileprivate var end: UInt64?
+
+        init(
+            _ name: String, _ process: Int, _ group: Int, _ simulator: Simulator, _ body: @escaping @Sendable () -> Void
+        ) {
+            self.name = name
+            self.process = process
+            self.group = group
+            self.simulator = simulator
+            self.body = body
+        }
+
+        fileprivate func isReady(at now: UInt64) -> Bool {
+            guard let condition, !isReadyForGood else { return true }
+            isReadyForGood = condition()
+            return isReadyForGood || end.map { $0 <= now } ?? false
+        }
+
+        func wait(until isReady: () -> Bool) {
+            _ = simulator.wait(self, until: isReady, limit: nil)
+        }
+
+        func wait(until isReady: () -> Bool, orMicroseconds limit: UInt64) -> Bool {
+            simulator.wait(self, until: isReady, limit: limit)
+        }
+
+        func randomNumber() -> UInt64 { simulator.randomNumber() }
+    }
+
+    /// A thread of the system, which runs one thread of the simulation after another.
+    ///
+    /// `@unchecked Sendable`: `next` is handed over by `turn`.
+    final class Worker: @unchecked Sendable {
+        let turn = DispatchSemaphore(value: 0)
+        private var next: Thread?
+
+        init(_ simulator: Simulator) {
+            let thread = Foundation.Thread { [self, weak simulator] in
+                while true {
+                    turn.wait()
+                    guard var thread = next else { return }
+                    next = nil
+                    while true {
+                        Simulation.run(as: thread, thread.body)
+                        guard let following = simulator?.finish(thread, on: self) else { break }
+                        thread = following
+                    }
+                }
+            }
+            thread.stackSize = 1 << 20
+            thread.start()
+        }
+
+        func begin(_ thread: Thread) {
+            next = thread
+            turn.signal()
+        }
+
+        func wake() { turn.signal() }
+
+        /// Ends the thread of the system, which is idle.
+        func end() { turn.signal() }
+    }
+}

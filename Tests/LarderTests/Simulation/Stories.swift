@@ -1,0 +1,36 @@
+import Foundation
+import LarderSimulation
+import LarderTestSupport
+import Testing
+
+/// Plays stories in processes of their own: there keys have the same hashes in every run.
+enum Stories {
+    /// Expects that nothing is wrong in a story that a failed campaign has printed.
+    static func expectClean(
+        _ configure: (inout Story.Setting) -> Void, acts: [Story.Act], sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        var setting = Story.Setting()
+        configure(&setting)
+        let (status, output) = try await run(["--story"], input: try JSONEncoder().encode(Story(setting, acts)))
+        #expect(status == 0, "\(output)", sourceLocation: sourceLocation)
+    }
+
+    /// Runs `Simulate`, and returns what it has printed.
+    static func run(_ arguments: [String], input: Data = Data()) async throws -> (status: Int32, output: String) {
+        let process = Process()
+        process.executableURL = try Executables.url(of: "Simulate")
+        process.arguments = arguments
+        let (stdin, stdout) = (Pipe(), Pipe())
+        (process.standardInput, process.standardOutput) = (stdin, stdout)
+        try process.run()
+        try stdin.fileHandleForWriting.write(contentsOf: input)
+        try stdin.fileHandleForWriting.close()
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                let output = String(decoding: stdout.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+                process.waitUntilExit()
+                continuation.resume(returning: (process.terminationStatus, output))
+            }
+        }
+    }
+}
