@@ -68,9 +68,9 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
     /// Takes the lock; a simulated thread lets others run meanwhile.
     @usableFromInline
     func lockInTurn() {
-        if tryToLock() { return }
-        guard let thread = Simulation.thread else { return lockNow() }
         while !tryToLock() {
+            guard let thread = Simulation.thread else { return lockNow() }
+            // Whoever asks is another thread of the system, which must not keep the lock.
             thread.wait {
                 guard tryToLock() else { return false }
                 unlock()

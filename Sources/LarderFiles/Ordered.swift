@@ -1,23 +1,19 @@
-// What a run decides must not depend on the order of a dictionary, which is another in each process.
-
 extension Sequence {
-    /// The pairs of a dictionary, by ascending key. O(n log n).
+    /// The elements by ascending number, and those of the same number as they come. O(n log n).
+    ///
+    /// For dictionaries and sets: each process iterates them in another order, so decisions must not depend on it.
     @inlinable
-    package func sortedByKey<Name: Comparable, Value>() -> [(key: Name, value: Value)]
-    where Element == (key: Name, value: Value) {
-        sorted { $0.key < $1.key }
+    package func inOrder<Number: BinaryInteger>(of number: (Element) -> Number) -> [Element] {
+        let elements = Array(self)
+        return Ordered.positions(elements.map { UInt64(truncatingIfNeeded: number($0)) }).map { elements[$0] }
     }
+}
 
-    /// Its values, by ascending key. O(n log n).
-    @inlinable
-    package func valuesByKey<Name: Comparable, Value>() -> [Value] where Element == (key: Name, value: Value) {
-        sortedByKey().map { $0.value }
-    }
-
-    /// The pairs of a dictionary, by ascending value. O(n log n).
-    @inlinable
-    package func sortedByValue<Name, Value: Comparable>() -> [(key: Name, value: Value)]
-    where Element == (key: Name, value: Value) {
-        sorted { $0.value < $1.value }
+@usableFromInline
+enum Ordered {
+    /// One function for all types: a sort takes some 10 KB of a program.
+    @usableFromInline
+    static func positions(_ numbers: [UInt64]) -> [Int] {
+        numbers.count < 2 ? Array(numbers.indices) : numbers.indices.sorted { (numbers[$0], $0) < (numbers[$1], $1) }
     }
 }

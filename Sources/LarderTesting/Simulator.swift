@@ -11,10 +11,13 @@ import LarderFiles
 /// `@unchecked Sendable`: the state is accessed by the thread that has its turn; and while none has, by the driver, the
 /// thread outside that calls `run`. Threads begun by anybody else arrive through `arrivals`.
 package final class Simulator: @unchecked Sendable {
-    /// What threads do. Of a hundred steps, how many are followed by the draw of a thread.
+    /// The percentage of steps after which the next thread is drawn. Default: 20.
     package var switchPercent = 20
-    /// Whether `trace` keeps lines, and not only their hash.
-    package var keepsTrace = false
+    /// The most lines that `trace` keeps, the first ones. Default: none.
+    package var tracedLines = 0
+    /// How long to wait when no thread is ready, in milliseconds: a lock that all caches of the program share may be
+    /// held outside of the simulation. Default: not at all, for a program that does nothing else.
+    package var patience = 0
     package private(set) var trace: [String] = []
     /// The hash of all lines so far.
     package private(set) var traceHash: UInt64 = 0xCBF2_9CE4_8422_2325
@@ -55,11 +58,9 @@ package final class Simulator: @unchecked Sendable {
         arrivals.withLock { $0.append(thread) }
     }
 
-    /// Runs ready threads until none is left. Returns the names of those that wait for what cannot happen any more.
-    @discardableResult
-    package func run() -> [String] {
+    /// Runs ready threads until none is left.
+    package func run() {
         drive(turns: .max, until: nil)
-        return names
     }
 
     /// Lets threads make some steps; false when none is ready before.
@@ -95,19 +96,16 @@ package final class Simulator: @unchecked Sendable {
         for word in [UInt64(thread.id), UInt64(truncatingIfNeeded: code)] {
             traceHash = (traceHash ^ word) &* 0x100_0000_01B3
         }
-        if keepsTrace { trace.append("\(thread.process) \(thread.name) \(thread.id): \(line())") }
+        note("\(thread.process) \(thread.name) \(thread.id): \(line())")
         turns -= 1
         if turns > 0, !order.chance(switchPercent) { return }
         pass(thread)
     }
 
     /// Adds a line to the trace.
-    package func note(_ line: @autoclosure () -> String) {
-        if keepsTrace { trace.append(line()) }
+    private func note(_ line: @autoclosure () -> String) {
+        if trace.count < tracedLines { trace.append(line()) }
     }
-
-    /// The process of the thread that is running.
-    package var process: Int { current?.process ?? 0 }
 
     /// From now on no thread of a process runs, until `resume`.
     package func stop(process: Int) {
@@ -159,6 +157,7 @@ package final class Simulator: @unchecked Sendable {
         arrive()
         if turns <= 0 { return nil }
         if let isDone, isDone() { return nil }
+        var patience = patience
         while true {
             var ready: [Thread] = []
             var first: Thread?
@@ -170,8 +169,14 @@ package final class Simulator: @unchecked Sendable {
                 }
             }
             if !ready.isEmpty { return ready[Int.random(in: 0..<ready.count, using: &order)] }
-            guard let first, let end = first.end else { return nil }
-            microseconds = end
+            if let end = first?.end {
+                microseconds = end
+            } else if patience > 0, threads.contains(where: { $0.condition != nil }) {
+                patience -= 1
+                Foundation.Thread.sleep(forTimeInterval: 0.001)
+            } else {
+                return nil
+            }
         }
     }
 
@@ -236,7 +241,7 @@ package final class Simulator: @unchecked Sendable {
         let body: @Sendable () -> Void
         fileprivate var id = 0
         fileprivate var worker: Worker?
-        /// What it waits for.
+        /// Holds when the thread may go on; nil while it does not wait.
         fileprivate var condition: (() -> Bool)?
         /// The condition has held, and must not be asked again.
         fileprivate var isReadyForGood = false

@@ -4,7 +4,7 @@ import LarderFiles
 /// In a world with a seed.
 extension TestWorld {
     /// Runs a part of the test in the world, until it has returned; beside it what the caches do in the background, in
-    /// an order that the seed decides.
+    /// an order that the seed decides. A world without a seed merely calls `body`.
     ///
     /// - Parameter body: The calls of caches of this world, and whatever the test does with the results.
     /// - Returns: The result of `body`.
@@ -35,7 +35,7 @@ extension TestWorld {
     }
 
     /// Runs what is ready, one step after another, until nothing is; also the work that becomes ready meanwhile. Time
-    /// does not move: see ``advance(by:)``.
+    /// does not move: see ``advance(by:)``. Does nothing in a world without a seed.
     public func run() {
         simulator?.run()
     }
@@ -44,7 +44,7 @@ extension TestWorld {
     /// ready.
     package func step() -> Bool { simulator?.run(steps: 1) ?? false }
 
-    /// What ran: a line for each call of the file system.
+    /// What ran: a line for each thread and each call of the file system, the first 100,000.
     package var trace: [String] { simulator?.trace ?? [] }
 }
 

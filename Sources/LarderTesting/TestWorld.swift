@@ -67,7 +67,10 @@ public final class TestWorld: Sendable {
     ///   - seed: Determines the order of the steps.
     ///   - now: The initial time, rounded to milliseconds. Default: 2025-11-20 10:00:00 UTC.
     public convenience init(seed: UInt64, now: Date = Date(timeIntervalSince1970: 1_763_632_800)) {
-        self.init(now: now, Simulator(seed: seed))
+        let simulator = Simulator(seed: seed)
+        simulator.patience = 100
+        simulator.tracedLines = 100_000
+        self.init(now: now, simulator)
     }
 
     private init(now: Date, _ simulator: Simulator?) {

@@ -111,7 +111,7 @@ extension Stage {
         let tags = records.tags
         // Where a full disk has no room to clean segments, whole ones are evicted.
         let evicts = story.setting.countLimit != nil || wasFull && story.setting.hasSegments
-        for (key, operations) in records.operations.sortedByKey() {
+        for (key, operations) in records.operations.inOrder(of: { $0.key }) {
             var history = History(
                 slides: story.setting.slides, evicts: evicts, tags: tags, lives: records.lives,
                 now: ManualClock().milliseconds)

@@ -40,7 +40,7 @@ package final class Stage: @unchecked Sendable {
         self.story = story
         simulator = Simulator(seed: story.setting.seed)
         simulator.switchPercent = story.setting.switchPercent
-        simulator.keepsTrace = keepsTrace
+        simulator.tracedLines = keepsTrace ? .max : 0
         files = MemoryFileSystem(simulator: simulator)
         generator = SeededGenerator(seed: story.setting.seed ^ 0xDA3E_39CB_94B9_5BDB)
     }
@@ -183,7 +183,7 @@ package final class Stage: @unchecked Sendable {
         find("it never comes to rest: \(Set(simulator.names).sorted())")
     }
 
-    var inPlaces: [SimulatedProcess] { places.valuesByKey() }
+    var inPlaces: [SimulatedProcess] { places.inOrder { $0.key }.map(\.value) }
     var living: [SimulatedProcess] { inPlaces.filter(\.isOpen) }
 
     /// Whether a call may fail.

@@ -6,7 +6,7 @@ import LarderSimulation
 ///
 ///     Simulate FIRST LAST [--kind KIND] [--calls N] [--keep-going] [--hashes] [--trace] [--no-shrinking]
 ///
-/// or the story that comes as JSON from the standard input, with `--story`.
+/// or the stories that come as a JSON array from the standard input, with `--stories`.
 @main
 struct Simulate {
     static func main() throws {
@@ -29,17 +29,7 @@ struct Simulate {
             has("--keep-going"), has("--hashes"), has("--trace"), !has("--no-shrinking")
         )
         let json = value("--json")
-        if has("--story") {
-            let data = FileHandle.standardInput.readDataToEndOfFile()
-            let stage = Stage(try JSONDecoder().decode(Story.self, from: data), keepsTrace: prints)
-            let findings = stage.play()
-            if prints { say(stage.trace.joined(separator: "\n")) }
-            if let key = findings.first?.split(separator: " ").dropFirst().first.flatMap({ Int($0.dropLast()) }) {
-                for line in stage.history(of: key) { say(line) }
-            }
-            for finding in findings { say(finding) }
-            exit(findings.isEmpty ? 0 : 1)
-        }
+        if has("--stories") { try playStories(prints: prints) }
         if let stride = value("--matrix").flatMap(Int.init) {
             try playMatrix(stride, keepsGoing: keepsGoing, arguments)
         }
@@ -65,7 +55,7 @@ struct Simulate {
             if shrinks {
                 let (short, found) = Shrinker.shrink(story, finding)
                 say(short.test(found))
-                if let json { try JSONEncoder().encode(short).write(to: URL(fileURLWithPath: json)) }
+                if let json { try JSONEncoder().encode([short]).write(to: URL(fileURLWithPath: json)) }
             }
             if !keepsGoing { break }
         }
@@ -75,6 +65,23 @@ struct Simulate {
             "\(failed) of \(last - first + 1) stories failed; \(made) calls, \(steps) steps, "
                 + "\((count / seconds * 10).rounded() / 10) stories a second")
         exit(failed == 0 ? 0 : 1)
+    }
+
+    /// Plays the stories of the standard input, until one fails: then it prints what is wrong.
+    private static func playStories(prints: Bool) throws {
+        let data = FileHandle.standardInput.readDataToEndOfFile()
+        for (number, story) in try JSONDecoder().decode([Story].self, from: data).enumerated() {
+            let stage = Stage(story, keepsTrace: prints)
+            let findings = stage.play()
+            if prints { say(stage.trace.joined(separator: "\n")) }
+            guard let finding = findings.first else { continue }
+            say("story \(number): \(findings.joined(separator: "\n"))\n\(story.test(finding))")
+            if let key = finding.split(separator: " ").dropFirst().first.flatMap({ Int($0.dropLast()) }) {
+                for line in stage.history(of: key) { say(line) }
+            }
+            exit(1)
+        }
+        exit(0)
     }
 
     /// Plays the pairs of a part, as `2/3`, or all.

@@ -115,7 +115,7 @@ struct FlightState: Sendable {
     mutating func settle(_ index: Int, _ outcome: FetchOutcome) -> [Continuation] {
         settled.insert(index)
         var resumed: [Continuation] = []
-        for (number, caller) in callers.sortedByKey() where caller.index == index && caller.outcome == nil {
+        for (number, caller) in callers.inOrder(of: { $0.key }) where caller.index == index && caller.outcome == nil {
             waiting -= 1
             if let continuation = caller.continuation {
                 resumed.append(continuation)
@@ -160,7 +160,7 @@ struct FlightState: Sendable {
     mutating func takeEnd() -> End {
         hasEnded = true
         defer { (timer, observers) = (nil, [:]) }
-        return End(timer: timer, observers: observers.valuesByKey())
+        return End(timer: timer, observers: observers.inOrder { $0.key }.map(\.value))
     }
 
     /// Keeps the continuation, unless the outcome is known: that is returned.
@@ -193,7 +193,7 @@ struct FlightState: Sendable {
         hasFinished = true
         waiting = 0
         var finished: [(Continuation, FetchOutcome)] = []
-        for (number, caller) in callers.sortedByKey() where caller.outcome == nil {
+        for (number, caller) in callers.inOrder(of: { $0.key }) where caller.outcome == nil {
             let outcome = outcomes[caller.index]
             if let continuation = caller.continuation {
                 finished.append((continuation, outcome))

@@ -113,8 +113,8 @@ final class Flights: Sendable {
     var all: [Flight] {
         var known: Set<ObjectIdentifier> = []
         let flights = registry.withLock { registry in
-            (registry.places.values.joined().map(\.flight) + Array(registry.ending.values)).sorted {
-                $0.keys[0].hash < $1.keys[0].hash
+            (registry.places.values.joined().map(\.flight) + Array(registry.ending.values)).inOrder {
+                $0.keys[0].hash
             }
         }
         return flights.filter { known.insert(ObjectIdentifier($0)).inserted }
@@ -181,7 +181,7 @@ final class Flights: Sendable {
             let (keys, result) = change()
             registry.watches.noteChanges { keys.contains($0.text) }
             var gone: [Place] = []
-            for (key, places) in registry.places.sorted(by: { $0.key.hash < $1.key.hash }) {
+            for (key, places) in registry.places.inOrder(of: { $0.key.hash }) {
                 let isWanted = keys.contains(key.text)
                 if isWanted || places.contains(where: { $0.flight.hasTag(tag) }) {
                     gone += registry.remove(key) { isWanted || $0.hasTag(tag) }
@@ -199,7 +199,7 @@ final class Flights: Sendable {
         let candidates = registry.withLock { registry in
             registry.places.filter { namespace == nil || $0.key.namespace == namespace }
         }
-        for (key, places) in candidates.sorted(by: { $0.key.hash < $1.key.hash }) {
+        for (key, places) in candidates.inOrder(of: { $0.key.hash }) {
             for place in places where isWanted(key, place.flight) { remove(key) { $0 === place.flight } }
         }
     }

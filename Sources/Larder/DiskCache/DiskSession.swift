@@ -62,7 +62,7 @@ final class DiskSession: Sendable {
             return state.endings
         }
         guard let endings else { return false }
-        for ending in endings.valuesByKey() { ending() }
+        for ending in endings.inOrder(of: { $0.key }).map(\.value) { ending() }
         return true
     }
 }

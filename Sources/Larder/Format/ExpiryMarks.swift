@@ -14,7 +14,7 @@ struct ExpiryMarks: Sendable {
     var isEmpty: Bool { scopes.isEmpty }
     /// The marks of each scope, by the number of the first.
     var inOrder: [(key: ClearScope, value: [Mark])] {
-        scopes.sorted { ($0.value.first?.number ?? 0) < ($1.value.first?.number ?? 0) }
+        scopes.inOrder { $0.value.first?.number ?? 0 }
     }
     var count: Int { scopes.values.reduce(0) { $0 + $1.count } }
     var numbers: [UInt64] { scopes.values.flatMap { $0.map(\.number) } }

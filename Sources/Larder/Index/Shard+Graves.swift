@@ -21,7 +21,7 @@ extension Shard {
         guard let graves else { return nil }
         if table.file(key) > entry.file || graves.cover(entry, key) {
             markObsolete(entry.file, of: key)
-            // What is cleared has still replaced what came before it.
+            // A cleared entry has replaced the older one all the same.
             if let old = table.entry(key), old.file < entry.file { removeWithFile(old) }
             return entry
         }
@@ -74,7 +74,7 @@ extension Shard {
         if graves != nil, known > entry.file || graves?.cover(entry, key) == true {
             // The other process may not have known what replaced it.
             markObsolete(entry.file, of: key)
-            // What is cleared has still replaced what came before it.
+            // A cleared entry has replaced the older one all the same.
             if known < entry.file { remove(key, below: entry.file.number) }
             return false
         }

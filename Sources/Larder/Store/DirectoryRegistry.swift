@@ -99,7 +99,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// The living occupants on a device.
     func occupants(onDevice device: UInt64) -> [Occupant] {
         // Outside of the lock: this reference to an occupant may be the last one, and releasing it may run user code.
-        occupants.withLock { $0 }.valuesByKey().filter { $0.device == device }.compactMap(\.object)
+        occupants.withLock { $0 }.inOrder { $0.key }.map(\.value).filter { $0.device == device }.compactMap(\.object)
     }
 
     /// Takes the place of a directory for an occupant whose own was deleted, if `move` returns true. No handle can join

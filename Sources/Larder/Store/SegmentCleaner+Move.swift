@@ -80,7 +80,7 @@ extension SegmentCleaner {
     /// Copies entries, then records the copies, which are on stable storage by then.
     private func moveAlone(_ found: [IndexEntry], of work: inout Work, _ moves: inout Moves) throws(CacheError) {
         let begin = moves.copies.count
-        for (shard, entries) in Dictionary(grouping: found, by: \.key.shard).sortedByKey() {
+        for (shard, entries) in Dictionary(grouping: found, by: \.key.shard).inOrder(of: { $0.key }) {
             for start in stride(from: 0, to: entries.count, by: Self.batch) {
                 try run(shard, of: &work) { work throws(CacheError) in
                     try copy(entries[start...].prefix(Self.batch), of: &work, &moves)
@@ -91,12 +91,12 @@ extension SegmentCleaner {
         let copies = moves.copies[begin...]
         let segments = Dictionary(grouping: copies, by: \.entry.file.place.segment)
         try translating("sync a segment", at: path) { () throws(Errno) in
-            for (number, copies) in segments.sortedByKey() {
+            for (number, copies) in segments.inOrder(of: { $0.key }) {
                 let begun = copies.lazy.map(\.begun).min() ?? 0
                 try work.directory.sync(work.directory.segments.segment(number), since: begun)
             }
         }
-        for (shard, copies) in Dictionary(grouping: copies, by: \.key.shard).sortedByKey() {
+        for (shard, copies) in Dictionary(grouping: copies, by: \.key.shard).inOrder(of: { $0.key }) {
             for start in stride(from: 0, to: copies.count, by: Self.batch) {
                 try run(shard, of: &work) { work throws(CacheError) in
                     try record(copies[start...].prefix(Self.batch), of: &work, &moves)
@@ -204,7 +204,7 @@ extension SegmentCleaner {
 extension SegmentCleaner {
     /// Removes those of some entries that are still in use: where the disk is full, evicting single ones frees nothing.
     func evict(_ found: [IndexEntry], of work: inout Work) throws(CacheError) {
-        for (shard, entries) in Dictionary(grouping: found, by: \.key.shard).sortedByKey() {
+        for (shard, entries) in Dictionary(grouping: found, by: \.key.shard).inOrder(of: { $0.key }) {
             var evicted: [IndexEntry] = []
             try run(shard, of: &work) { _ throws(CacheError) in
                 evicted = entries.compactMap { found in

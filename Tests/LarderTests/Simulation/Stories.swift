@@ -11,7 +11,12 @@ enum Stories {
     ) async throws {
         var setting = Story.Setting()
         configure(&setting)
-        let (status, output) = try await run(["--story"], input: try JSONEncoder().encode(Story(setting, acts)))
+        try await expectClean([Story(setting, acts)], sourceLocation: sourceLocation)
+    }
+
+    /// The same for several stories.
+    static func expectClean(_ stories: [Story], sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let (status, output) = try await run(["--stories"], input: try JSONEncoder().encode(stories))
         #expect(status == 0, "\(output)", sourceLocation: sourceLocation)
     }
 

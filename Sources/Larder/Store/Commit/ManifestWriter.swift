@@ -118,7 +118,7 @@ final class ManifestWriter: Sendable {
         index.forgetGraves(through: settled)
         let graves = index.graves
         var printer = RecordPrinter()
-        for (key, number) in graves.keys.sortedByValue() {
+        for (key, number) in graves.keys.inOrder(of: { $0.value }) {
             JournalFormat.append(.remove(key: key, number: number), to: &printer)
         }
         for (scope, marks) in graves.marks.inOrder {
@@ -126,7 +126,7 @@ final class ManifestWriter: Sendable {
                 JournalFormat.append(.expire(scope, number: mark.number, at: mark.time), to: &printer)
             }
         }
-        for (scope, number) in graves.scopes.numbers.sortedByValue() {
+        for (scope, number) in graves.scopes.numbers.inOrder(of: { $0.value }) {
             JournalFormat.append(.clear(scope, number: number), to: &printer)
         }
         if printer.count > 0 { try info.repeatLines(printer.bytes, of: save) }
@@ -279,7 +279,7 @@ final class ManifestWriter: Sendable {
         index.forEachShard { shard in
             for (scope, number) in shard.table.cleared.numbers { cleared.add(scope, below: number) }
         }
-        for (scope, number) in cleared.numbers.sortedByValue() {
+        for (scope, number) in cleared.numbers.inOrder(of: { $0.value }) {
             guard try body(.clear(scope, number: number)) else { return }
         }
         for (scope, marks) in provisional.marks.inOrder {
@@ -290,7 +290,7 @@ final class ManifestWriter: Sendable {
         }
         for shard in 0..<Index.shardCount {
             let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
-            for (key, number) in tombstones.sortedByValue() {
+            for (key, number) in tombstones.inOrder(of: { $0.value }) {
                 guard try body(.remove(key: key, number: number)) else { return }
             }
             for file in obsolete { guard try body(.obsolete(file: file.file, of: nil)) else { return } }

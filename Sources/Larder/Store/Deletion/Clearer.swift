@@ -161,7 +161,7 @@ extension Clearer {
             return index.namespaces
         }
         var all = Summary(count: 0, files: .obsolete)
-        for namespace in namespaces.sorted(by: { $0.name < $1.name }) {
+        for namespace in namespaces.inOrder(of: { $0.seed }) {
             let part = try clear(.namespace(namespace))
             all = Summary(count: all.count + part.count, files: .obsolete, failure: part.failure)
             if all.failure != nil { return all }

@@ -201,7 +201,7 @@ final class Follower: Sendable {
             return read(lane, to: target, &state) { actions.apply($0) }
         }
         var records: [Record.Placed] = []
-        for (lane, target) in behind.sortedByKey() {
+        for (lane, target) in behind.inOrder(of: { $0.key }) {
             var placer = Record.Placer()
             guard read(lane, to: target, &state, { records.append(placer.place($0)) }) else { return false }
         }

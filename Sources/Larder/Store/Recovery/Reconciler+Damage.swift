@@ -51,7 +51,7 @@ extension Reconciler {
             try directory.list { !context.isEnding.isSet }
         }
         guard let listing else { return nil }
-        for (number, error) in listing.segments.unreadable.sortedByKey() {
+        for (number, error) in listing.segments.unreadable.inOrder(of: { $0.key }) {
             reporter.report(CacheError(error, doing: "read a segment", path: directory.path(ofSegment: number)))
         }
         return (directory, listing)

@@ -30,13 +30,12 @@ final class SegmentTable: Sendable {
         /// The marks of earlier sessions, and their names of segments, are on stable storage.
         var isSynced = false
 
-        /// Returns an open segment that was not used since the last call, or any; all others count as unused then.
+        /// Returns the first open segment that was not used since the last call, or the first; those before it count as
+        /// unused then. O(open segments).
         func leastUsed() -> UInt64? {
-            for (number, segment) in open.sortedByKey() {
-                if !segment.isInUse.isSet { return number }
-                segment.isInUse.set(false)
-            }
-            return open.keys.min()
+            let unused = open.lazy.filter { !$0.value.isInUse.isSet }.map(\.key).min()
+            for (number, segment) in open where number < unused ?? .max { segment.isInUse.set(false) }
+            return unused ?? open.keys.min()
         }
 
         mutating func noteChange(of number: UInt64) {

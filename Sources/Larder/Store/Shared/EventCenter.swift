@@ -58,7 +58,7 @@ final class EventCenter: Sendable {
     }
 
     deinit {
-        for ending in state.withLock({ $0.endings }).valuesByKey() { ending() }
+        for ending in state.withLock({ $0.endings }).inOrder(of: { $0.key }).map(\.value) { ending() }
     }
 
     func post(_ event: @autoclosure () -> CacheEvent) {
@@ -69,7 +69,7 @@ final class EventCenter: Sendable {
                 return []
             }
             state.pending += 1
-            return state.handlers.valuesByKey()
+            return state.handlers.inOrder { $0.key }.map(\.value)
         }
         if handlers.isEmpty { return }
         let event = event()

@@ -82,7 +82,7 @@ final class MaintenanceQueue: Sendable {
     /// In the order of the requests.
     private func groups(_ isWanted: (Kind?) -> Bool) -> [any WorkGroup] {
         state.withLock { state in
-            state.running.filter { isWanted($0.value.kind) }.valuesByKey().map { $0.group }
+            state.running.filter { isWanted($0.value.kind) }.inOrder { $0.key }.map(\.value).map { $0.group }
         }
     }
 

@@ -45,8 +45,8 @@ final class Reporter: Sendable {
     /// Reports the end of many entries: an event for each namespace.
     func post(_ kind: CacheEvent.Kind, _ entries: [IndexEntry], limit: CacheLimit? = nil) {
         guard events.isListening else { return }
-        for (namespace, entries) in Dictionary(grouping: entries, by: \.namespace).sorted(by: {
-            $0.key.name.utf8.lexicographicallyPrecedes($1.key.name.utf8)
+        for (namespace, entries) in Dictionary(grouping: entries, by: \.namespace).inOrder(of: {
+            $0.key.seed
         }) {
             events.post(CacheEvent(kind, keys: entries.map(\.keyText), in: namespace, limit: limit))
         }

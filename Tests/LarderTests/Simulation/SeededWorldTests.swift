@@ -1,0 +1,29 @@
+import Larder
+import LarderTesting
+import Testing
+
+@Suite("The steps of a world with a seed")
+struct SeededWorldTests {
+    @Test("run one at a time, and leave the same trace for the same seed")
+    func steps() async throws {
+        func trace(_ seed: UInt64) async throws -> [String] {
+            let world = TestWorld(seed: seed)
+            let caches = [try world.diskCache(), try world.diskCache(name: "other")]
+            try await world.run {
+                for cache in caches {
+                    try cache.setString("a", forKey: "a")
+                    try cache.setString("b", forKey: "a")
+                    try cache.removeAll()
+                }
+            }
+            let before = world.trace.count
+            var steps = 0
+            while world.step() { steps += 1 }
+            #expect(steps > 1 && world.trace.count > before, "the rest runs step by step")
+            #expect(!world.step())
+            return world.trace
+        }
+        let (one, again, other) = (try await trace(1), try await trace(1), try await trace(2))
+        #expect(one == again && one != other)
+    }
+}
