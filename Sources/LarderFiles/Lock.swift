@@ -55,7 +55,9 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         return try body(&state.pointee)
     }
 
-    private func tryToLock() -> Bool {
+    @inlinable
+    @inline(__always)
+    func tryToLock() -> Bool {
         #if canImport(Darwin)
             mutex.lockIfAvailable()
         #elseif LARDER_THREAD_SANITIZER
@@ -65,18 +67,18 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         #endif
     }
 
-    /// Takes the lock; a simulated thread lets others run meanwhile.
+    /// Waits for a lock that another thread holds; a simulated thread lets others run meanwhile.
     @usableFromInline
-    func lockInTurn() {
-        while !tryToLock() {
-            guard let thread = Simulation.thread else { return lockNow() }
+    func waitAndLock() {
+        guard let thread = Simulation.thread else { return lockNow() }
+        repeat {
             // Whoever asks is another thread of the system, which must not keep the lock.
             thread.wait {
                 guard tryToLock() else { return false }
                 unlock()
                 return true
             }
-        }
+        } while !tryToLock()
     }
 
     /// Runs `body` with exclusive access to the value. Not recursive.
@@ -93,12 +95,10 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
     @inlinable
     @inline(__always)
     package func lock() {
-        if Simulation.isUsed { lockInTurn() } else { lockNow() }
+        if !tryToLock() { waitAndLock() }
     }
 
-    @inlinable
-    @inline(__always)
-    func lockNow() {
+    private func lockNow() {
         #if canImport(Darwin)
             mutex.lock()
         #elseif LARDER_THREAD_SANITIZER

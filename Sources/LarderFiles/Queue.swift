@@ -75,12 +75,16 @@ package final class ConcurrentQueue: Sendable {
         let stack = withUnsafePointer(to: &local) { UInt64(UInt(bitPattern: $0) >> 16) }
         let lane = Int((stack &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - Self.laneBits))
         if isBarrierWaiting.isSet { barrier.withLock { _ in } }
+        if !lanes.tryToRead(lane) { awaitTurn(lane) }
+        return lane
+    }
+
+    private func awaitTurn(_ lane: Int) {
         if let thread = Simulation.thread {
             thread.wait { lanes.tryToRead(lane) }
         } else {
             lanes.read(lane)
         }
-        return lane
     }
 
     @usableFromInline

@@ -1,4 +1,5 @@
 package import Dispatch
+import LarderFoundation
 
 /// Runs what the library does later: timers, queues, tasks. All of it goes through here, so a test can own the order.
 ///
@@ -10,6 +11,12 @@ package protocol Scheduler: Sendable {
 
     /// Returns a new serial queue with a thread of its own.
     func queue(_ label: String, _ quality: DispatchQoS) -> any WorkQueue
+
+    /// The queue of the main thread.
+    var mainQueue: any WorkQueue { get }
+
+    /// How much work to run at once.
+    var processorCount: Int { get }
 
     /// Returns a new group of work, which can be waited for.
     func group() -> any WorkGroup
@@ -36,8 +43,9 @@ extension Scheduler {
         DispatchQueue(label: label, qos: quality)
     }
 
-    /// The queue of the main thread.
     package var mainQueue: any WorkQueue { DispatchQueue.main }
+
+    package var processorCount: Int { ProcessInfo.processInfo.activeProcessorCount }
 
     package func group() -> any WorkGroup { DispatchGroup() }
 

@@ -15,13 +15,13 @@ package final class SharedWords: Sendable {
         @usableFromInline nonisolated(unsafe) let words: UnsafeMutablePointer<Atomic<UInt64>>
     #endif
     @usableFromInline package let count: Int
-    /// For tests: called before each access. False when the process is dead, and must change nothing.
-    @usableFromInline let willAccess: (@Sendable () -> Bool)?
+    /// For tests: called before each access, with the position. False when the process is dead, and must change nothing.
+    @usableFromInline let willAccess: (@Sendable (Int) -> Bool)?
     private let unmap: @Sendable () -> Void
 
     /// `unmap` is called once, when the words are no longer used.
     package init(
-        _ start: UnsafeMutableRawPointer, count: Int, willAccess: (@Sendable () -> Bool)? = nil,
+        _ start: UnsafeMutableRawPointer, count: Int, willAccess: (@Sendable (Int) -> Bool)? = nil,
         unmap: @escaping @Sendable () -> Void
     ) {
         #if canImport(Darwin)
@@ -43,7 +43,7 @@ package final class SharedWords: Sendable {
     func mayAccess(_ position: Int) -> Bool {
         precondition(position < count)
         guard let willAccess else { return true }
-        return willAccess()
+        return willAccess(position)
     }
 
     @inlinable

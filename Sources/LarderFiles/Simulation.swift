@@ -1,9 +1,5 @@
 import LarderFoundation
 
-#if !canImport(Darwin)
-    public import Synchronization
-#endif
-
 /// A thread of a simulation, which runs one of its threads at a time.
 ///
 /// Whoever waits says for what, instead of sleeping: the simulation runs other threads meanwhile, in an order that its
@@ -18,19 +14,8 @@ package protocol SimulatedThread: AnyObject {
     func randomNumber() -> UInt64
 }
 
-/// Which threads are simulated.
-@usableFromInline
+/// Which threads are simulated. Asked only by whoever has to wait, and for random numbers.
 package enum Simulation {
-    #if canImport(Darwin)
-        @usableFromInline nonisolated(unsafe) static var isUsed = false
-    #else
-        @usableFromInline static let flag = Atomic(false)
-
-        /// False in every program but tests. A lock reads it each time it is taken.
-        @inlinable
-        static var isUsed: Bool { @inline(__always) get { flag.load(ordering: .relaxed) } }
-    #endif
-
     private final class Seat {
         unowned let thread: any SimulatedThread
 
@@ -48,7 +33,7 @@ package enum Simulation {
 
     /// The simulated thread that is running on this one.
     package static var thread: (any SimulatedThread)? {
-        guard isUsed, let seat = pthread_getspecific(key) else { return nil }
+        guard let seat = pthread_getspecific(key) else { return nil }
         return Unmanaged<Seat>.fromOpaque(seat).takeUnretainedValue().thread
     }
 
@@ -68,11 +53,6 @@ package enum Simulation {
 
     /// Runs `body` as a simulated thread.
     package static func run(as thread: any SimulatedThread, _ body: () -> Void) {
-        #if canImport(Darwin)
-            isUsed = true
-        #else
-            if !isUsed { flag.store(true, ordering: .relaxed) }
-        #endif
         let seat = Seat(thread)
         pthread_setspecific(key, Unmanaged.passUnretained(seat).toOpaque())
         withExtendedLifetime(seat, body)

@@ -195,7 +195,7 @@ extension MemoryFileSystem: FileSystem {
             }
         }
         // As on a real disk, in any order: here in that of the seed.
-        var generator = SeededGenerator(seed: simulator?.randomNumber() ?? .random(in: 0 ... .max))
+        var generator = SeededGenerator(seed: Simulation.randomNumber())
         let names = children.sorted { $0.0 < $1.0 }.shuffled(using: &generator).map { (FileName($0), $1) }
         for (name, kind) in names where !body(name, kind) { return }
     }
@@ -238,14 +238,14 @@ extension MemoryFileSystem: FileSystem {
             state.mapped[node] = mapped
             return mapped
         }
-        return SharedWords(mapped.start, count: words, willAccess: { [self] in mayAccess() }) {
+        return SharedWords(mapped.start, count: words, willAccess: { [self] in mayAccess($0) }) {
             withExtendedLifetime(mapped) {}
         }
     }
 
     /// False when the process is dead.
-    private func mayAccess() -> Bool {
-        if countsAccesses.isSet { _ = try? call(.access) { _ in } }
+    private func mayAccess(_ position: Int) -> Bool {
+        if countsAccesses.isSet { _ = try? call(.access, position) { _ in } }
         return !isDead
     }
 

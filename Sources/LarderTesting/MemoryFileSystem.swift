@@ -230,9 +230,10 @@ package final class MemoryFileSystem: Sendable {
     }
 
     func call<Result>(
-        _ operation: Operation, _ name: FileName? = nil, _ body: (inout State) throws(Errno) -> Result
+        _ operation: Operation, _ subject: (any CustomStringConvertible)? = nil,
+        _ body: (inout State) throws(Errno) -> Result
     ) throws(Errno) -> Result {
-        simulator?.step(operation.rawValue) { "\(operation) \(name?.description ?? "")" }
+        simulator?.step(operation.rawValue) { "\(operation) \(subject?.description ?? "")" }
         var hold: Hold?
         let result = try state.withLock { state throws(Errno) -> Result? in
             if state.process.isDead { throw .io }

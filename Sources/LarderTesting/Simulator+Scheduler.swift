@@ -1,4 +1,5 @@
 package import Dispatch
+import Foundation
 package import LarderFiles
 
 /// The clock of a simulated process: the time of the world, and its scheduler.
@@ -25,6 +26,11 @@ package final class SimulatedClock: Clock {
     package func queue(_ label: String, _ quality: DispatchQoS) -> any WorkQueue {
         SimulatedQueue(label, simulator, process: process)
     }
+
+    package var mainQueue: any WorkQueue { queue("main", .userInteractive) }
+
+    /// The same on every machine.
+    package var processorCount: Int { 2 }
 
     package func group() -> any WorkGroup { SimulatedGroup(simulator) }
 
@@ -61,19 +67,20 @@ extension Simulator {
 
     /// Waits on a simulated thread, or drives the simulation from outside.
     fileprivate func wait(for isDone: () -> Bool) {
-        if let thread = Simulation.thread { return thread.wait(until: isDone) }
+        if isCaller, let thread = Simulation.thread { return thread.wait(until: isDone) }
         let isDone = withoutActuallyEscaping(isDone) { isDone in run(until: isDone) }
-        precondition(isDone, "nobody can do what a thread outside the simulation waits for")
+        precondition(isDone, "a thread outside the simulation waits for what never happens, beside \(names)")
     }
 }
 
 /// A serial queue of a simulation: a thread of it for each block.
 ///
-/// `@unchecked Sendable`: accessed like the state of the simulator.
+/// `@unchecked Sendable`: `lock` protects the state. Not a `Lock`: a thread that waited for that would let others run.
 private final class SimulatedQueue: WorkQueue, @unchecked Sendable {
     private let label: String
     private let simulator: Simulator
     private let process: Int
+    private let lock = NSLock()
     /// The numbers of the blocks that have not begun, in their order.
     private var waiting: [Int] = []
     private var last = 0
@@ -102,40 +109,45 @@ private final class SimulatedQueue: WorkQueue, @unchecked Sendable {
     }
 
     func requireCurrent() {
-        precondition(isBusy, "\(label) is not running")
+        precondition(lock.withLock { isBusy }, "\(label) is not running")
     }
 
     private func take() -> Int {
-        last += 1
-        waiting.append(last)
-        return last
+        lock.withLock {
+            last += 1
+            waiting.append(last)
+            return last
+        }
     }
 
     private func runInTurn<Result, Failure: Error>(
         _ number: Int, _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        simulator.wait { !isBusy && waiting.first == number }
-        waiting.removeFirst()
-        isBusy = true
-        defer { isBusy = false }
+        simulator.wait { lock.withLock { !isBusy && waiting.first == number } }
+        lock.withLock {
+            waiting.removeFirst()
+            isBusy = true
+        }
+        defer { lock.withLock { isBusy = false } }
         return try body()
     }
 }
 
-/// `@unchecked Sendable`: accessed like the state of the simulator.
+/// `@unchecked Sendable`: `lock` protects the state.
 private final class SimulatedGroup: WorkGroup, @unchecked Sendable {
     private let simulator: Simulator
+    private let lock = NSLock()
     private var count = 0
 
     init(_ simulator: Simulator) {
         self.simulator = simulator
     }
 
-    func enter() { count += 1 }
-    func leave() { count -= 1 }
+    func enter() { lock.withLock { count += 1 } }
+    func leave() { lock.withLock { count -= 1 } }
 
     func wait() {
-        simulator.wait { count == 0 }
+        simulator.wait { lock.withLock { count == 0 } }
     }
 }
 

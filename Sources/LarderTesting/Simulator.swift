@@ -9,14 +9,14 @@ import LarderFiles
 /// microsecond, and when all wait, the time moves on to the first end of a wait.
 ///
 /// `@unchecked Sendable`: the state is accessed by the thread that has its turn; and while none has, by the driver, the
-/// thread outside that calls `run`. Threads begun by anybody else arrive through `arrivals`.
+/// thread outside that calls `run` and holds `driving`. Threads begun by anybody else arrive through `arrivals`.
 package final class Simulator: @unchecked Sendable {
     /// The percentage of steps after which the next thread is drawn. Default: 20.
     package var switchPercent = 20
     /// The most lines that `trace` keeps, the first ones. Default: none.
     package var tracedLines = 0
-    /// How long to wait when no thread is ready, in milliseconds: a lock that all caches of the program share may be
-    /// held outside of the simulation. Default: not at all, for a program that does nothing else.
+    /// How long to wait for something outside of the simulation when no thread is ready, in milliseconds. Default: not
+    /// at all, for a program that does nothing else.
     package var patience = 0
     package private(set) var trace: [String] = []
     /// The hash of all lines so far.
@@ -39,9 +39,16 @@ package final class Simulator: @unchecked Sendable {
     /// Ends the driver's wait.
     private var isDone: (() -> Bool)?
     private let driver = DispatchSemaphore(value: 0)
-    private let arrivals = Lock<[Thread]>([])
+    private let driving = NSLock()
+    private var arrivals: [Thread] = []
+    private var isAbandoned = false
+    /// Protects `arrivals`. Not a `Lock`: a thread that waited for that would let others run.
+    private let arriving = NSLock()
+    private let hasMoved = Flag()
 
     package init(seed: UInt64) {
+        // Random hashes would decide which keys share a lock.
+        HashSeed.fixed.withLock { $0 = $0 ?? 1 }
         order = SeededGenerator(seed: seed)
         numbers = SeededGenerator(seed: seed ^ 0x9E37_79B9_7F4A_7C15)
     }
@@ -54,43 +61,106 @@ package final class Simulator: @unchecked Sendable {
     package func begin(
         _ name: String, process: Int? = nil, group: Int? = nil, _ body: @escaping @Sendable () -> Void
     ) {
-        let thread = Thread(name, process ?? current?.process ?? 0, group ?? current?.group ?? 0, self, body)
-        arrivals.withLock { $0.append(thread) }
+        let thread = Thread(name, process ?? caller?.process ?? 0, group ?? caller?.group ?? 0, self, body)
+        arriving.withLock { if !isAbandoned { arrivals.append(thread) } }
     }
 
-    /// Runs ready threads until none is left.
+    /// The calling thread, if it is one of this simulation.
+    private var caller: Thread? {
+        guard let thread = Simulation.thread as? Thread, thread.simulator === self else { return nil }
+        return thread
+    }
+
+    /// True on a thread of this simulation.
+    package var isCaller: Bool { caller != nil }
+
+    /// Runs ready threads until none is left. A thread of the simulation waits until no other is ready.
     package func run() {
-        drive(turns: .max, until: nil)
+        if let caller {
+            caller.isLast = true
+            pass(caller)
+            caller.isLast = false
+        } else {
+            // A lock that all caches of the program share may be held outside.
+            _ = run(patience: min(patience, 100)) {
+                self.threads.isEmpty && self.arriving.withLock { self.arrivals.isEmpty }
+            }
+        }
     }
 
     /// Lets threads make some steps; false when none is ready before.
     package func run(steps: Int) -> Bool {
-        drive(turns: steps, until: nil)
-        return turns < 1
+        driving.withLock {
+            _ = drive(turns: steps, until: nil)
+            return turns < 1
+        }
     }
 
-    /// Runs threads until a condition holds; false when no thread is ready before.
+    /// Runs threads until a condition holds; false when none has been ready for as long as the patience lasts.
     package func run(until isDone: @escaping () -> Bool) -> Bool {
-        if isDone() { return true }
-        drive(turns: .max, until: isDone)
-        return isDone()
+        run(patience: patience, isDone)
     }
 
-    private func drive(turns: Int, until isDone: (() -> Bool)?) {
-        precondition(current == nil, "a simulated thread drives its own simulation")
+    /// Others may drive in between: each runs the threads of all.
+    private func run(patience: Int, _ isDone: @escaping () -> Bool) -> Bool {
+        var waited = 0
+        while true {
+            let (isOver, hasRun) = driving.withLock {
+                isDone() ? (true, false) : (false, drive(turns: .max, until: isDone))
+            }
+            if isOver { return true }
+            if hasRun {
+                waited = 0
+            } else if waited == patience {
+                return false
+            } else {
+                waited += 1
+                Foundation.Thread.sleep(forTimeInterval: 0.001)
+            }
+        }
+    }
+
+    /// Returns whether a thread has run.
+    private func drive(turns: Int, until isDone: (() -> Bool)?) -> Bool {
+        precondition(caller == nil, "a simulated thread drives its own simulation")
         self.turns = turns
         self.isDone = isDone
         defer { self.isDone = nil }
-        guard let next = draw() else { return }
+        guard let next = draw() else { return false }
         self.turns -= 1
         resume(next)
-        driver.wait()
+        while driver.wait(timeout: .now() + .seconds(10)) == .timedOut {
+            if !hasMoved.isSet { Self.warn() }
+            hasMoved.set(false)
+        }
         current = nil
+        return true
+    }
+
+    private static func warn() {
+        let text = """
+            A simulation has made no step for ten seconds. Does a thread wait outside of it, perhaps for a lock of the \
+            test that another one holds across a call of a cache?
+
+            """
+        FileHandle.standardError.write(Data(text.utf8))
+    }
+
+    /// Ends a simulation that nobody will drive any more: what has not begun never will, and is released.
+    package func abandon() {
+        // Released outside of the lock, because that may begin another one.
+        _ = arriving.withLock {
+            isAbandoned = true
+            defer { arrivals = [] }
+            return arrivals
+        }
+        threads = threads.filter { $0.worker != nil }
     }
 
     /// Notes what the running thread is about to do, and draws the next thread.
     func step(_ code: Int, _ line: () -> String) {
-        guard let thread = current, Simulation.thread === thread else { return }
+        guard let thread = caller else { return }
+        hasMoved.set()
         steps += 1
         microseconds += 1
         for word in [UInt64(thread.id), UInt64(truncatingIfNeeded: code)] {
@@ -103,7 +173,7 @@ package final class Simulator: @unchecked Sendable {
     }
 
     /// Adds a line to the trace.
-    private func note(_ line: @autoclosure () -> String) {
+    package func note(_ line: @autoclosure () -> String) {
         if trace.count < tracedLines { trace.append(line()) }
     }
 
@@ -127,8 +197,10 @@ package final class Simulator: @unchecked Sendable {
 
     package func isStopped(process: Int) -> Bool { stopped.contains(process) }
 
-    /// The names of the threads that have not ended.
-    package var names: [String] { threads.map(\.name) }
+    /// The threads that have not ended, and have not been stopped, with their processes.
+    package var names: [String] {
+        threads.filter { !stopped.contains($0.process) }.map { "\($0.process) \($0.name)" }
+    }
 
     /// The names of the threads of a process.
     package func threads(of process: Int) -> [String] {
@@ -141,10 +213,11 @@ package final class Simulator: @unchecked Sendable {
     // MARK: Turns
 
     private func arrive() {
-        for thread in arrivals.withLock({ arrivals in
+        let arrived = arriving.withLock {
             defer { arrivals.removeAll(keepingCapacity: true) }
             return arrivals
-        }) {
+        }
+        for thread in arrived {
             lastThread += 1
             thread.id = lastThread
             note("\(thread.process) \(thread.name) \(thread.id) begins")
@@ -157,26 +230,21 @@ package final class Simulator: @unchecked Sendable {
         arrive()
         if turns <= 0 { return nil }
         if let isDone, isDone() { return nil }
-        var patience = patience
         while true {
             var ready: [Thread] = []
-            var first: Thread?
+            var (first, last): (Thread?, Thread?)
             for thread in threads where !stopped.contains(thread.process) && !held.contains(thread.group) {
-                if thread.isReady(at: microseconds) {
+                if thread.isLast {
+                    last = last ?? thread
+                } else if thread.isReady(at: microseconds) {
                     ready.append(thread)
                 } else if let end = thread.end, first.map({ end < $0.end! }) ?? true {
                     first = thread
                 }
             }
             if !ready.isEmpty { return ready[Int.random(in: 0..<ready.count, using: &order)] }
-            if let end = first?.end {
-                microseconds = end
-            } else if patience > 0, threads.contains(where: { $0.condition != nil }) {
-                patience -= 1
-                Foundation.Thread.sleep(forTimeInterval: 0.001)
-            } else {
-                return nil
-            }
+            guard let end = first?.end else { return last }
+            microseconds = end
         }
     }
 
@@ -243,6 +311,8 @@ package final class Simulator: @unchecked Sendable {
         fileprivate var worker: Worker?
         /// Holds when the thread may go on; nil while it does not wait.
         fileprivate var condition: (() -> Bool)?
+        /// Goes on when no other thread can.
+        fileprivate var isLast = false
         /// The condition has held, and must not be asked again.
         fileprivate var isReadyForGood = false
         /// The end of the wait.

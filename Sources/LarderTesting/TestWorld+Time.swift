@@ -13,9 +13,7 @@ extension TestWorld {
     ///
     /// - Parameter duration: How far to move the time, in whole milliseconds.
     public func advance(by duration: Duration) {
-        clock.advance(by: duration) {
-            if Simulation.thread == nil { settle() }
-        }
+        clock.advance(by: duration) { settle() }
     }
 
     /// Sets the time, forward or backward, like a user who sets the computer's clock. No work falls due.

@@ -59,17 +59,18 @@ public final class TestWorld: Sendable {
     }
 
     /// Creates a world in which nothing runs by itself: the test runs what is ready, one step after another, in an order
-    /// that the seed decides. The same seed gives the same run.
+    /// that the seed decides. The same seed gives the same run, unless the program has made caches outside of such
+    /// worlds before: keys have random hashes then.
     ///
-    /// Call the caches of such a world within ``run(_:)``.
+    /// Call the caches of such a world within ``run(_:)``; elsewhere, asynchronous calls wait until somebody runs it.
     ///
     /// - Parameters:
     ///   - seed: Determines the order of the steps.
     ///   - now: The initial time, rounded to milliseconds. Default: 2025-11-20 10:00:00 UTC.
+    @available(macOS 15, iOS 18, tvOS 18, watchOS 11, visionOS 2, *)
     public convenience init(seed: UInt64, now: Date = Date(timeIntervalSince1970: 1_763_632_800)) {
         let simulator = Simulator(seed: seed)
-        simulator.patience = 100
-        simulator.tracedLines = 100_000
+        simulator.patience = 10_000
         self.init(now: now, simulator)
     }
 
@@ -77,6 +78,10 @@ public final class TestWorld: Sendable {
         clock = ManualClock(milliseconds: Int64((now.timeIntervalSince1970 * 1000).rounded()))
         self.simulator = simulator
         state = Lock(State(clock, simulator))
+    }
+
+    deinit {
+        simulator?.abandon()
     }
 
     /// Opens a cache of Codable values on the world's disk and clock, as `Cache(name:configuration:)` does.

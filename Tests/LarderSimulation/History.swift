@@ -18,8 +18,8 @@ struct History {
     }
 
     enum Effect: Hashable {
-        /// The value that was seen; nil: none.
-        case read(Int?)
+        /// The value that was seen; nil: none. `start`: the time at its beginning, for lives that slide.
+        case read(Int?, start: Int64 = .max)
         case write(Content)
         /// The value that was there; nil: the new one was stored.
         case writeIfAbsent(Content, seen: Int?)
@@ -30,6 +30,8 @@ struct History {
         case renew(Content, Bool, start: Int64)
         /// Removes a value, or one that has the tag.
         case clear(onlyTagged: Bool)
+        /// Removes a value; a call that has begun before may still see it, and change the key.
+        case evict
     }
 
     struct Operation {
@@ -81,6 +83,9 @@ struct History {
         var isFrail = false
         /// The value that has expired since nobody has changed the key. A call that has begun before takes it for fresh.
         var expired: Int?
+        /// The value that was evicted since, and the operations that were open then.
+        var evicted: Int?
+        var beside: UInt64 = 0
     }
 
     /// Returns the call that contradicts the others of a key, and what it could have seen.
@@ -115,8 +120,12 @@ struct History {
             while let state = waiting.popLast() {
                 if state.isFrail || evicts, state.content != nil { add(State(done: state.done)) }
                 for (slot, number) in open() where state.done & 1 << UInt64(slot) == 0 {
-                    for next in after(operations[number].effect, state, mayMiss) {
+                    for next in after(operations[number].effect, slot, state, mayMiss) {
                         var next = next
+                        if operations[number].effect == .evict {
+                            next.evicted = state.content?.value
+                            next.beside = open().reduce(0) { $0 | 1 << UInt64($1.slot) }
+                        }
                         next.done |= 1 << UInt64(slot)
                         add(next)
                     }
@@ -147,6 +156,7 @@ struct History {
                 var next: Set<State> = []
                 for var state in all where !isEnd || state.done & 1 << UInt64(slot) != 0 {
                     state.done &= ~(1 << UInt64(slot))
+                    state.beside &= ~(1 << UInt64(slot))
                     next.insert(state)
                 }
                 slots[slot] = nil
@@ -197,18 +207,22 @@ struct History {
     }
 
     /// The states after an effect; none when it is impossible.
-    private func after(_ effect: Effect, _ state: State, _ mayMiss: Bool) -> [State] {
+    private func after(_ effect: Effect, _ slot: Int, _ state: State, _ mayMiss: Bool) -> [State] {
         let value = state.content?.value
         func with(_ content: Content?) -> [State] { aged(State(content: content, done: state.done)) }
         switch effect {
-        case .read(nil): return value == nil || mayMiss ? [state] : []
-        case .read(let seen?):
-            return value == seen ? [used(state)] : []
+        case .read(nil, _): return value == nil || mayMiss ? [state] : []
+        case .read(let seen?, let start):
+            if value == seen { return [used(state)] }
+            guard slides, value == nil, start < now, seen == state.expired, let life = lives[seen] else { return [] }
+            // It was fresh when the call began, which makes it last longer, or no more.
+            return [state] + with(Content(value: seen, from: start + life, to: now + life))
         case .write(let content): return with(content)
         case .writeIfAbsent(let content, nil): return value == nil ? with(content) : []
         case .writeIfAbsent(_, let seen?): return value == seen ? [used(state)] : []
         case .modify(let content, let seen, let start):
-            return value == seen || start < now && seen == state.expired ? with(content) : []
+            let wasEvicted = seen != nil && seen == state.evicted && state.beside & 1 << UInt64(slot) != 0
+            return value == seen || start < now && seen == state.expired || wasEvicted ? with(content) : []
         case .remove(nil, _): return with(nil)
         case .remove(false, _): return value == nil ? with(nil) : []
         case .remove(_, let start): return value != nil || start < now && state.expired != nil ? with(nil) : []
@@ -218,6 +232,7 @@ struct History {
             guard let renewed else { return [] }
             let content = Content(value: renewed, from: life.from, to: life.to)
             return aged(State(content: content, done: state.done, isFrail: state.isFrail))
+        case .evict: return with(nil)
         case .clear(let onlyTagged):
             if !onlyTagged { return with(nil) }
             return switch value.map({ tags[$0] ?? .untagged }) ?? .untagged {

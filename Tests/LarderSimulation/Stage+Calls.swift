@@ -35,6 +35,7 @@ extension Stage {
     private func make(_ call: Story.Call, _ process: SimulatedProcess, _ disk: DiskCache) {
         let number = begun.count
         let begin = tick()
+        simulator.note("\(begin): process \(process.place) calls \(call)")
         begun.append(Begun(call: call, process: process, begin: begin, start: time.milliseconds))
         if call == .close { process.closing = process.closing ?? begin }
         let result = Result { try perform(call, number, process, disk) }
@@ -53,6 +54,7 @@ extension Stage {
         }
         begun[number].isOver = true
         begun[number].seen = try? result.get()
+        simulator.note("\(end): \(call) has returned \(begun[number].seen, default: "nothing")")
         let isCertain = isAlive && begun[number].seen != nil && !isClosed
         record(number, end: isCertain ? end : nil, limit: isAlive ? end : process.death ?? end)
     }
@@ -215,7 +217,7 @@ extension Stage {
         let value: Int?? = if end != nil, case .value(let value) = begun[number].seen { value } else { .none }
         let was: Bool? = if end != nil, case .was(let was) = begun[number].seen { was } else { nil }
         switch call {
-        case .get(let key): if let value { add(key, .read(value)) }
+        case .get(let key): if let value { add(key, .read(value, start: start)) }
         case .set(let key, let value, let life, _): add(key, .write(content(value, life)))
         case .setIfAbsent(let key, let new, let life, _):
             add(key, .writeIfAbsent(content(new, life), seen: value ?? nil))
@@ -239,7 +241,7 @@ extension Stage {
                 records.add(operation(.write(content(new, life)), from: fetch, to: nil), to: key)
                 if let value, value != new { find("\(call) brings \(new) and answers \(value ?? 0)") }
             } else if let found = value ?? nil {
-                records.noteFound(key, found, operation(.read(found), to: end))
+                records.noteFound(key, found, operation(.read(found, start: start), to: end))
             }
         case .remove(let key), .expire(let key): add(key, .remove(was, start: start))
         case .renew(let key, let life): add(key, .renew(content(0, life), was ?? true, start: start))
@@ -247,7 +249,7 @@ extension Stage {
             for key in 0..<Self.keys where everything || key % 2 == 0 { add(key, .clear(onlyTagged: false)) }
         case .clearTag: for key in 0..<Self.keys where key % 2 == 0 { add(key, .clear(onlyTagged: true)) }
         // Which keys it evicts is not known.
-        case .trim: for key in 0..<Self.keys { records.add(operation(.clear(onlyTagged: false), to: nil), to: key) }
+        case .trim: for key in 0..<Self.keys { records.add(operation(.evict, to: nil), to: key) }
         case .removeExpired, .flush, .close: break
         }
     }

@@ -69,10 +69,13 @@ extension Stage {
         }
         settle()
         let present = (0..<Self.keys).count { key in
-            if case .read(.some) = records.operations[key]?.last?.effect { true } else { false }
+            if case .read(.some, _) = records.operations[key]?.last?.effect { true } else { false }
         }
         let counted = count.withLock { $0 }
         if counted != present, findings.isEmpty { find("\(counted) entries are counted, \(present) are there") }
+        if let limit = story.setting.countLimit, counted > limit {
+            find("\(counted) entries exceed the limit of \(limit)")
+        }
         begin(.close, last, 0)
         settle()
         checkLeftovers(counted)
@@ -93,11 +96,13 @@ extension Stage {
         }
     }
 
-    /// Files of processes that died or were stopped may stay when the last one closes: the ledger ends that.
+    /// Files of processes that died or were stopped may stay when the last one closes. The ledger ends that.
     private var mayLeaveFiles: Bool {
         story.acts.contains { act in
             switch act {
             case .kill, .killIn, .stop, .powerCut: true
+            // Whoever clears deletes the files of others, unless it reads the index again, and sees none (seed 5704).
+            case .call(_, _, .clear), .call(_, _, .clearTag): story.setting.isShared
             default: false
             }
         }

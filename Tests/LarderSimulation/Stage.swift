@@ -175,7 +175,7 @@ package final class Stage: @unchecked Sendable {
     /// Runs until nothing is ready.
     func settle() {
         // Others may wait for a process that is stopped.
-        if hasHeld || living.contains(where: { simulator.isStopped(process: $0.files.process) }) {
+        if hasHeld || all.contains(where: { $0.isLiving && simulator.isStopped(process: $0.files.process) }) {
             _ = simulator.run(steps: 2_000)
             return
         }

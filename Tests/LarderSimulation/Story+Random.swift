@@ -16,7 +16,9 @@ extension Story {
         case journalFlip
         /// A flipped bit in the manifest.
         case manifestFlip
-        /// Damage to any file, and all of the above.
+        /// All processes are killed, and the manifest and the journals are gone.
+        case indexLost
+        /// Damage to any file, tags and full disks.
         case damaged
     }
 
@@ -154,6 +156,10 @@ extension Story {
                 return [.damage(damages.randomElement(using: &generator)!)]
             case .journalFlip: return [.damage(.flipBit(.journal, position: position))]
             case .manifestFlip: return [.damage(.flipBit(.manifest, position: position))]
+            case .indexLost:
+                let kills = openPlaces.sorted().map(Act.kill)
+                (openPlaces, stopped) = ([place], [])
+                return kills + Story.lossOfIndex + [.open(place)]
             case .damaged: return [.damage(anyDamage(position))]
             }
         }

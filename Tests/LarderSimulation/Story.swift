@@ -93,6 +93,11 @@ package struct Story: Codable, Hashable, Sendable {
 }
 
 extension Story {
+    /// Deletes the manifest and the journals, of which there are no more.
+    package static let lossOfIndex: [Act] =
+        Array(repeating: .damage(.delete(.manifest, position: 0)), count: 2)
+        + Array(repeating: .damage(.delete(.journal, position: 0)), count: 16)
+
     /// A test that runs the story.
     package func test(_ finding: String) -> String {
         func text(_ value: some Any) -> String {

@@ -605,6 +605,7 @@ struct DocumentationTests {
         let name = try await late
         #expect(name == "Bob")
 
+        guard #available(macOS 15, iOS 18, tvOS 18, watchOS 11, visionOS 2, *) else { return }
         let seeded = TestWorld(seed: 42)
         let cities: Cache<String> = try seeded.cache()
         let cityServer = TestSource<String>(answers: ["Ulm", "Bonn"])

@@ -10,8 +10,6 @@ import LarderSimulation
 @main
 struct Simulate {
     static func main() throws {
-        // Hashes of keys are random in each process otherwise, and decide which keys share a lock.
-        HashSeed.fixed.withLock { $0 = 1 }
         var arguments = Array(CommandLine.arguments.dropFirst())
         func has(_ name: String) -> Bool {
             guard let index = arguments.firstIndex(of: name) else { return false }

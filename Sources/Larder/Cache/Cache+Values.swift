@@ -90,7 +90,7 @@ extension Cache {
         try await backend.set([(key, value)], options)
     }
 
-    /// Stores several values, one after the other. Not atomic: a kill may leave some of them stored.
+    /// Stores several values, one after the other, by ascending key. Not atomic: a kill may leave some of them stored.
     ///
     /// - Parameters:
     ///   - values: The values by key.
@@ -103,7 +103,7 @@ extension Cache {
         _ values: [String: Value], ttl: TimeToLive = .default, keepStale: TimeToLive? = nil, tags: [String] = []
     ) async throws(CacheError) {
         let options = SetOptions(ttl: ttl, keepStale: keepStale, tags: tags)
-        try await backend.set(values.map { ($0.key, $0.value) }, options)
+        try await backend.set(values.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, options)
     }
 
     /// Removes a value from both tiers; its file is deleted when the call returns. O(1).

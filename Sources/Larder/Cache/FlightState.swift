@@ -115,7 +115,8 @@ struct FlightState: Sendable {
     mutating func settle(_ index: Int, _ outcome: FetchOutcome) -> [Continuation] {
         settled.insert(index)
         var resumed: [Continuation] = []
-        for (number, caller) in callers.inOrder(of: { $0.key }) where caller.index == index && caller.outcome == nil {
+        let waitingForIt = callers.filter { $0.value.index == index && $0.value.outcome == nil }
+        for (number, caller) in waitingForIt.inOrder(of: { $0.key }) {
             waiting -= 1
             if let continuation = caller.continuation {
                 resumed.append(continuation)

@@ -19,7 +19,7 @@ final class Flights: Sendable {
         /// The keys that are being modified.
         var watches = Watches()
         /// The flights whose fetches have returned and whose results are being stored and counted.
-        var ending: [ObjectIdentifier: Flight] = [:]
+        var ending: [Flight] = []
         /// The tags that were cleared while flights were under way.
         var tagClears = TagClears()
 
@@ -113,7 +113,7 @@ final class Flights: Sendable {
     var all: [Flight] {
         var known: Set<ObjectIdentifier> = []
         let flights = registry.withLock { registry in
-            (registry.places.values.joined().map(\.flight) + Array(registry.ending.values)).inOrder {
+            (registry.places.values.joined().map(\.flight) + registry.ending).inOrder {
                 $0.keys[0].hash
             }
         }
@@ -121,12 +121,12 @@ final class Flights: Sendable {
     }
 
     func beginEnding(_ flight: Flight) {
-        registry.withLock { $0.ending[ObjectIdentifier(flight)] = flight }
+        registry.withLock { $0.ending.append(flight) }
     }
 
     /// The caller holds the flight, so that it is not released under the lock.
     func endEnding(_ flight: Flight) {
-        _ = registry.withLock { $0.ending.removeValue(forKey: ObjectIdentifier(flight)) }
+        registry.withLock { $0.ending.removeAll { $0 === flight } }
     }
 
     /// Removes a flight for one of its keys, whose value is stored: nobody joins it any more. False when callers

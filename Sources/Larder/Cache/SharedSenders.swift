@@ -1,3 +1,5 @@
+import LarderFiles
+
 /// Callers waiting for changes to be sent, by kind: finishing a clear does not release a caller that waits for
 /// everything.
 struct SharedSenders: Sendable {
@@ -42,7 +44,8 @@ struct SharedSenders: Sendable {
     mutating func takeFinished(_ key: Key?, failed: Bool = false, _ queue: SharedQueue) -> [SharedGate] {
         var gates: [SharedGate] = []
         // Without a key it is a clear, which takes the place of changes that it covers.
-        for key in key.map({ [$0] }) ?? Array(keys.keys) where failed || !Self.isWaiting(.changes(of: key), queue) {
+        for key in key.map({ [$0] }) ?? keys.keys.inOrder(of: { $0.hash })
+        where failed || !Self.isWaiting(.changes(of: key), queue) {
             gates += keys.removeValue(forKey: key) ?? []
         }
         gates += others.filter { !Self.isWaiting($0.awaited, queue) }.map(\.gate)

@@ -166,8 +166,11 @@ final class Index: Sendable {
         return cells[key.shard].withLock { cell in
             let before = cell.shard.table.totals
             defer { settle(before, cell.shard.table.totals) }
+            if mayBeOvertaken || cell.shard.hasGraves, let loser = cell.shard.overtaken(entry, key) {
+                cell.invalidate(key, .changedElsewhere)
+                return loser
+            }
             // The promotion's tier replaces the value itself.
-            if mayBeOvertaken || cell.shard.hasGraves, let loser = cell.shard.overtaken(entry, key) { return loser }
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.table.publish(entry, for: key)
             if let old, old.file > entry.file, cell.shard.graves != nil {
@@ -259,7 +262,11 @@ final class Index: Sendable {
         func putInPlace(_ unloaded: EntryTable.Totals) {
             for (position, var content) in fresh.enumerated() {
                 if isSameDirectory {
-                    let old = withShard(at: position) { ($0.obsolete, $0.graves) }
+                    let old = withShard(at: position) { shard in
+                        // Cleared entries are not in the fresh content, and only here is it known that they have files.
+                        _ = shard.markClearedObsolete(limit: .max)
+                        return (shard.obsolete, shard.graves)
+                    }
                     content.obsolete += old.0
                     if let graves = old.1 { content.keep(graves) }
                 }

@@ -20,9 +20,8 @@ extension Shard {
     mutating func overtaken(_ entry: IndexEntry, _ key: Key) -> IndexEntry? {
         guard let graves else { return nil }
         if table.file(key) > entry.file || graves.cover(entry, key) {
+            removeOlder(entry, key)
             markObsolete(entry.file, of: key)
-            // A cleared entry has replaced the older one all the same.
-            if let old = table.entry(key), old.file < entry.file { removeWithFile(old) }
             return entry
         }
         guard !entry.life.isEnded, !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded
@@ -31,6 +30,12 @@ extension Shard {
         }
         if let old = table.publish(ended, for: key) { markObsolete(old.file, of: key) }
         return ended
+    }
+
+    /// Removes what a cleared entry has replaced all the same, and its file first: once the newer one is gone, a lost
+    /// index would bring the older back.
+    private mutating func removeOlder(_ entry: IndexEntry, _ key: Key) {
+        if let old = table.entry(key), old.file < entry.file { removeWithFile(old) }
     }
 
     /// Removes the entries in a scope that are older than its clear. Unlike those of one process, some may be newer.
@@ -73,9 +78,8 @@ extension Shard {
     mutating func receive(_ entry: IndexEntry, _ key: Key, replacing known: UInt64) -> Bool {
         if graves != nil, known > entry.file || graves?.cover(entry, key) == true {
             // The other process may not have known what replaced it.
+            removeOlder(entry, key)
             markObsolete(entry.file, of: key)
-            // A cleared entry has replaced the older one all the same.
-            if known < entry.file { remove(key, below: entry.file.number) }
             return false
         }
         if let graves, !graves.marks.isEmpty {

@@ -31,7 +31,7 @@ extension MemoryCache {
         let now = time.now
         return table.withLock { table in
             var keys: Set<Key> = []
-            for (slot, extra) in table.extras where extra.tags.contains(tag) {
+            for slot in table.slots(tagged: tag) {
                 keys.insert(table.slots[slot].key)
                 table.expire(slot, at: now)
             }

@@ -118,9 +118,14 @@ extension MemoryTable {
         extras.isEmpty ? nil : slot(key, fingerprint).flatMap { extras[$0] }
     }
 
+    /// The slots of the values with a tag, in their order.
+    func slots(tagged tag: Larder.Key) -> [Int] {
+        extras.filter { $0.value.tags.contains(tag) }.inOrder { $0.key }.map(\.key)
+    }
+
     mutating func removeAll(tagged tag: Larder.Key) -> Set<Key> {
         var keys: Set<Key> = []
-        for (slot, extra) in extras where extra.tags.contains(tag) {
+        for slot in slots(tagged: tag) {
             keys.insert(slots[slot].key)
             remove(slot, .removed)
         }

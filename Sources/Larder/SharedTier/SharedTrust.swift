@@ -194,7 +194,7 @@ extension SharedTrust {
 
     /// Takes up to `most` keys, and all clears, whose copies are to be removed.
     mutating func takeUnresolved(_ most: Int) -> (keys: [Key], clears: [Key?: Notice]) {
-        let keys = Array(unresolved.prefix(most))
+        let keys = Array(unresolved.inOrder { $0.hash }.prefix(most))
         unresolved.subtract(keys)
         defer { unresolvedClears = [] }
         return (keys, unresolvedClears.isEmpty ? [:] : cleared.filter { unresolvedClears.contains($0.key) })

@@ -12,7 +12,7 @@ final class CleaningPace: Sendable {
 
     private let turn = SerialQueue()
     private let isAwaited = Flag()
-    private let steps = DispatchSemaphore(value: 0)
+    private let steps = Signal()
     private let inVain = Lock(0)
     /// For async callers. A serial queue has a thread of its own.
     private let queue: any WorkQueue
@@ -28,8 +28,8 @@ final class CleaningPace: Sendable {
     func wait(after bytes: Int) {
         turn.run {
             isAwaited.set()
-            let end = DispatchTime.now() + .nanoseconds(max(Self.wait, bytes * Self.waitPerByte))
-            if steps.wait(timeout: end) == .timedOut { inVain.withLock { $0 += 1 } }
+            let nanoseconds = max(Self.wait, bytes * Self.waitPerByte)
+            if !steps.wait(nanoseconds: nanoseconds) { inVain.withLock { $0 += 1 } }
             isAwaited.set(false)
         }
     }
@@ -49,6 +49,6 @@ final class CleaningPace: Sendable {
         inVain.withLock { $0 = 0 }
         guard isAwaited.isSet else { return }
         isAwaited.set(false)
-        steps.signal()
+        steps.send()
     }
 }

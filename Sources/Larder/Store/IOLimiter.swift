@@ -1,6 +1,5 @@
 import Dispatch
 import LarderFiles
-import LarderFoundation
 
 /// Runs the disk work of async callers, at most two jobs per core at a time. Waiting jobs occupy no thread, and jobs of
 /// higher priority run first.
@@ -41,9 +40,9 @@ final class IOLimiter: Sendable {
     private let scheduler: any Scheduler
     private let state = Lock(State())
 
-    init(_ scheduler: any Scheduler, limit: Int = 2 * ProcessInfo.processInfo.activeProcessorCount) {
+    init(_ scheduler: any Scheduler, limit: Int? = nil) {
         self.scheduler = scheduler
-        self.limit = limit
+        self.limit = limit ?? 2 * scheduler.processorCount
     }
 
     /// Runs `body` on a queue, with no lock held, and suspends the caller until it has finished.

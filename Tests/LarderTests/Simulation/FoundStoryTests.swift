@@ -33,6 +33,94 @@ struct FoundStoryTests {
             ])
     }
 
+    @Test("a value that a cleared one has replaced does not come back when the index is lost")
+    func lostIndex() async throws {
+        let (set, clear) = (
+            Story.Call.set(0, value: 10, life: Self.day, isTagged: true), Story.Call.clearTag(expires: false)
+        )
+        for hasSegments in [false, true] {
+            try await Stories.expectClean(
+                (1...12).map { step in
+                    var setting = Story.Setting()
+                    setting.hasSegments = hasSegments
+                    setting.switchPercent = 0
+                    return Story(
+                        setting,
+                        [
+                            .open(1), .open(2), .settle,
+                            .call(process: 1, caller: 0, .set(0, value: 1, life: Self.day, isTagged: false)),
+                            .call(process: 1, caller: 0, .flush), .settle,
+                            .hold(process: 1, caller: 0, set, steps: step), .call(process: 2, caller: 0, clear),
+                            .settle, .release, .settle,
+                            .call(process: 2, caller: 0, .get(0)), .call(process: 2, caller: 0, .flush), .settle,
+                            .kill(1), .kill(2),
+                        ] + Story.lossOfIndex + [.open(1), .settle, .call(process: 1, caller: 0, .get(0)), .settle])
+                })
+        }
+    }
+
+    @Test("a process that follows again, while others begin journals, overlooks no change")
+    func followingAgain() async throws {
+        try await Stories.expectClean(
+            (1...60).map { step in
+                var setting = Story.Setting()
+                setting.countsAccesses = true
+                setting.switchPercent = 0
+                return Story(
+                    setting,
+                    [
+                        .open(1), .settle,
+                        .call(process: 1, caller: 0, .set(0, value: 1, life: Self.day, isTagged: false)),
+                        .open(2), .settle, .call(process: 1, caller: 0, .close), .settle,
+                        .hold(process: 2, caller: 0, .get(0), steps: step), .open(1),
+                        .call(process: 1, caller: 0, .set(1, value: 2, life: Self.day, isTagged: false)),
+                        .call(process: 1, caller: 0, .flush), .settle, .release, .settle,
+                    ])
+            })
+    }
+
+    @Test("an opening that stands still takes no value that is set during a save for damage")
+    func saveWhileOpening() async throws {
+        func set(_ key: Int, _ value: Int) -> Story.Call { .set(key, value: value, life: Self.day, isTagged: false) }
+        func calls(of caller: Int, _ calls: [Story.Call]) -> [Story.Act] {
+            calls.map { .call(process: 1, caller: caller, $0) }
+        }
+        var stories: [Story] = []
+        for opened in 18...22 {
+            for saved in 10...14 {
+                var setting = Story.Setting()
+                (setting.switchPercent, setting.callers) = (0, 2)
+                stories.append(
+                    Story(
+                        setting,
+                        [.open(1), .settle] + calls(of: 0, (0..<6).map { set($0, 10 + $0) } + [.flush]) + [.settle]
+                            + calls(of: 0, [set(0, 20)]) + [.settle, .open(2), .run(opened), .stop(2)]
+                            + [.hold(process: 1, caller: 0, .flush, steps: saved)]
+                            + calls(of: 1, [set(2, 21), set(3, 22), set(0, 23)])
+                            + [.settle, .release, .settle, .resume(2), .run(1)]
+                            + (0..<6).map { .call(process: 2, caller: 0, .get($0)) } + [.settle]))
+            }
+        }
+        try await Stories.expectClean(stories)
+    }
+
+    @Test("a call that waits for another process returns when its cache is closed")
+    func waitingAndClosed() async throws {
+        func set(_ value: Int) -> Story.Call { .setIfAbsent(0, value: value, life: Self.day, isTagged: false) }
+        try await Stories.expectClean(
+            Self.steps.map { step in
+                var setting = Story.Setting()
+                (setting.countsAccesses, setting.switchPercent, setting.callers) = (true, 0, 2)
+                return Story(
+                    setting,
+                    [
+                        .open(1), .open(2), .settle, .hold(process: 1, caller: 0, set(1), steps: step),
+                        .call(process: 2, caller: 0, set(2)), .settle, .call(process: 2, caller: 1, .close), .settle,
+                        .kill(1), .release, .settle,
+                    ])
+            })
+    }
+
     @Test("a first opening that is killed, or is under way, keeps nobody out")
     func firstOpening() async throws {
         var stories: [Story] = []

@@ -71,6 +71,21 @@ struct HistoryCheckTests {
             isPossible(
                 [set, (5, 6, .read(1)), (8, 9, .read(1))], changes: [(4, .time(50)), (7, .time(120))], slides: true))
         #expect(!isPossible([set, (8, 9, .read(1))], changes: [(4, .time(50)), (7, .time(120))], slides: true))
+        let beside: [(Int, Int?, History.Effect)] = [
+            set, (3, 9, .read(1, start: 0)), (5, 6, .read(nil)), (10, 11, .read(1)),
+        ]
+        #expect(isPossible(beside, changes: [(4, .time(120))], slides: true), "its life was extended after the miss")
+        #expect(!isPossible(beside, changes: [(4, .time(120))]))
+    }
+
+    @Test("lets calls that began before an eviction change the value that they saw")
+    func evictions() {
+        let calls: [(Int, Int?, History.Effect)] = [
+            (1, 2, .write(Self.content(1))), (4, nil, .evict), (5, 6, .read(nil)),
+        ]
+        let change = History.Effect.modify(Self.content(2), seen: 1, start: 0)
+        #expect(isPossible(calls + [(3, 7, change), (8, 9, .read(2))]))
+        #expect(!isPossible(calls + [(7, 8, change), (9, 10, .read(2))]), "the value was gone")
     }
 
     @Test("knows which values a tag clears")

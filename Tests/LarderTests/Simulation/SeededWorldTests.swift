@@ -4,10 +4,12 @@ import Testing
 
 @Suite("The steps of a world with a seed")
 struct SeededWorldTests {
+    @available(macOS 15, iOS 18, tvOS 18, watchOS 11, visionOS 2, *)
     @Test("run one at a time, and leave the same trace for the same seed")
     func steps() async throws {
         func trace(_ seed: UInt64) async throws -> [String] {
             let world = TestWorld(seed: seed)
+            world.keepTrace()
             let caches = [try world.diskCache(), try world.diskCache(name: "other")]
             try await world.run {
                 for cache in caches {

@@ -26,6 +26,8 @@ final class LeftFiles: StoreOwner {
     /// O(files and entries).
     private func delete(beside others: Follower) {
         let deaths = others.page.deaths
+        // What has a higher number is nobody's who was dead by then.
+        let last = others.page.lastNumber
         _ = others.membership.perform(.clean) {
             guard deaths != others.page.cleanedDeaths else { return }
             let settled = others.page.lowestOpen
@@ -37,13 +39,15 @@ final class LeftFiles: StoreOwner {
             // Tombstones may cover what cannot be read.
             let mustSpare = hasMarks || !listing.segments.unreadable.isEmpty
             let found = files(of: listing)
-            // Deleted from the end: the oldest file first, or a lost index would bring it back; the tombstones last, and
-            // none until the ends of all lives are on disk.
+            // The oldest file first, or a lost index would bring it back; the tombstones last, and none until the ends
+            // of all lives are on disk. So `left` is emptied from its end.
             let tombstones = mustSpare ? [] : found.tombstones.filter { $0.number < settled }
             var left =
                 tombstones.map(\.file) + found.unmentioned.filter { $0.number < settled }.map(\.file).sorted(by: >)
             // Otherwise the next sweep looks again: a change under way has a lower number than what was left.
-            var isDone = !mustSpare && (found.tombstones + found.unmentioned).allSatisfy { $0.number < settled }
+            var isDone =
+                !mustSpare
+                && (found.tombstones + found.unmentioned).allSatisfy { $0.number < settled || $0.number > last }
             // The index must have been whole, and the same, all the time.
             guard others === disk.others.object, !provisional.isSet, !index.hasUnloaded.isSet,
                 index.replacements == replacements
@@ -55,7 +59,7 @@ final class LeftFiles: StoreOwner {
                             (left, isDone) = ([], false)
                             return
                         }
-                        for file in left.suffix(Self.slice) {
+                        for file in left.suffix(Self.slice).reversed() {
                             try translating("delete an orphan", at: directory.path(of: file)) { () throws(Errno) in
                                 try directory.delete(file, ofKey: nil, isPowerSafe: settings.isPowerSafe)
                             }

@@ -28,6 +28,8 @@ struct JournalPositions: Sendable {
         while let again = Self.lanes(of: page, own) {
             if again == lanes { return }
             lanes = again
+            // Between two passes that agree: no journal that another one has followed has a higher generation.
+            lastGeneration = page.lastGeneration
         }
         isWhole = false
     }

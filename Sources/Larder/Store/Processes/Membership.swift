@@ -178,14 +178,17 @@ extension Membership {
         }
     }
 
-    /// Waits until `isDone`; buries the lane that `blocker` returns if its owner is dead. False when no
-    /// `looks` are left.
+    /// Waits until `isDone`; buries the lane that `blocker` returns if its owner is dead. False when no `looks` are left,
+    /// or when this process has left: then it can bury nobody, and the caller finds the cache closed.
     private func wait(looks: inout Int, for isDone: () -> Bool, _ blocker: () -> Int?) -> Bool {
         var backoff = Backoff()
         while !isDone() {
             looks -= 1
             if looks <= 0 { return false }
-            if looks % 8 == 0, let lane = blocker() { buryIfDead(lane) }
+            if looks % 8 == 0 {
+                if root == nil { return false }
+                if let lane = blocker() { buryIfDead(lane) }
+            }
             backoff.wait()
         }
         return true

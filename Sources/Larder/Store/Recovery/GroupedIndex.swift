@@ -79,12 +79,16 @@ struct GroupedIndex {
 
     /// The groups, none of which is loaded.
     ///
-    /// `deletesSuperseded`: the files that lines mention and no entry uses may exist, and nobody else deletes them.
-    func groups(of directory: StoreDirectory, at now: Timestamp, deletesSuperseded: Bool = false) -> ColdGroups {
+    /// `last`: the highest number that another process has taken; a save beside changes may mention it. With
+    /// `deletesSuperseded`, the files that lines mention and no entry uses may exist, and nobody else deletes them.
+    func groups(
+        of directory: StoreDirectory, at now: Timestamp, through last: UInt64 = 0, deletesSuperseded: Bool = false
+    ) -> ColdGroups {
         // Beside others, the process that has replaced a file deletes it.
         let isAfterKill = isAfterKill && published == nil
         let saved = SavedGroups(
-            manifest, lines, cleared: cleared, lastNumber: lastNumber, isUnsettled: isAfterKill || deletesSuperseded,
+            manifest, lines, cleared: cleared, lastNumber: max(lastNumber, last),
+            isUnsettled: isAfterKill || deletesSuperseded,
             isOfSeveral: published != nil, in: fileSystem)
         return ColdGroups(saved, totals: journals.endsClosed ? totals : nil, at: now) { entry in
             guard isAfterKill else { return .success(nil) }

@@ -94,7 +94,8 @@ struct Opener {
                 found.journals.savedGeneration >= saved
             {
                 return loadedBesideOthers(
-                    found.groups(of: directory, at: now, deletesSuperseded: again), nil, found.cleared,
+                    found.groups(of: directory, at: now, through: page.lastNumber, deletesSuperseded: again), nil,
+                    found.cleared,
                     found.lastNumber, found.journals, positions, directory)
             }
             guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
