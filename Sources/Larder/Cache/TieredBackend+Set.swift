@@ -42,22 +42,25 @@ extension TieredBackend {
             if let unstored = storedInMemory(key), unstored.entry == nil, unstored.life.isFresh(at: now) {
                 return CurrentValue(stored: unstored)
             }
-            guard let known = store.freshEntry(key, at: now) else { return CurrentValue() }
-            if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
-                return CurrentValue(stored: stored, entry: entry)
-            }
-            switch disk.reading(key, at: now, as: coder.coding, "a value of the type \(Value.self)", coder.decode) {
-            case .value(let entry, let value):
-                return CurrentValue(stored: StoredValue(value, entry, from: .disk), entry: entry)
-            case .undecodable(let entry): return CurrentValue(entry: entry)
-            case .missed:
-                // A lost or damaged one has been removed, and another process may have ended its life.
-                guard store.index.isCurrent(known, key), store.freshEntry(key, at: now) != nil else {
-                    return CurrentValue(entry: store.index.entry(key))
+            for _ in 0..<(store.disk.isShared ? 2 : 1) {
+                guard let known = store.freshEntry(key, at: now) else { return CurrentValue() }
+                if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
+                    return CurrentValue(stored: stored, entry: entry)
                 }
-                throw CacheError(
-                    code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)
+                switch disk.reading(key, at: now, as: coder.coding, "a value of the type \(Value.self)", coder.decode) {
+                case .value(let entry, let value):
+                    return CurrentValue(stored: StoredValue(value, entry, from: .disk), entry: entry)
+                case .undecodable(let entry): return CurrentValue(entry: entry)
+                case .missed:
+                    // A lost or damaged one has been removed, and another process may have ended its life.
+                    guard store.index.isCurrent(known, key), store.freshEntry(key, at: now) != nil else {
+                        return CurrentValue(entry: store.index.entry(key))
+                    }
+                    // It is not removed while another process works on keys of the stripe.
+                    store.awaitOthers(key)
+                }
             }
+            throw CacheError(code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)
         }
     }
 

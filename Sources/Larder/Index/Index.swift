@@ -225,6 +225,7 @@ final class Index: Sendable {
     }
 
     /// Runs `body` with the cell of a key, whose group is loaded.
+    @inline(__always)
     private func withCell<Result>(of key: Key, _ body: (inout Cell) -> Result) -> Result {
         while true {
             load(key)
@@ -233,6 +234,7 @@ final class Index: Sendable {
         }
     }
 
+    @inline(__always)
     private func withCell<Result>(at position: Int, _ body: (inout Cell) -> Result) -> Result {
         cells[position].withLock { cell in
             let before = cell.shard.table.totals
