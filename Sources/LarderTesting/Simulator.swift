@@ -97,13 +97,17 @@ package final class Simulator: @unchecked Sendable {
     }
 
     /// Runs threads until a condition holds; false when none has been ready for as long as the patience lasts.
-    package func run(until isDone: @escaping () -> Bool) -> Bool {
-        run(patience: patience, isDone)
+    ///
+    /// `sparesBusy`: the time counts only while the main actor and tasks outside of the simulation get their turns. Not
+    /// for a caller that may have the thread of one of them.
+    package func run(sparingBusy sparesBusy: Bool = false, until isDone: @escaping () -> Bool) -> Bool {
+        run(patience: patience, sparingBusy: sparesBusy, isDone)
     }
 
     /// Others may drive in between: each runs the threads of all.
-    private func run(patience: Int, _ isDone: @escaping () -> Bool) -> Bool {
+    private func run(patience: Int, sparingBusy sparesBusy: Bool = false, _ isDone: @escaping () -> Bool) -> Bool {
         var waited = 0
+        var turn: DispatchSemaphore?
         while true {
             let (isOver, hasRun) = driving.withLock {
                 isDone() ? (true, false) : (false, drive(turns: .max, until: isDone))
@@ -114,10 +118,26 @@ package final class Simulator: @unchecked Sendable {
             } else if waited == patience {
                 return false
             } else {
-                waited += 1
                 Foundation.Thread.sleep(forTimeInterval: 0.001)
+                if sparesBusy {
+                    let asked = turn ?? Self.askForTurn()
+                    turn = asked
+                    if asked.wait(timeout: .now()) == .timedOut { continue }
+                    turn = nil
+                }
+                waited += 1
             }
         }
+    }
+
+    /// Signals once the main actor and a task have had a turn.
+    private static func askForTurn() -> DispatchSemaphore {
+        let turn = DispatchSemaphore(value: 0)
+        Task.detached {
+            await MainActor.run {}
+            turn.signal()
+        }
+        return turn
     }
 
     /// Returns whether a thread has run.

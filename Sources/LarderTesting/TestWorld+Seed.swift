@@ -13,7 +13,8 @@ extension TestWorld {
     /// - Parameter body: The calls of caches of this world, and whatever the test does with the results.
     /// - Returns: The result of `body`.
     /// - Throws: The errors of `body`; and one that says so when it has waited for ten seconds while nothing in the world
-    ///   was ready. Then `body` stays where it is, and goes on with the world.
+    ///   was ready, and the main actor and other tasks were not too busy. Then `body` stays where it is, and goes on with
+    ///   the world.
     public func run<Result: Sendable>(
         _ body: @escaping @concurrent @Sendable () async throws -> Result
     ) async throws -> Result {
@@ -32,7 +33,7 @@ extension TestWorld {
             try await withCheckedThrowingContinuation { continuation in
                 // The simulation blocks the thread that drives it.
                 DispatchQueue(label: "larder.simulation").async {
-                    guard simulator.run(until: { outcome.withLock { $0 != nil } }) else {
+                    guard simulator.run(sparingBusy: true, until: { outcome.withLock { $0 != nil } }) else {
                         return continuation.resume(throwing: StuckError(waiting: simulator.names))
                     }
                     continuation.resume(with: outcome.withLock { $0! })

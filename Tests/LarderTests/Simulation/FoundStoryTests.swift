@@ -59,6 +59,29 @@ struct FoundStoryTests {
         }
     }
 
+    @Test("files of a dead process are deleted the oldest first, so none comes back when the index is lost")
+    func leftFiles() async throws {
+        func set(_ key: Int, _ value: Int, isTagged: Bool) -> Story.Act {
+            .call(process: 1, caller: 0, .set(key, value: value, life: Self.day, isTagged: isTagged))
+        }
+        var stories: [Story] = []
+        for step in 12...18 {
+            for call in 6...10 {
+                stories.append(
+                    Story(
+                        Story.Setting(),
+                        [
+                            .open(1), .open(2), .settle, set(0, 1, isTagged: true), set(2, 2, isTagged: false), .settle,
+                            .call(process: 2, caller: 0, .get(0)), .settle,
+                            .call(process: 1, caller: 0, .clearTag(expires: false)), .run(step), .kill(1),
+                            .call(process: 2, caller: 0, .get(0)), .settle,
+                            .killIn(2, calls: call), .advance(61_000), .run(2_000), .kill(2),
+                        ] + Story.lossOfIndex + [.open(1), .settle, .call(process: 1, caller: 0, .get(0)), .settle]))
+            }
+        }
+        try await Stories.expectClean(stories)
+    }
+
     @Test("a process that follows again, while others begin journals, overlooks no change")
     func followingAgain() async throws {
         try await Stories.expectClean(

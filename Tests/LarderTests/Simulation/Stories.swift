@@ -14,8 +14,9 @@ enum Stories {
         try await expectClean([Story(setting, acts)], sourceLocation: sourceLocation)
     }
 
-    /// The same for several stories.
+    /// The same for several stories, of which a run tries a few.
     static func expectClean(_ stories: [Story], sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let stories = Sample.few(16, of: stories, for: "\(sourceLocation.line)")
         let (status, output) = try await run(["--stories"], input: try JSONEncoder().encode(stories))
         #expect(status == 0, "\(output)", sourceLocation: sourceLocation)
     }
