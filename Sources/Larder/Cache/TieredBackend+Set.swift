@@ -42,7 +42,7 @@ extension TieredBackend {
             if let unstored = storedInMemory(key), unstored.entry == nil, unstored.life.isFresh(at: now) {
                 return CurrentValue(stored: unstored)
             }
-            for _ in 0..<(store.disk.isShared ? 2 : 1) {
+            attempts: for _ in 0..<2 {
                 guard let known = store.freshEntry(key, at: now) else { return CurrentValue() }
                 if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
                     return CurrentValue(stored: stored, entry: entry)
@@ -57,7 +57,7 @@ extension TieredBackend {
                         return CurrentValue(entry: store.index.entry(key))
                     }
                     // It is not removed while another process works on keys of the stripe.
-                    store.awaitOthers(key)
+                    if !store.awaitOthers(key) { break attempts }
                 }
             }
             throw CacheError(code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)

@@ -167,12 +167,14 @@ extension Store {
     private static let attempts = 100
 
     /// Returns when other processes have finished the changes that blocked a set. Call it outside of a block of the
-    /// disk queue: one of them may be stopped.
-    func awaitOthers(_ key: Key) {
-        guard let others = disk.others.object else { return }
+    /// disk queue: one of them may be stopped. False when the directory is not shared.
+    @discardableResult
+    func awaitOthers(_ key: Key) -> Bool {
+        guard let others = disk.others.object else { return false }
         let stripe = key.stripe
         others.membership.await(stripe: stripe)
         _ = others.membership.awaitChanges(below: others.page.lastNumber + 1, stripe: stripe, .endless)
+        return true
     }
 
     /// Marks the file of a value that another process has replaced or removed meanwhile.

@@ -10,6 +10,13 @@ struct FoundStoryTests {
     /// when calls get longer or shorter.
     private static let steps = 1...40
 
+    /// A thread goes on until it waits; each access to the shared page is a step.
+    private static var inTurn: Story.Setting {
+        var setting = Story.Setting()
+        (setting.countsAccesses, setting.switchPercent) = (true, 0)
+        return setting
+    }
+
     @Test(
         "a set with a tag, beside a clear of the tag, leaves no value that it has replaced",
         arguments: [true, false])
@@ -41,9 +48,8 @@ struct FoundStoryTests {
         for hasSegments in [false, true] {
             try await Stories.expectClean(
                 (1...12).map { step in
-                    var setting = Story.Setting()
-                    setting.hasSegments = hasSegments
-                    setting.switchPercent = 0
+                    var setting = Self.inTurn
+                    (setting.hasSegments, setting.countsAccesses) = (hasSegments, false)
                     return Story(
                         setting,
                         [
@@ -86,11 +92,8 @@ struct FoundStoryTests {
     func followingAgain() async throws {
         try await Stories.expectClean(
             (1...60).map { step in
-                var setting = Story.Setting()
-                setting.countsAccesses = true
-                setting.switchPercent = 0
-                return Story(
-                    setting,
+                Story(
+                    Self.inTurn,
                     [
                         .open(1), .settle,
                         .call(process: 1, caller: 0, .set(0, value: 1, life: Self.day, isTagged: false)),
@@ -132,8 +135,8 @@ struct FoundStoryTests {
         func set(_ value: Int) -> Story.Call { .setIfAbsent(0, value: value, life: Self.day, isTagged: false) }
         try await Stories.expectClean(
             Self.steps.map { step in
-                var setting = Story.Setting()
-                (setting.countsAccesses, setting.switchPercent, setting.callers) = (true, 0, 2)
+                var setting = Self.inTurn
+                setting.callers = 2
                 return Story(
                     setting,
                     [
@@ -158,13 +161,10 @@ struct FoundStoryTests {
     }
 
     private func hold(_ held: Story.Call, beside other: Story.Call, after before: [Story.Act]) async throws {
-        var setting = Story.Setting()
-        setting.countsAccesses = true
-        setting.switchPercent = 0
         try await Stories.expectClean(
             Self.steps.map { step in
                 Story(
-                    setting,
+                    Self.inTurn,
                     [.open(1), .open(2), .settle] + before + [
                         .settle, .hold(process: 1, caller: 0, held, steps: step),
                         .call(process: 2, caller: 0, other), .settle, .release, .settle,

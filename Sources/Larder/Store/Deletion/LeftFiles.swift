@@ -26,7 +26,7 @@ final class LeftFiles: StoreOwner {
     /// O(files and entries).
     private func delete(beside others: Follower) {
         let deaths = others.page.deaths
-        // What has a higher number is nobody's who was dead by then.
+        // The dead have taken no higher number.
         let last = others.page.lastNumber
         _ = others.membership.perform(.clean) {
             guard deaths != others.page.cleanedDeaths else { return }
