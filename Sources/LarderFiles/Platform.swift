@@ -10,6 +10,7 @@ extension Errno {
     package static let readOnly = Errno(rawValue: EROFS)
     package static let io = Errno(rawValue: EIO)
     package static let noSpace = Errno(rawValue: ENOSPC)
+    package static let crossDevice = Errno(rawValue: EXDEV)
     package static let overQuota = Errno(rawValue: EDQUOT)
     package static let tooManyOpenFiles = Errno(rawValue: EMFILE)
     package static let notDirectory = Errno(rawValue: ENOTDIR)

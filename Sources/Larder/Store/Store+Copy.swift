@@ -26,34 +26,40 @@ extension Store {
             copies.enter()
         }
         defer { copies.leave() }
+        let outcome = try retryingReopened(request.key) { () throws(CacheError) in
+            try makingRoom(for: size) { () throws(CacheError) in try copyIn(source, size: size, request) }
+        }
+        return finish(outcome, request.key)
+    }
+
+    private func copyIn(
+        _ source: SharedDescriptor, size: Int, _ request: SetRequest
+    ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         var slowRounds = 0
-        let outcome = try retryingReopened(key) { () throws(CacheError) in
-            while true {
-                var entry = request.entry(size: size, checksum: 0)
-                let staged = try writer.stage(source, as: &entry, key)
-                var isStored = false
-                defer {
-                    if !isStored { reaper.deleteUncommitted(FileID(staged.number), of: key, in: staged.directory) }
-                    writer.endStaging(staged)
-                }
-                let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
-                    // The cache was cleared or reopened meanwhile: the file is copied again, into the current
-                    // directory.
-                    guard directory.entries === staged.directory.entries else { return nil }
-                    return try insert(.staged(staged), entry, request, after: slowRounds, in: directory)
-                }
-                guard let outcome else { continue }
-                if case .blocked(let isSlow) = outcome {
-                    awaitOthers(key)
-                    if isSlow { slowRounds += 1 }
-                    continue
-                }
-                if case .stored = outcome { isStored = true }
-                return outcome
+        while true {
+            var entry = request.entry(size: size, checksum: 0)
+            let staged = try writer.stage(source, as: &entry, key)
+            var isStored = false
+            defer {
+                if !isStored { reaper.deleteUncommitted(FileID(staged.number), of: key, in: staged.directory) }
+                writer.endStaging(staged)
             }
+            let outcome = try disk.run { directory throws(CacheError) -> InsertOutcome? in
+                // The cache was cleared or reopened meanwhile: the file is copied again, into the current
+                // directory.
+                guard directory.entries === staged.directory.entries else { return nil }
+                return try insert(.staged(staged), entry, request, after: slowRounds, in: directory)
+            }
+            guard let outcome else { continue }
+            if case .blocked(let isSlow) = outcome {
+                awaitOthers(key)
+                if isSlow { slowRounds += 1 }
+                continue
+            }
+            if case .stored = outcome { isStored = true }
+            return outcome
         }
-        return finish(outcome, key)
     }
 
     /// The file that an export writes.

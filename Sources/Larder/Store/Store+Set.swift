@@ -40,16 +40,31 @@ extension Store {
         try checkSize(payload.count, of: request.key)
         let entry = request.entry(size: payload.count, checksum: XXH64.hash(payload))
         let content: EntryWriter.Payload = asFile ? .copied(payload) : .bytes(payload)
-        let outcome: InsertOutcome
-        do {
-            outcome = try insert(content, entry, request)
-        } catch {
-            if error.code == .noSpace { cleaner.cleanInBackground(isShort: true) }
-            try reopen(after: error, request.key)
-            outcome = try insert(content, entry, request)
+        let outcome = try retryingReopened(request.key) { () throws(CacheError) in
+            try makingRoom(for: payload.count) { () throws(CacheError) in try insert(content, entry, request) }
         }
         return finish(outcome, request.key)
     }
+
+    /// Stores a value of some bytes. Where the disk has no room or no inode for it, a cache with limits evicts as much,
+    /// and tries again: the disk is then the limit.
+    func makingRoom<Result>(
+        for size: Int, _ store: () throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        for _ in 0..<Self.evictions {
+            do throws(CacheError) {
+                return try store()
+            } catch {
+                if error.code == .noSpace, hasLimits.use({ $0.isSet }), evictor.makeRoom(for: size) { continue }
+                if error.code == .noSpace { cleaner.cleanInBackground(isShort: true) }
+                throw error
+            }
+        }
+        return try store()
+    }
+
+    /// How often values are evicted for one: other programs may use up the room.
+    private static let evictions = 8
 
     private func insert(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest

@@ -58,14 +58,27 @@ extension Clearer {
             return try disk.whileNobodyJoins { isAlone throws(CacheError) -> Summary? in
                 guard isAlone else { return nil }
                 try disk.followOrThrow()
-                return try replaceEntries(of: directory, clearing: .everything)
+                return try replaceIfPossible(of: directory, clearing: .everything)
             }
         }
         return if let summary { summary } else { try clearEveryNamespace() }
     }
 
-    /// The same in a barrier. `scope` is everything, or contains every entry; flights and memory tiers outside of it
-    /// are spared.
+    /// The same in a barrier; nil when the disk has no room for two directories, or cannot rename this one because it
+    /// belongs to a lower layer. Freeing needs no room: the files are then deleted where they are.
+    private func replaceIfPossible(
+        of old: StoreDirectory, clearing scope: ClearScope
+    ) throws(CacheError) -> Summary? {
+        do throws(CacheError) {
+            return try replaceEntries(of: old, clearing: scope)
+        } catch {
+            guard error.code == .noSpace || error.errno == Errno.crossDevice.rawValue else { throw error }
+            return nil
+        }
+    }
+
+    /// Replaces the entries in a barrier. `scope` is everything, or contains every entry; flights and memory tiers
+    /// outside of it are spared.
     private func replaceEntries(of old: StoreDirectory, clearing scope: ClearScope) throws(CacheError) -> Summary {
         try info.removeShutdownMarker()
         defer { observer.didClear(scope) }
@@ -119,12 +132,18 @@ extension Clearer {
         let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
         try fileSystem.makeDirectory(.number(number), in: trash)
         let fresh = SharedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
-        try fileSystem.rename(entries, in: root.file, to: .number(trashNumber), in: trash)
+        do {
+            try fileSystem.rename(entries, in: root.file, to: .number(trashNumber), in: trash)
+        } catch {
+            try? fileSystem.remove(.number(number), in: trash, directory: true)
+            throw error
+        }
         do {
             try fileSystem.rename(.number(number), in: trash, to: entries, in: root.file)
         } catch {
             do {
                 try fileSystem.rename(.number(trashNumber), in: trash, to: entries, in: root.file)
+                try? fileSystem.remove(.number(number), in: trash, directory: true)
             } catch {
                 // The files are used from the trash, until a later change or opening can move them back.
                 self.trash.keepEverything()
@@ -190,7 +209,9 @@ extension Clearer {
     ) throws(CacheError) -> Summary? {
         // First: it may replace the index.
         try disk.followOrThrow()
-        if isAlone, isEverything(scope) { return try replaceEntries(of: directory, clearing: scope) }
+        if isAlone, isEverything(scope), let summary = try replaceIfPossible(of: directory, clearing: scope) {
+            return summary
+        }
         // Another directory may have been opened meanwhile.
         if index.mustLoad(for: scope) { return nil }
         // Afterwards: a fetch that begins earlier may still receive a removed value.
@@ -204,6 +225,8 @@ extension Clearer {
         }
         try info.removeShutdownMarker()
         let number = try reaper.placeTombstone(of: .scope(scope), in: directory, isAlone: isAlone)
+        // A change with a lower number that is published later has replaced what the clear leaves.
+        if !isAlone { _ = disk.others.object?.membership.awaitChanges(below: number, stripe: nil, .round(4)) }
         var removed = EntryTotals()
         let failure = try reaper.commit(
             .clear(scope, number: number), of: .scope(scope), number: number, in: directory, isAlone: isAlone

@@ -88,7 +88,7 @@ extension Evictor {
         if index.hasCleared { return }
         _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
-        if let excess = findExcess() { _ = evictToLowWaterMarks(excess) }
+        if let excess = findExcess() { _ = evictToLowWaterMarks(excess, isHelp: true) }
     }
 
     func enforceInBackground() {
@@ -161,15 +161,15 @@ extension Evictor {
     }
 
     /// Evicts a slice on the way to the low-water mark of each exceeded limit.
-    private func evictToLowWaterMarks(_ excess: Excess) -> [IndexEntry] {
+    private func evictToLowWaterMarks(_ excess: Excess, isHelp: Bool = false) -> [IndexEntry] {
         var evicted: [IndexEntry] = []
         if excess.crossed.count, let limit = excess.limits.count {
             let mark = StoreSettings.Limits.lowWaterMark(limit)
-            evicted += evict(.count) { .entries(isCurrent(excess) ? $0.count - mark : 0) }
+            evicted += evict(.count, isHelp: isHelp) { .entries(isCurrent(excess) ? $0.count - mark : 0) }
         }
         if excess.crossed.size, let limit = excess.limits.size {
             let mark = StoreSettings.Limits.lowWaterMark(limit)
-            evicted += evict(.size) {
+            evicted += evict(.size, isHelp: isHelp) {
                 isCurrent(excess) ? .overSize(limit, lowWaterMark: mark, of: $0) : .entries(0)
             }
         }
@@ -195,6 +195,18 @@ extension Evictor {
 
 /// Limits that a caller asks for.
 extension Evictor {
+    /// At least so much is evicted for a value, in bytes: it and its record need inodes, too.
+    private static let leastRoom = 64 << 10
+
+    /// Evicts about as much as a value of `size` bytes needs, because the disk has no room; false when there is nothing
+    /// to evict. Call it outside of the disk queue.
+    func makeRoom(for size: Int) -> Bool {
+        index.loadAll()
+        reaper.deleteAllObsolete()
+        let need = max(size + size / 8, Self.leastRoom)
+        return clearer.removeSomeCleared() || !evict(.freeSpace) { _ in .allocated(need) }.isEmpty
+    }
+
     /// Evicts as much as a caller needs, expired entries first; the files are deleted when this returns.
     func trim(_ limit: CacheLimit, _ need: Need) {
         beginTrimming()
@@ -223,17 +235,21 @@ extension Evictor {
 /// Eviction.
 extension Evictor {
     /// Evicts a slice of the entries in excess, and deletes its files. Returns the entries: none without an excess.
-    private func evict(_ limit: CacheLimit, _ need: Need) -> [IndexEntry] {
+    private func evict(_ limit: CacheLimit, isHelp: Bool = false, _ need: Need) -> [IndexEntry] {
         if provisional.isReconciling { return [] }
-        let evicted = evicting.withLock { _ in evictInTurn(need) }
+        let evicted = evicting.withLock { _ in evictInTurn(need, isHelp: isHelp) }
         if evicted.isEmpty { return [] }
         reporter.count { $0.evictions.add(evicted.count, for: limit) }
         reporter.post(.evicted, evicted, limit: limit)
         return evicted
     }
 
-    /// The same while no other process evicts; none if one does.
-    private func evictInTurn(_ need: Need) -> [IndexEntry] {
+    /// How long a writer that helps waits for the process that evicts. Milliseconds.
+    private static let longestWait = 10
+
+    /// The same while no other process evicts; none if one does. A writer that helps waits for that one, and then takes
+    /// it for stopped or dying, and evicts beside it: no limit may be exceeded by much.
+    private func evictInTurn(_ need: Need, isHelp: Bool) -> [IndexEntry] {
         func chooseAndEvict() -> [IndexEntry] {
             // An entry that is used between the choice and the eviction stays, and another is chosen. The last attempt
             // evicts used entries too, except for an age limit.
@@ -245,8 +261,14 @@ extension Evictor {
             return []
         }
         guard let others = disk.others.object else { return chooseAndEvict() }
-        let evicted = others.membership.perform(.evict) {
-            others.follow() ? chooseAndEvict() : []
+        func followAndEvict() -> [IndexEntry] { others.follow() ? chooseAndEvict() : [] }
+        var evicted = others.membership.perform(.evict, followAndEvict)
+        if evicted == nil, isHelp {
+            _ = Backoff.wait(milliseconds: Self.longestWait) {
+                evicted = others.membership.perform(.evict, followAndEvict)
+                return evicted != nil
+            }
+            if evicted == nil { evicted = followAndEvict() }
         }
         return evicted ?? []
     }

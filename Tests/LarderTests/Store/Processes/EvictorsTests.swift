@@ -1,0 +1,27 @@
+import Foundation
+import LarderFiles
+import LarderTesting
+import Testing
+
+@testable import Larder
+
+@Suite("A process that evicts, and is stopped or dying")
+struct EvictorsTests {
+    @Test("does not keep another one from its limits")
+    func stopped() throws {
+        let world = World.shared { $0.countLimit = 100 }
+        let (one, two) = (try world.open(), try world.anotherProcess().open())
+        let others = try #require(two.store.disk.others.object)
+        try two.store("a", "two")
+        #expect(others.page.tryLock(.evict, by: others.lane))
+        for number in 0..<1000 {
+            try one.setData(Data(repeating: 1, count: 10), forKey: "\(number)")
+            // A twentieth and a slice.
+            #expect(one.count <= 100 + 5 + 256 + 1)
+        }
+        #expect(others.page.tryLock(.evict, by: others.lane) == false)
+        others.page.unlock(.evict, by: others.lane)
+        try one.flush()
+        #expect(two.count <= 101)
+    }
+}
