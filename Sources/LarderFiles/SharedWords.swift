@@ -15,7 +15,8 @@ package final class SharedWords: Sendable {
         @usableFromInline nonisolated(unsafe) let words: UnsafeMutablePointer<Atomic<UInt64>>
     #endif
     @usableFromInline package let count: Int
-    /// For tests: called before each access, with the position. False when the process is dead, and must change nothing.
+    /// For tests: called before each access, with the position. False when the process is dead: it finds zeros, and must
+    /// change nothing.
     @usableFromInline let willAccess: (@Sendable (Int) -> Bool)?
     private let unmap: @Sendable () -> Void
 
@@ -49,7 +50,7 @@ package final class SharedWords: Sendable {
     @inlinable
     @inline(__always)
     package func load(_ position: Int) -> UInt64 {
-        _ = mayAccess(position)
+        guard mayAccess(position) else { return 0 }
         #if canImport(Darwin)
             return UInt64(bitPattern: OSAtomicAdd64Barrier(0, words + position))
         #else

@@ -151,6 +151,6 @@ package struct MemoryImage: Sendable {
     package mutating func remove(at path: String) {
         let parts = path.split(separator: "/")
         guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }
-        nodes[parent]?.children[String(name)] = nil
+        if let node = nodes[parent]?.children.removeValue(forKey: String(name)) { nodes[node]?.isUnlinked = true }
     }
 }

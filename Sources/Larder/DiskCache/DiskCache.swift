@@ -108,7 +108,10 @@ public final class DiskCache: Sendable {
     ///
     /// - Throws: `.closed`, `.noSpace`, `.io`.
     public func flush() throws(CacheError) {
-        try openStore.housekeeper.flush()
+        if isClosed { throw CacheError.closed(directory.path) }
+        // Where a journal cannot be read, the work in the background may be what mends that.
+        _ = store.follow()
+        try store.housekeeper.flush()
     }
 
     /// Counts since the directory was opened in this process. O(1); with segments it asks the size of each.

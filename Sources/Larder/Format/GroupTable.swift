@@ -12,6 +12,8 @@ import LarderFiles
 ///
 /// `jr` is there when other processes had older journals in use: for each of them its generation, and how many bytes of
 /// it the manifest covers. All others of a lower generation are covered.
+///
+/// `n`: every change up to this number is in the manifest, or had failed. Absent in older manifests, and when it is 0.
 struct GroupTable: Sendable, Equatable {
     /// The average number of entries in a group, at most. Reading so many takes some 0.2 ms.
     static let entriesPerGroup = 512
@@ -51,6 +53,8 @@ struct GroupTable: Sendable, Equatable {
     var namespaces: [Namespace: EntryTotals]?
     /// The older journals that are still in use.
     var journals: [JournalPart] = []
+    /// Every change up to this number is in the manifest, or had failed.
+    var settled: UInt64 = 0
 
     var hash: GroupHash { GroupHash(seed: seed, count: groups.count) }
 

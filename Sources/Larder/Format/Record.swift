@@ -13,7 +13,7 @@ import LarderFiles
 /// | `o`      | the operation, one of `Operation`; absent in a header and a set                          |
 /// | `k`      | key; a `life` without one ends the lives of all entries in a scope at `e`                |
 /// | `ns`     | namespace of key and tags, or of a `clear` or keyless `life`; absent: none, or for these two all |
-/// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken |
+/// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken; in `groups`: see `GroupTable` |
 /// | `f`      | in `life`, `used` and `obsolete`: the file concerned                                     |
 /// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
 /// | `s`      | stored at, milliseconds since 1970, as all times                                         |
@@ -178,7 +178,7 @@ struct Fields {
             return .groups(
                 GroupTable(
                     generation: generation, seed: seed, start: Int(start), groups: groups, namespaces: namespaces,
-                    journals: journals ?? []))
+                    journals: journals ?? [], settled: number ?? 0))
         case nil:
             return .unknown
         }

@@ -245,6 +245,7 @@ struct RecordPrinter: ~Copyable {
         append("]")
         if let namespaces = table.namespaces { self.namespaces(namespaces) }
         if !table.journals.isEmpty { journals(table.journals) }
+        if table.settled > 0 { integer(#","n":"#, table.settled) }
     }
 
     private mutating func journals(_ journals: [JournalPart]) {

@@ -40,6 +40,9 @@ final class ColdGroups: Sendable {
 
     func withState<Result>(_ body: (inout State) -> Result) -> Result { state.withLock(body) }
 
+    /// True when waiting lines may supersede files that nobody else deletes.
+    var mayOweFiles: Bool { state.withLock { $0.saved.isUnsettled && $0.saved.lines.count > 0 } }
+
     /// The groups that are not loaded and that `isWanted` accepts.
     func unloaded(where isWanted: (SavedGroups, Int) -> Bool = { _, _ in true }) -> [Int] {
         state.withLock { state in

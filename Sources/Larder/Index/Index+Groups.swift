@@ -29,6 +29,9 @@ extension Index {
         load(while: mayLoad) { saved, group in saved.mayHaveExpired(group, at: now) }
     }
 
+    /// True when waiting lines may supersede files that nobody else deletes.
+    var mayOweFiles: Bool { unloaded?.mayOweFiles ?? false }
+
     /// The same for groups with waiting journal lines.
     func loadChanged() {
         let groups = unloaded

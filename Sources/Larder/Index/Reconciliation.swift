@@ -138,8 +138,8 @@ struct Reconciliation: Sendable {
 
     /// Notes that a part of the index is damaged; false when that is known, and the files are still to be listed.
     mutating func distrust(through number: UInt64) -> Bool {
+        defer { distrusted = max(number, distrusted ?? 0) }
         if distrusted != nil { return false }
-        distrusted = number
         floor = 0
         isDamaged = true
         hasScanned = false

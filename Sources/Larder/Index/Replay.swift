@@ -170,6 +170,9 @@ struct LoadedJournals {
     var savedGeneration: UInt64 = 0
     /// Several processes had the directory open.
     var wasShared = false
+    /// Every change up to this number is in the index or has failed: it was saved, or nothing is missing that was
+    /// published. Beyond, lines may be missing.
+    var settled: UInt64 = 0
     /// The older journals that the manifest covers in part only.
     var older: [JournalPart] = []
     var manifests: [ManifestFormat] = []

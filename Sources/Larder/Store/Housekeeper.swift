@@ -61,7 +61,11 @@ final class Housekeeper: StoreOwner {
         // First: others must know what this process keeps alive.
         sweeper.saveUses(isClosing: false)
         others.membership.buryTheDead()
-        if others.follow() { _ = others.membership.perform(.sweep) { sweeper.removeExpired(at: clock.now) } }
+        if others.follow() {
+            _ = others.membership.perform(.sweep) { sweeper.removeExpired(at: clock.now) }
+        } else {
+            reconciler.distrustIndex()
+        }
         leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
         _ = reporter.attempt { () throws(CacheError) in try cleaner.closeDeleted() }
@@ -108,8 +112,10 @@ final class Housekeeper: StoreOwner {
     /// Returns when the manifest is saved and all background work begun before is done.
     func flush() throws(CacheError) {
         maintenance.wait()
-        // Another process may ask for a save.
-        _ = disk.follow()
+        // Another process may ask for a save, or have replaced the index: groups that lines wait for say which files are
+        // obsolete.
+        try disk.followOrThrow()
+        if index.mayOweFiles { index.loadChanged() }
         reconciler.retry()
         expirer.applyInBackground(retrying: true)
         disk.others.object?.membership.buryTheDead()
@@ -136,11 +142,13 @@ final class Housekeeper: StoreOwner {
     /// because the session ends all the same.
     func finish() -> CacheError? {
         context.isEnding.set()
+        // The next opening repairs the index.
+        if !disk.follow() { reconciler.distrustIndex() }
         maintenance.wait()
         reaper.deleteAllInBackground()
         maintenance.wait()
         sweeper.saveUses(isClosing: true)
-        if leavesOtherJournals { info.demandSave() }
+        if leavesOtherJournals || info.hasLostJournal { info.demandSave() }
         do {
             try save(always: false)
             maintenance.wait()

@@ -12,7 +12,9 @@ extension Store {
         // A forked child has neither the locks of its parent nor its page.
         if disk.isForked { return false }
         reopenIfDeleted()
-        return disk.follow()
+        if disk.follow() { return true }
+        reconciler.distrustIndex()
+        return false
     }
 
     /// The same, for changes.
@@ -54,6 +56,7 @@ extension Store {
     /// Commits of this process wait: one that was published in the old index would be lost.
     private func reloadIndex(following follower: Follower, isWhole: Bool) -> JournalPositions? {
         guard let root = follower.membership.root else { return nil }
+        let isWhole = isWhole || provisional.distrusted != nil
         let now = clock.now
         let positions = info.run { () -> JournalPositions? in
             let opener = Opener(
@@ -67,6 +70,8 @@ extension Store {
             index.replace(with: loaded.shards, loaded.groups, isSameDirectory: true, at: now)
             return loaded.positions
         }
+        // Another process has saved what could not be read.
+        if positions != nil, isWhole, provisional.distrusted != nil { provisional.replace(with: Reconciliation()) }
         if positions != nil { observer.didClear(.everything) { _ in true } }
         return positions
     }

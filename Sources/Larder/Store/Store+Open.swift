@@ -22,6 +22,7 @@ extension DirectoryRegistry<Store> {
         let now = clock.now
         var handle: Store.Handle?
         var found: LoadedStore.Found?
+        var leftJournals = 0
         let store = try occupant(of: location) { store throws(CacheError) in
             guard store.settingsInForce == settings else {
                 throw CacheError(
@@ -37,6 +38,8 @@ extension DirectoryRegistry<Store> {
                 membership: membership
             ).load()
             found = loaded.found
+            let others = membership.map { $0.page.alive.nonzeroBitCount } ?? 0
+            leftJournals = loaded.journals.generations.count - others
             let store = Store(loaded, clock: clock, settings: settings, membership)
             store.lease = lease
             handle = store.join(at: path, onEvent)
@@ -49,6 +52,7 @@ extension DirectoryRegistry<Store> {
         if let found {
             store.begin(found)
             store.housekeeper.scheduleSweep()
+            if leftJournals > Store.mostLeftJournals { store.foldJournals() }
         }
         return (store, handle!)
     }
@@ -109,6 +113,17 @@ extension Store {
         expirer.applyInBackground()
         if index.hasUnloaded.isSet { sweeper.removeUnloadedInBackground() }
         evictor.enforceInBackground()
+    }
+
+    /// More journals of earlier processes are folded into the manifest by an opening: programs that end before the first
+    /// save, and do not close the cache, leave one each.
+    fileprivate static let mostLeftJournals = 8
+
+    /// Saves, which deletes the journals of processes that are dead. O(entries).
+    fileprivate func foldJournals() {
+        recovery.awaitScan()
+        info.demandSave()
+        _ = reporter.attempt { () throws(CacheError) in try housekeeper.save(always: true) }
     }
 
     /// Ends the session: from here on, reads miss and writes throw.

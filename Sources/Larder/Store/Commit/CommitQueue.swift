@@ -431,6 +431,8 @@ extension CommitQueue {
         let root: SharedDescriptor
         /// The older journals that others have in use, and the parts of them that the save covers.
         var journals: [JournalPart] = []
+        /// Every change up to this number is published, or has failed, before the index is copied.
+        var settled: UInt64
         fileprivate let records: Int
         fileprivate let demands: Int
         fileprivate let doubts: Int
@@ -476,8 +478,9 @@ extension CommitQueue {
                 records: journal.records, entries: entries, perGroup: entriesPerGroup)
             guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
             return try translating("begin a journal", at: path) { () throws(Errno) in
-                Save(
-                    generation: try journal.beginSave(last: lastTaken), root: try journal.root,
+                let settled = lastTaken
+                return Save(
+                    generation: try journal.beginSave(last: settled), root: try journal.root, settled: settled,
                     records: journal.records, demands: journal.demands, doubts: journal.doubts,
                     journal: ObjectIdentifier(journal))
             }
@@ -545,6 +548,9 @@ extension CommitQueue {
             return found.journals.contains { $0 != journal.ownGeneration }
         }
     }
+
+    /// True when the journal of this process was deleted or replaced: the next opening would not find its lines.
+    var hasLostJournal: Bool { queue.run { journal.isLost } }
 
     private func endSessionAlone(
         isConsistent: Bool, _ totals: SavedTotals?, _ directory: StoreDirectory

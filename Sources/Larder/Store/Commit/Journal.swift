@@ -71,7 +71,7 @@ final class Journal {
     private(set) var doubts = 0
     /// There were entry files without an index, so journals begin at 2: journals from 1 on count as complete without a
     /// manifest.
-    private let isLost: Bool
+    private let lacksIndex: Bool
     /// How often the journal was found to lack something that the index has. If ever, the manifest must be rewritten.
     private(set) var demands: Int
     /// The formats of the manifests on disk.
@@ -103,7 +103,7 @@ final class Journal {
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
         closedLength = loaded.closedLength
-        isLost = loaded.isLost
+        lacksIndex = loaded.isLost
         isBroken = loaded.isBroken
         savedGeneration = loaded.savedGeneration
         records = loaded.records
@@ -348,6 +348,12 @@ final class Journal {
         sync = nil
     }
 
+    /// True when the open journal has no name any more.
+    var isLost: Bool {
+        guard let file else { return false }
+        return (try? fileSystem.status(of: file.file).isLinked) == false
+    }
+
     /// Abandons the current journal after a failed sync: its content on disk is unknown.
     func abandon() {
         isBroken = true
@@ -432,7 +438,7 @@ final class Journal {
 
     private func beginOnce(last: UInt64) throws(Errno) {
         let isFirst = generations.isEmpty && savedGeneration == 0
-        if generation == 0, isLost { generation = 1 }
+        if generation == 0, lacksIndex { generation = 1 }
         let (file, next) = if let left = unbegunAbove() { left } else { try createAbove() }
         if let membership { membership.page.note(.created(generation + 1), of: membership.lane) }
         let isSettled = membership == nil && isSettled() && !mustSave

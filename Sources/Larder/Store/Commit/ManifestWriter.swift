@@ -85,7 +85,7 @@ final class ManifestWriter: Sendable {
             try translating("begin a journal", at: path) { () throws(Errno) in try note(others, in: &save) }
         }
         // The waiting lines supersede files that the new manifest does not mention.
-        if provisional.hasLeftovers { index.loadChanged() }
+        if provisional.hasLeftovers || index.mayOweFiles { index.loadChanged() }
         // From here on, every change is published, or has a higher number than the header of the journal.
         disk.awaitChanges()
         guard let replacements = index.replacements else { return false }
@@ -115,6 +115,7 @@ final class ManifestWriter: Sendable {
         save.journals = inUse.filter { [generation = save.generation] part in
             part.generation < generation && journals.contains(part.generation)
         }
+        save.settled = settled - 1
         index.forgetGraves(through: settled)
         let graves = index.graves
         var printer = RecordPrinter()
@@ -235,6 +236,7 @@ final class ManifestWriter: Sendable {
         }
         var table = groups.table
         table.journals = save.journals
+        table.settled = save.settled
         JSONManifest.append(.groups(table), to: &printer)
         JSONManifest.end(&printer)
         try flush()

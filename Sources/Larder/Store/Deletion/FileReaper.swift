@@ -387,8 +387,10 @@ extension FileReaper {
         _ = reporter.attempt { () throws(CacheError) in
             try disk.run { directory throws(CacheError) in
                 guard !provisional.mayNeedTombstones, !info.mustSave else { return }
-                // Other processes may be moving values that they cover, and may have done so.
+                // Other processes may be moving values that they cover, and may have done so. Dead ones may have left
+                // files that they cover.
                 let settled = disk.others.object?.page.lowestOpen ?? .max
+                if disk.others.object?.page.hasUncleanedDeaths == true { return }
                 try disk.followOrThrow()
                 let needless = needlessTombstones(below: settled)
                 var deleted: Set<UInt64> = []

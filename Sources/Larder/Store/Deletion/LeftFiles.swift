@@ -16,7 +16,7 @@ final class LeftFiles: StoreOwner {
 
     /// Does so in the background, if any process has died since the last time and no other process does it.
     func deleteInBackground() {
-        guard let others = disk.others.object, others.page.deaths != others.page.cleanedDeaths else { return }
+        guard let others = disk.others.object, others.page.hasUncleanedDeaths else { return }
         maintenance.begin(.leftFiles) { [weak self] in
             self?.delete(beside: others)
             return false

@@ -37,6 +37,8 @@ final class Follower: Sendable {
         /// The demands for saves that are met.
         var saveDemands: UInt64
         var hasAskedForSave = false
+        /// Some call could not follow, and the index has been distrusted since.
+        var hasFailed = false
         /// Records applied since graves were forgotten.
         var records = 0
     }
@@ -120,7 +122,11 @@ final class Follower: Sendable {
             if epoch == seen.load(0) { return true }
             actions.awaitOwnCommit()
             let isPublishing = page.isPublishing(but: lane)
-            guard readAll(&state) else { return false }
+            guard readAll(&state) else {
+                state.hasFailed = true
+                return false
+            }
+            if state.hasFailed { _ = reload(isWhole: true, &state) }
             if case let demands = page.saveDemands, demands != state.saveDemands {
                 actions.meetDemand()
                 state.saveDemands = demands
@@ -173,6 +179,7 @@ final class Follower: Sendable {
         guard let positions = adding({ actions.reload(self, isWhole) }) else { return false }
         state.positions = positions
         state.files = [:]
+        state.hasFailed = false
         return true
     }
 
@@ -190,6 +197,19 @@ final class Follower: Sendable {
                 state.saveDemands += 1
             }
             return false
+        }
+    }
+
+    /// Gives up what cannot be read of the journals of others, who are dead: the files decide what it was.
+    func skipUnread() {
+        state.withLock { state in
+            let epoch = page.epoch
+            if readAll(&state) { return }
+            let targets = JournalPositions(of: page, but: lane)
+            guard targets.isWhole else { return }
+            state.positions = targets
+            state.files = [:]
+            seen.raise(epoch, at: 0)
         }
     }
 

@@ -16,6 +16,8 @@ struct JournalPositions: Sendable {
     /// Journals above this generation had not been announced, and neither had these.
     private var lastGeneration: UInt64 = 0
     private var beginning: Set<UInt64> = []
+    /// All journals that have been announced, as far as they are remembered, with their lengths.
+    private var announced: [UInt64: Int] = [:]
 
     init() {}
 
@@ -44,6 +46,7 @@ struct JournalPositions: Sendable {
             // Afterwards: one that is announced meanwhile is in both.
             var positions = JournalPositions(of: page)
             for case .created(let generation) in found { positions.beginning.insert(generation) }
+            positions.announced = page.announcedJournals
             if attempt == 19 || !found.contains(.soon) { return positions }
             backoff.wait()
         }
@@ -75,5 +78,24 @@ struct JournalPositions: Sendable {
     func length(of generation: UInt64) -> Int {
         if let part = lanes.values.first(where: { $0.part.generation == generation })?.part { return part.length }
         return generation > lastGeneration || beginning.contains(generation) ? 0 : .max
+    }
+
+    /// The length that a journal must have. A shorter one is damaged.
+    func leastLength(of generation: UInt64) -> Int {
+        let length = length(of: generation)
+        return length == .max ? announced[generation] ?? 0 : length
+    }
+
+    /// True when a journal that lanes have announced is gone, and the save of a generation has not replaced it.
+    func lacksAnnounced(_ journals: [UInt64], since generation: UInt64) -> Bool {
+        announced.lacks(journals, since: generation)
+    }
+}
+
+extension [UInt64: Int] {
+    /// True when one of these journals is not among those that exist, and the save of a generation has not replaced it.
+    /// Nothing else would tell that the last journal is missing: beside a save, there is one before it.
+    func lacks(_ journals: [UInt64], since generation: UInt64) -> Bool {
+        keys.contains { $0 >= Swift.max(generation, 1) && !journals.contains($0) }
     }
 }

@@ -20,8 +20,8 @@ final class Membership: Sendable {
     let lane: Int
     /// Nobody else was there.
     let isFirst: Bool
-    /// The journals of the processes that were there before the first one; nil: not known.
-    let announced: Set<UInt64>?
+    /// The journals of the processes that were there before the first one, and their lengths; nil: not known.
+    let announced: [UInt64: Int]?
     let identity: FileIdentity
     private let fileSystem: any FileSystem
     /// The page's file is never handed out: closing it late would end the locks of a successor in this process. Nil
@@ -42,7 +42,7 @@ final class Membership: Sendable {
 
     private init(
         _ page: SharedPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
-        isFirst: Bool, _ announced: Set<UInt64>?
+        isFirst: Bool, _ announced: [UInt64: Int]?
     ) {
         self.page = page
         self.announced = announced
@@ -59,7 +59,7 @@ final class Membership: Sendable {
         in fileSystem: any FileSystem, isFirst: Bool, _ origin: SharedPage.Origin
     ) throws(Errno) {
         let burial = Burial(page: page, root: root, fileSystem: fileSystem)
-        var announced: Set<UInt64>?
+        var announced: [UInt64: Int]?
         if isFirst {
             burial.buryAll(origin)
             if origin.boot != 0, page.isOf(origin) { announced = page.announcedJournals }

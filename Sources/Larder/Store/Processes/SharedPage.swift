@@ -131,6 +131,9 @@ extension SharedPage {
     /// How many of them have left none any more.
     var cleanedDeaths: UInt64 { words.load(Self.cleanedWord) }
 
+    /// True while dead processes may have left files.
+    var hasUncleanedDeaths: Bool { deaths != cleanedDeaths }
+
     /// How often a process asked the others to save, because the index on disk is damaged.
     var saveDemands: UInt64 { words.load(Self.saveDemandsWord) }
 
@@ -214,13 +217,13 @@ extension SharedPage {
         return JournalPart(generation: generation, length: Int(length))
     }
 
-    /// The journals that have lines, as far as they are remembered.
-    var announcedJournals: Set<UInt64> {
-        var found: Set<UInt64> = []
+    /// The journals that have lines, as far as they are remembered, with the lengths of their committed parts.
+    var announcedJournals: [UInt64: Int] {
+        var found: [UInt64: Int] = [:]
         for lane in used.bits {
             let count = journalCount(of: lane)
             for number in max(count, UInt64(Self.keptJournals)) - UInt64(Self.keptJournals)...count {
-                if let part = journal(number, of: lane), part.length > 0 { found.insert(part.generation) }
+                if let part = journal(number, of: lane), part.length > 0 { found[part.generation] = part.length }
             }
         }
         return found

@@ -57,6 +57,7 @@ struct GroupedIndex {
             let following = listing.journals.filter { $0 >= manifest.table.generation }
             guard following.first == manifest.table.generation else { return nil }
             if let published {
+                if published.lacksAnnounced(following, since: manifest.table.generation) { return nil }
                 let older = manifest.table.journals
                 guard following.count + older.count <= Self.mostOfOthers else { return nil }
                 for part in older + following.map({ JournalPart(generation: $0, length: 0) }) {
@@ -144,8 +145,9 @@ struct GroupedIndex {
             return false
         }
         journals.length = length ?? 0
+        guard isGood, let length, length >= reader.leastLength(of: generation, published) else { return false }
         // A process may have been killed when it had just created a journal.
-        return isGood && length != nil && (offset > 0 || published != nil)
+        return offset > 0 || published != nil
     }
 
     private mutating func note(recorded number: UInt64) {

@@ -10,8 +10,8 @@ struct IndexReader {
     let entries: SharedDescriptor?
     let path: String
 
-    /// The journals that had lines when the last of several processes died; nil: not known.
-    var announced: Set<UInt64>?
+    /// The journals that had lines when the last of several processes died, and their lengths; nil: not known.
+    var announced: [UInt64: Int]?
     /// The memory that records may take before the files are counted. Bytes.
     var freely = 512 << 20
     /// The number of entries whose files may be missing, as after a power cut; also the bound of other things in
@@ -66,7 +66,12 @@ struct IndexReader {
         } else {
             replay.journals.older = []
         }
-        var isComplete = published != nil || isComplete(journals, manifest) && !lacksAnnounced(journals, manifest)
+        var isComplete =
+            if let published {
+                !published.lacksAnnounced(journals, since: manifest.generation)
+            } else {
+                isComplete(journals, manifest) && announced?.lacks(journals, since: manifest.generation) != true
+            }
         for part in replay.journals.older where !listing.journals.contains(part.generation) {
             if published != nil { throw .vanished }
             isComplete = false
@@ -85,6 +90,7 @@ struct IndexReader {
         }
         if published == nil, older.count + journals.count > 1, mayLackLines(replay.journals) { isComplete = false }
         replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete || replay.journals.isDoubtful
+        if announced != nil { replay.journals.settled = .max }
     }
 
     /// True when the clean-shutdown marker, which is in the last of several journals, vouches for nothing: a power cut
@@ -163,11 +169,9 @@ struct IndexReader {
         return first > 0 && journals == Array(first..<first + UInt64(journals.count)) && !journals.isEmpty
     }
 
-    /// True when a journal that processes have announced is gone, and no save has replaced it. Nothing else would tell
-    /// that the last journal is missing: beside a save, there is one before it.
-    private func lacksAnnounced(_ journals: [UInt64], _ manifest: ManifestState) -> Bool {
-        guard let announced else { return false }
-        return announced.contains { $0 >= max(manifest.generation, 1) && !journals.contains($0) }
+    /// The length that a journal must have: so much of it was published. Bytes.
+    func leastLength(of generation: UInt64, _ published: JournalPositions?) -> Int {
+        published?.leastLength(of: generation) ?? announced?[generation] ?? 0
     }
 
     private func readManifest(into replay: inout Replay) throws(Refusal) -> ManifestState {
@@ -175,13 +179,14 @@ struct IndexReader {
         var isDoubtful = false
         var hasEnd = false
         var older: [JournalPart] = []
+        var settled: UInt64 = 0
         let damagedBefore = replay.damagedLines
         let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, isManifest: true, into: &replay) {
             line, _ in
             if case .record(.header(_, let found, _, let boot)) = line {
                 (generation, isDoubtful) = (found, boot == Record.doubtfulBoot)
             }
-            if case .record(.groups(let table)) = line { older = table.journals }
+            if case .record(.groups(let table)) = line { (older, settled) = (table.journals, table.settled) }
             if case .end = line { hasEnd = true }
         }
         guard outcome.isWhole, hasEnd, replay.damagedLines == damagedBefore, let generation, generation > 0 else {
@@ -189,6 +194,7 @@ struct IndexReader {
             return .damaged(generation: generation ?? 0)
         }
         replay.journals.older = older
+        replay.journals.settled = settled
         replay.journals.isDoubtful = isDoubtful
         return .intact(generation: generation)
     }
@@ -228,13 +234,14 @@ struct IndexReader {
             }
         }
         // A process was killed when it had just created it, or the disk was full.
-        let isUnbegun = published.map { _ in end == .max } ?? announced.map { !$0.contains(generation) } ?? false
+        let least = leastLength(of: generation, published)
+        let isUnbegun = least == 0 && (published != nil ? end == .max : announced != nil)
         if isUnbegun, !hasHeader, start == 0, records == 0, outcome.isWhole, outcome.length <= Self.longestHeader {
             replay.damagedLines = damagedBefore
             if isLast { replay.journals.isBroken = true }
             return
         }
-        if !outcome.isWhole || !hasHeader && start == 0 { replay.damagedLines += 1 }
+        if !outcome.isWhole || !hasHeader && start == 0 || outcome.length < least { replay.damagedLines += 1 }
         replay.journals.records += records
         if header.boot == Record.sharedBoot { replay.journals.wasShared = true }
         guard isLast else { return }

@@ -28,8 +28,10 @@ struct OpeningScan {
     private let segments: SegmentTable.Listing
     /// The highest numbers in segments that could not be read in an earlier session either.
     private let unread: [UInt64: UInt64]
-    /// Files that the index does not mention are dead.
-    private let adoptsNothing: Bool
+    /// Where several processes had the directory, files up to this number that the index does not mention are dead: the
+    /// index is proved complete, and each process deletes some later. Silence alone is no proof.
+    private let settled: UInt64
+    private var adoptsNothing: Bool { settled == .max }
     /// Such files may be in segments that cannot be read.
     var hasLeftFiles: Bool { adoptsNothing && !segments.unreadable.isEmpty }
     private var torn: [FileID] = []
@@ -45,11 +47,13 @@ struct OpeningScan {
         segments = listing.segments
         unread = replay.unread
         findings.isDamaged = replay.journals.isDamaged
-        // After a session that shared the directory, those that an undamaged one does not mention.
-        adoptsNothing = replay.journals.wasShared && !findings.isDamaged
+        settled = replay.journals.wasShared && !findings.isDamaged ? replay.journals.settled : 0
         // Twice: the last session may have skipped as many numbers.
         let distance = 2 * Reconciliation.concurrency
-        if !findings.isDamaged, lastNumber > distance { findings.floor = lastNumber - distance }
+        if !findings.isDamaged, lastNumber > distance {
+            // The lines of several processes may end at different times.
+            findings.floor = replay.journals.wasShared ? min(settled, lastNumber - distance) : lastNumber - distance
+        }
         findings.unrecorded = found.valid.compactMap { number, removal in
             if case .key = removal { nil } else { (number, removal) }
         }
@@ -76,12 +80,21 @@ struct OpeningScan {
             dead += shards[position].superseded.map(\.file)
             shards[position].forgetSuperseded()
         }
-        let unmentioned = files.without(live.sorted())
-        let suspects = unmentioned.without(dead.sorted())
-        if adoptsNothing { torn = suspects } else { findings.suspects = suspects }
+        live.sort()
+        let unmentioned = files.without(live)
+        for file in unmentioned.without(dead.sorted()) {
+            if isSettled(file, beside: live) { torn.append(file) } else { findings.suspects.append(file) }
+        }
         findings.dead += unmentioned.without(findings.suspects).map { ($0, nil) }
         // Whether these exist will be known when their segments can be read.
         findings.dead += dead.filter { isUnreadable($0) }.map { ($0, nil) }
+    }
+
+    /// True when an unmentioned file is proved dead. The copy of a value that was being moved has its old number, and the
+    /// line that mentions it may be missing.
+    private func isSettled(_ file: FileID, beside live: [FileID]) -> Bool {
+        if adoptsNothing { return true }
+        return file.number <= settled && !live.hasNumber(file.number)
     }
 
     /// Reads the newest suspects, and returns the work that is left.
@@ -200,6 +213,15 @@ extension [FileID] {
             if position == others.count || others[position] != element { rest.append(element) }
         }
         return rest
+    }
+
+    /// True when an element of a sorted array has a number. O(log n).
+    fileprivate func hasNumber(_ number: UInt64) -> Bool {
+        var (low, high) = (0, count)
+        while low < high, case let middle = (low + high) / 2 {
+            if self[middle].number < number { low = middle + 1 } else { high = middle }
+        }
+        return low < count && self[low].number == number
     }
 
     /// The position of an element of a sorted array; nil when it has none. O(log n).

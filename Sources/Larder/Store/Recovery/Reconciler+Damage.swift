@@ -1,11 +1,12 @@
 import LarderFiles
 
-/// Damage that is found while the cache is in use, because a damaged group of the manifest is loaded.
+/// Damage that is found while the cache is in use: a damaged group of the manifest is loaded, or the journal of another
+/// process cannot be read.
 ///
 /// The files decide, and intact lines are hints, as after an opening with a damaged index. Only entries from earlier
 /// sessions are affected: the changes of this one are known.
 extension Reconciler {
-    /// Makes the index provisional, and has the files listed in the background. Called while the group is loaded.
+    /// Makes the index provisional, and has the files listed in the background. Called while a group is loaded.
     func distrustIndex() {
         let isNew = provisional.distrust(through: info.lastNumberBefore)
         // From here on, removals must keep their tombstones: the index may not know all files of a key.
@@ -19,9 +20,13 @@ extension Reconciler {
     /// Beside other processes the files do not say what is dead: each of them deletes some later. The index is then read
     /// anew. While that fails, and until this process is alone, its calls find nothing of earlier sessions.
     func listFiles() -> Bool {
-        if let others = disk.others.object, !others.membership.keepOut() {
-            if others.reread() { provisional.replace(with: Reconciliation()) }
-            return false
+        if let others = disk.others.object {
+            guard others.membership.keepOut() else {
+                _ = others.reread()
+                return false
+            }
+            others.skipUnread()
+            _ = provisional.distrust(through: info.lastNumberBefore)
         }
         info.demandSave()
         index.loadAll()
