@@ -143,6 +143,17 @@ extension FileSystem {
         return (SharedDescriptor(file), size)
     }
 
+    /// Removes a regular file. Anything else under the name, and a missing one, is left alone.
+    package func removeRegular(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {
+        do throws(Errno) {
+            if try status(of: name, in: directory).kind == .regular {
+                try remove(name, in: directory, directory: false)
+            }
+        } catch {
+            if error != .noEntry { throw error }
+        }
+    }
+
     /// Returns the numeric names of this kind in a directory, in no particular order.
     package func numbers(_ kind: FileKind, in directory: borrowing FileDescriptor) throws(Errno) -> [UInt64] {
         var numbers: [UInt64] = []

@@ -37,13 +37,15 @@ extension DiskCache {
     /// Writes the value of a key to a file, verified against its checksum before the file appears. O(size).
     ///
     /// An existing file is replaced atomically: a half-written one is never visible, though a killed process may leave
-    /// a hidden `.larder-` file beside it. The new file has the default mode of new files.
+    /// a hidden `.larder-` file beside it. The new file has the default mode of new files. Anything that is not a
+    /// regular file (a folder, device, FIFO, socket or symbolic link) is never replaced.
     ///
     /// - Parameters:
     ///   - key: Any string.
     ///   - url: The file to write, in an existing directory.
     /// - Returns: False for a miss; nothing is written then.
-    /// - Throws: `.noSpace`, `.io`, `.closed`, `.invalidName`. An existing file is then unchanged.
+    /// - Throws: `.noSpace`, `.closed`, `.invalidName`; `.io`, also where `url` is not a regular file. What exists is
+    ///   then unchanged.
     public func exportFile(forKey key: String, to url: URL) throws(CacheError) -> Bool {
         try exportEntry(forKey: key, to: url, access: .everybody) != nil
     }
@@ -63,6 +65,10 @@ extension DiskCache {
             SharedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
         }
         let target = Store.ExportTarget(name: .text(name), directory: directory, path: path, access: access)
+        // A folder makes the renaming fail.
+        if (try? store.fileSystem.status(of: target.name, in: directory.file))?.kind == .other {
+            throw CacheError(code: .io, message: "An export replaces only a regular file, and no link.", path: path)
+        }
         let now = now
         return try store.export(self.key(key), to: target, at: now).map { CacheEntry($0, at: now) }
     }

@@ -199,14 +199,30 @@ struct FilesTests {
         #expect(home.names(in: "cache/entries").count == again.count)
     }
 
-    @Test("a link in the place of the target is replaced, not followed")
-    func linkAsTarget() throws {
+    @Test(
+        "an export onto anything but a regular file is refused, and replaces and follows nothing",
+        arguments: ["link", "dangling link", "FIFO", "device"])
+    func notRegularTarget(kind: String) throws {
         let secret = try write(data("secret"), to: "secret")
         let target = home.appending("target")
-        try manager.createSymbolicLink(at: target, withDestinationURL: secret)
+        switch kind {
+        case "link": try manager.createSymbolicLink(at: target, withDestinationURL: secret)
+        case "dangling link":
+            try manager.createSymbolicLink(at: target, withDestinationURL: home.appending("nothing"))
+        case "FIFO": try #require(mkfifo(target.path, 0o600) == 0)
+        default:
+            // The numbers of /dev/null on Linux.
+            guard mknod(target.path, S_IFCHR | 0o600, 1 << 8 | 3) == 0 else {
+                return print("skipped: only root may make a device")
+            }
+        }
+        let type = try manager.attributesOfItem(atPath: target.path)[.type] as? FileAttributeType
         try cache.setString("v", forKey: "k")
-        #expect(try cache.exportFile(forKey: "k", to: target))
-        #expect(try Data(contentsOf: secret) == data("secret") && Data(contentsOf: target) == data("v"))
+        let error = #expect(throws: CacheError.self) { try cache.exportFile(forKey: "k", to: target) }
+        #expect(error?.code == .io && error?.path == target.path && error?.message.contains("regular file") == true)
+        #expect(try manager.attributesOfItem(atPath: target.path)[.type] as? FileAttributeType == type)
+        #expect(try home.names() == ["cache", "secret", "target"] && Data(contentsOf: secret) == data("secret"))
+        #expect(cache.statistics.hits == 0 && cache.string(forKey: "k") == "v")
     }
 
     @Test("a file that falsely reports to be empty is copied as it is read")

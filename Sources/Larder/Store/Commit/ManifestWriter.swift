@@ -307,9 +307,8 @@ final class ManifestWriter: Sendable {
             guard let self else { return }
             for leftover in leftovers {
                 do throws(Errno) {
-                    try fileSystem.remove(leftover.name, in: root.file, directory: false)
+                    try fileSystem.removeRegular(leftover.name, in: root.file)
                 } catch {
-                    if error == .noEntry { continue }
                     reporter.report(CacheError(error, doing: "delete \(leftover.name)", path: path))
                 }
             }
@@ -321,7 +320,7 @@ final class ManifestWriter: Sendable {
         let found = try RootJournals(in: save.root, fileSystem)
         for generation in found.temporaries {
             let name = DirectoryLayout.temporaryManifest(generation).name
-            try? fileSystem.remove(name, in: save.root.file, directory: false)
+            try? fileSystem.removeRegular(name, in: save.root.file)
         }
         let kept = Set(save.journals.map(\.generation))
         return found.journals.filter { $0 < save.generation && !kept.contains($0) }
@@ -330,14 +329,10 @@ final class ManifestWriter: Sendable {
     private func deleteReplaced(by save: CommitQueue.Save, _ format: ManifestFormat) throws(Errno) {
         let old = try info.finish(save, format, replacing: disk.others.object == nil ? nil : replaced(by: save))
         for format in old.manifests {
-            do {
-                try fileSystem.remove(DirectoryLayout.manifest(format).name, in: save.root.file, directory: false)
-            } catch .noEntry {}
+            try fileSystem.removeRegular(DirectoryLayout.manifest(format).name, in: save.root.file)
         }
         for generation in old.journals {
-            do {
-                try fileSystem.remove(DirectoryLayout.journal(generation).name, in: save.root.file, directory: false)
-            } catch .noEntry {}
+            try fileSystem.removeRegular(DirectoryLayout.journal(generation).name, in: save.root.file)
             info.noteDeleted(generation, by: save)
         }
     }

@@ -126,6 +126,8 @@ extension Clearer {
         of old: StoreDirectory, with number: UInt64, trashedAs trashNumber: UInt64
     ) throws(Errno) -> StoreDirectory {
         let (root, entries) = (old.root, DirectoryLayout.entries.name)
+        // Something else may have the name by now.
+        guard old.isWhole else { throw .noEntry }
         do {
             try fileSystem.makeDirectory(DirectoryLayout.trash.name, in: root.file)
         } catch .exists {}
