@@ -78,6 +78,9 @@ public struct VerificationReport: Sendable {
     /// The number of entry files without an entry. They are not touched: the next opening after an unclean close
     /// examines them.
     public internal(set) var orphans = 0
+    /// The number of entry files without an entry while other processes have the directory open: these are storing or
+    /// deleting them. What one that has died leaves is deleted soon. No fault.
+    public internal(set) var owed = 0
 
     /// Whether no fault was found.
     public var isClean: Bool { damaged.isEmpty && missing.isEmpty && unreadable.isEmpty && orphans == 0 }
@@ -88,7 +91,7 @@ extension VerificationReport: CustomStringConvertible {
     public var description: String {
         var lines = [
             "checked \(checked) entries, \(bytes) bytes; damaged \(damaged.count), missing \(missing.count), "
-                + "unreadable \(unreadable.count), orphans \(orphans)"
+                + "unreadable \(unreadable.count), orphans \(orphans)" + (owed > 0 ? ", owed \(owed)" : "")
         ]
         lines += damaged.map { "  \($0.debugDescription): damaged, removed" }
         lines += missing.map { "  \($0.debugDescription): its file was gone, removed" }

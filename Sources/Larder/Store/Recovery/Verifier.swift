@@ -24,7 +24,10 @@ struct Verifier {
                 if checked.isMultiple(of: Self.slice) { progress?(min(checked, total), total) }
             }
         }
-        report.orphans = try countOrphans()
+        // Before and after: a process that joins or leaves meanwhile may have used the files that were listed.
+        let wasAlone = context.disk.isAlone
+        let unknown = try countUnknown()
+        if wasAlone, context.disk.isAlone { report.orphans = unknown } else { report.owed = unknown }
         progress?(total, total)
         return report
     }
@@ -68,7 +71,7 @@ struct Verifier {
     }
 
     /// Counts the files that neither the index nor the tombstones mention, after waiting for running writes.
-    private func countOrphans() throws(CacheError) -> Int {
+    private func countUnknown() throws(CacheError) -> Int {
         // The entries of segments that cannot be read have been reported.
         let directory = try context.disk.run { $0 }
         let listing = try translating("list the entries", at: context.path) { () throws(Errno) in

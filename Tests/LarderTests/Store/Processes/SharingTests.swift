@@ -56,6 +56,25 @@ struct SharingTests {
         #expect(other.count == 39)
     }
 
+    @Test("files that another living process has yet to delete are no orphans, and those of a dead one are")
+    func owedFiles() throws {
+        let world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        try one.setString("old", forKey: "k")
+        other.files.inject { _, operation in operation == .remove ? .fail(.io) : nil }
+        try two.setString("new", forKey: "k")
+        two.settle()
+        #expect(world.entryFiles.count == 2)
+        let report = try one.verify()
+        #expect(report.isClean && report.orphans == 0 && report.owed == 1 && report.checked == 1)
+        #expect(report.description.hasSuffix("orphans 0, owed 1"))
+        other.files.inject { _, _ in .kill }
+        try? two.setString("newer", forKey: "k")
+        one.store.disk.others.object?.membership.buryTheDead()
+        #expect(try one.verify().orphans == 1)
+    }
+
     @Test("clears of everything, a namespace and a tag are seen at once")
     func seesClears() throws {
         let world = World.shared()
