@@ -5,6 +5,7 @@ import LarderFiles
 ///     manifest.json, manifest.plist     the last saved index, in the one format or the other
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
+///     CACHEDIR.TAG                      tells backups that they need not copy the directory
 ///     shared                            what the processes that use the directory know of each other
 ///     entries/<sequence number>         one file per entry
 ///     entries/10<number>                an unreadable file, set aside
@@ -22,8 +23,19 @@ enum DirectoryLayout: Hashable {
     case entries
     case trash
 
-    /// Names that an empty directory may contain: files that file managers and file systems leave.
-    static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found")]
+    /// Names that an empty directory may contain: files that file managers and file systems leave, and the tag.
+    static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found"), tag]
+
+    /// The mark of a directory that backups may skip: see bford.info/cachedir. It proves nothing, and is never replaced
+    /// or deleted.
+    static let tag = FileName.text("CACHEDIR.TAG")
+
+    static let tagContent = Array(
+        """
+        Signature: 8a477f597d28d172789f06886806bc55
+        # This directory is a cache of Larder. For information about this file, see https://bford.info/cachedir/
+
+        """.utf8)
 
     /// The mark in the number of a file that is being copied in. No record has such a number.
     private static let stagedMark: UInt64 = 1 << 63

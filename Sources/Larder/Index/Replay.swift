@@ -176,6 +176,8 @@ struct LoadedJournals {
     /// The older journals that the manifest covers in part only.
     var older: [JournalPart] = []
     var manifests: [ManifestFormat] = []
+    /// The directory has no `CACHEDIR.TAG`.
+    var lacksTag = false
     var records = 0
     var endsClosed = false
     /// Bytes of that record, with its line feed.

@@ -33,13 +33,14 @@ struct KilledProcessTests {
         #expect(!world.names.contains("manifest.json"))
         world.clock.advance(by: .milliseconds(50))
         cache.settle()
-        #expect(world.names == ["entries", "journal-0000000000000002.jsonl", "manifest.json", "shared"])
+        let names = ["CACHEDIR.TAG", "entries", "journal-0000000000000002.jsonl", "manifest.json", "shared"]
+        #expect(world.names == names)
         let manifest = try #require(world.files.image.content(at: "/cache/manifest.json"))
         let json = try #require(try JSONSerialization.jsonObject(with: Data(manifest)) as? [[String: Any]])
         #expect(Set(json.dropFirst().compactMap { $0["k"] as? String }) == ["0", "1", "2", "3", "4", "5"])
     }
 
-    @Test("after a flush only the entries, one manifest, one journal and the page are left")
+    @Test("after a flush only the entries, one manifest, one journal, the page and the tag are left")
     func nothingLeftBehind() throws {
         var world = World()
         var cache = try world.open()
@@ -51,7 +52,7 @@ struct KilledProcessTests {
             cache = try world.open()
         }
         try cache.flush()
-        #expect(world.names.count == 4 && world.entryFiles.count == 30)
+        #expect(world.names.count == 5 && world.entryFiles.count == 30)
         cache.checkInvariants(world, settled: true)
     }
 

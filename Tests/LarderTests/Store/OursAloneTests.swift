@@ -45,7 +45,7 @@ struct OursAloneTests {
         let cache = try DiskCache(directory: directory)
         try cache.setString("v", forKey: key)
         #expect(home.names() == ["cache"])
-        #expect(home.names(in: "cache") == ["entries", "journal-0000000000000001.jsonl", "shared"])
+        #expect(home.names(in: "cache") == ["CACHEDIR.TAG", "entries", "journal-0000000000000001.jsonl", "shared"])
         #expect(home.names(in: "cache/entries") == ["0000000000000001"])
         #expect(cache.string(forKey: key) == "v")
         try cache.removeValue(forKey: key)
@@ -109,6 +109,68 @@ struct OursAloneTests {
         try Data().write(to: directory.appendingPathComponent(".DS_Store"))
         try DiskCache(directory: directory).setString("v", forKey: "k")
         #expect(home.names(in: "cache").contains(".DS_Store"))
+    }
+
+    @Test("a directory with nothing but a CACHEDIR.TAG becomes a cache, and keeps the tag as it is")
+    func foreignTag() throws {
+        try manager.createDirectory(at: directory, withIntermediateDirectories: true)
+        let tag = directory.appendingPathComponent("CACHEDIR.TAG")
+        try data("Signature: 8a477f597d28d172789f06886806bc55").write(to: tag)
+        let cache = try DiskCache(directory: directory)
+        try cache.setString("v", forKey: "k")
+        try cache.flush()
+        #expect(try cache.verify().isClean)
+        try cache.removeAll()
+        try cache.close()
+        #expect(try Data(contentsOf: tag) == data("Signature: 8a477f597d28d172789f06886806bc55"))
+        #expect(try DiskCache(directory: directory).string(forKey: "k") == nil)
+    }
+
+    @Test("the first change writes a CACHEDIR.TAG, in a new cache and in one without", arguments: [true, false])
+    func tag(isShared: Bool) throws {
+        var configuration = DiskCache.Configuration()
+        configuration.sharing = isShared ? .processes : .exclusive
+        let tag = directory.appendingPathComponent("CACHEDIR.TAG")
+        for _ in 0..<2 {
+            let cache = try DiskCache(directory: directory, configuration: configuration)
+            #expect(!manager.fileExists(atPath: tag.path), "opening writes none")
+            try cache.setString("v", forKey: "k")
+            try cache.flush()
+            let text = try String(contentsOf: tag, encoding: .utf8)
+            #expect(text.hasPrefix("Signature: 8a477f597d28d172789f06886806bc55\n#") && text.contains("Larder"))
+            try cache.close()
+            try manager.removeItem(at: tag)
+        }
+    }
+
+    @Test("whatever has the name of the CACHEDIR.TAG stays, and a full disk does without", arguments: ["link", "full"])
+    func noTag(obstacle: String) throws {
+        try manager.createDirectory(at: directory, withIntermediateDirectories: true)
+        let tag = directory.appendingPathComponent("CACHEDIR.TAG")
+        if obstacle == "link" {
+            try manager.createSymbolicLink(at: tag, withDestinationURL: home.appending("nothing"))
+            let cache = try DiskCache(directory: directory)
+            try cache.setString("v", forKey: "k")
+            try cache.close()
+            #expect(try manager.destinationOfSymbolicLink(atPath: tag.path) == home.appending("nothing").path)
+            #expect(home.names() == ["cache"])
+        } else {
+            let world = World()
+            let cache = try world.open()
+            let creations = Lock(0)
+            world.files.inject { _, operation in
+                guard operation == .create else { return nil }
+                // The journal, the tag, the entry.
+                let count = creations.withLock { count in
+                    count += 1
+                    return count
+                }
+                return count == 2 ? .fail(.noSpace) : nil
+            }
+            try cache.setString("v", forKey: "k")
+            #expect(cache.string(forKey: "k") == "v" && cache.statistics.failures == 0)
+            #expect(!world.names.contains("CACHEDIR.TAG"))
+        }
     }
 
     @Test("foreign files, links, FIFOs and directories inside are not followed, opened or deleted")
@@ -248,7 +310,7 @@ struct OursAloneTests {
     func parents() throws {
         let deep = home.appending("a/b/c")
         try DiskCache(directory: deep).setString("v", forKey: "k")
-        #expect(home.names(in: "a/b/c") == ["entries", "journal-0000000000000001.jsonl", "shared"])
+        #expect(home.names(in: "a/b/c") == ["CACHEDIR.TAG", "entries", "journal-0000000000000001.jsonl", "shared"])
     }
 
     @Test("a directory deleted while open is recreated once, and reported")

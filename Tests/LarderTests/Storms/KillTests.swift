@@ -89,7 +89,9 @@ struct KillTests {
             #expect(
                 segmentBytes(home) <= live * 3 / 2 + 2 * configuration.segmentLength, "nothing left, round \(round)")
             cleaned += cache.statistics.segments.cleaned
-            let left = home.names(in: "cache").filter { $0 != "trash" } + home.names(in: "cache/trash")
+            let left =
+                home.names(in: "cache").filter { !["trash", "CACHEDIR.TAG"].contains($0) }
+                + home.names(in: "cache/trash")
             // A child killed before its first change, or after some that found nothing to change, leaves nothing that an
             // index would be saved for.
             let isUntouched = !left.contains("manifest.json")

@@ -74,6 +74,8 @@ final class Journal {
     private let lacksIndex: Bool
     /// How often the journal was found to lack something that the index has. If ever, the manifest must be rewritten.
     private(set) var demands: Int
+    /// The directory has no `CACHEDIR.TAG`; the next journal brings it.
+    private var lacksTag: Bool
     /// The formats of the manifests on disk.
     private(set) var manifests: [ManifestFormat]
     var debouncer = SaveDebouncer()
@@ -108,6 +110,7 @@ final class Journal {
         savedGeneration = loaded.savedGeneration
         records = loaded.records
         manifests = loaded.manifests
+        lacksTag = loaded.lacksTag
         endsClosed = loaded.endsClosed
         if membership != nil, loaded.endsClosed {
             oldMarker = JournalPart(generation: generation, length: loaded.length - loaded.closedLength)
@@ -467,6 +470,20 @@ final class Journal {
         isBroken = false
         endsClosed = false
         use(file)
+        if lacksTag { writeTag() }
+    }
+
+    /// Writes `CACHEDIR.TAG`, unless something has the name. Best effort, after what a change needs: it may take the
+    /// last block of the disk.
+    private func writeTag() {
+        lacksTag = false
+        guard let directory, let file = try? fileSystem.open(DirectoryLayout.tag, in: directory.file, for: .creating)
+        else { return }
+        do throws(Errno) {
+            try fileSystem.write(DirectoryLayout.tagContent, to: file, at: 0)
+        } catch {
+            try? fileSystem.remove(DirectoryLayout.tag, in: directory.file, directory: false)
+        }
     }
 
     /// Deletes a journal that could not be begun. In a shared directory it stays, empty, for the next attempt: another

@@ -96,7 +96,7 @@ struct Opener {
                 return loadedBesideOthers(
                     found.groups(of: directory, at: now, through: page.lastNumber, deletesSuperseded: again), nil,
                     found.cleared,
-                    found.lastNumber, found.journals, positions, directory)
+                    found.lastNumber, found.journals, positions, directory, lacksTag: !listing.hasTag)
             }
             guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
             // Somebody may have deleted the manifest, too.
@@ -107,7 +107,8 @@ struct Opener {
             replay.finish()
             if again { replay.markSupersededObsolete() }
             return loadedBesideOthers(
-                nil, replay.shards, replay.cleared, replay.lastNumber, replay.journals, positions, directory)
+                nil, replay.shards, replay.cleared, replay.lastNumber, replay.journals, positions, directory,
+                lacksTag: !listing.hasTag)
         }
         throw CacheError(
             code: .directoryInUse, message: "Other processes have replaced the index again and again.", path: path)
@@ -122,12 +123,13 @@ struct Opener {
 
     private func loadedBesideOthers(
         _ groups: ColdGroups?, _ shards: [Shard]?, _ cleared: ClearMarks, _ lastNumber: UInt64,
-        _ journals: LoadedJournals, _ positions: JournalPositions, _ directory: StoreDirectory
+        _ journals: LoadedJournals, _ positions: JournalPositions, _ directory: StoreDirectory, lacksTag: Bool
     ) -> LoadedStore {
         var loaded = LoadedStore(
             directory: directory, shards: shards ?? Array(repeating: Shard(), count: Index.shardCount), groups: groups,
             lastNumber: lastNumber, journals: journals, reconciliation: Reconciliation(), damagedLines: 0,
             tombstones: TombstoneFiles(), found: LoadedStore.Found())
+        loaded.journals.lacksTag = lacksTag
         loaded.positions = positions
         loaded.keepGraves(cleared)
         loaded.forgetSuperseded()
@@ -175,6 +177,7 @@ struct Opener {
             tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
         // No line mentions an adopted entry.
         loaded.journals.isIncomplete = !found.adopted.isEmpty
+        loaded.journals.lacksTag = !listing.hasTag
         loaded.journals.lacksRemovals = expired > 0 && replay.hasGroups
         loaded.journals.isUnsettled = !loaded.reconciliation.isConsistent || loaded.journals.isIncomplete
         return loaded
@@ -193,9 +196,11 @@ struct Opener {
             let findings = Reconciliation.Findings(suspects: index.suspects)
             reconciliation = Reconciliation(findings, cleared: index.cleared, marks: ExpiryMarks())
         }
+        var journals = index.journals
+        journals.lacksTag = !listing.hasTag
         return LoadedStore(
             directory: directory, shards: shards, groups: index.groups(of: directory, at: now),
-            lastNumber: max(index.lastNumber, try lastNumberInTrash(listing)), journals: index.journals,
+            lastNumber: max(index.lastNumber, try lastNumberInTrash(listing)), journals: journals,
             reconciliation: reconciliation, hasLeftovers: index.isAfterKill, damagedLines: 0,
             tombstones: TombstoneFiles(),
             found: LoadedStore.Found(

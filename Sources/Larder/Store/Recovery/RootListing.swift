@@ -8,6 +8,7 @@ struct RootListing {
     private(set) var hasEntries = false
     private(set) var hasTrash = false
     private(set) var hasPage = false
+    private(set) var hasTag = false
     private(set) var manifests: [ManifestFormat] = []
     private(set) var journals: [UInt64] = []
     private(set) var temporaries: [UInt64] = []
@@ -28,7 +29,9 @@ struct RootListing {
                 return true
             }
         }
-        for (name, kind) in names where !DirectoryLayout.ignored.contains(name) {
+        for (name, kind) in names {
+            if name == DirectoryLayout.tag { hasTag = true }
+            if DirectoryLayout.ignored.contains(name) { continue }
             if !ignoringPage || DirectoryLayout(name) != .shared { add(name, kind) }
         }
         journals.sort()
