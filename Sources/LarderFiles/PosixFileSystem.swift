@@ -226,10 +226,12 @@ package struct PosixFileSystem: FileSystem {
         let length = words * MemoryLayout<UInt64>.size
         nonisolated(unsafe) let start = try Platform.map(file.raw, length: length)
         ForkGuard.add(start, length: length)
-        return SharedWords(start, count: words) {
-            ForkGuard.remove(start, length: length)
-            Platform.unmap(start, length: length)
-        }
+        return SharedWords(
+            start, count: words, detach: { Platform.replaceWithZeros(start, length: length) },
+            unmap: {
+                ForkGuard.remove(start, length: length)
+                Platform.unmap(start, length: length)
+            })
     }
 
     package func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool {

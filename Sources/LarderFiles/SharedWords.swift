@@ -18,12 +18,13 @@ package final class SharedWords: Sendable {
     /// For tests: called before each access, with the position. False when the process is dead: it finds zeros, and must
     /// change nothing.
     @usableFromInline let willAccess: (@Sendable (Int) -> Bool)?
+    private let detachFile: @Sendable () -> Void
     private let unmap: @Sendable () -> Void
 
-    /// `unmap` is called once, when the words are no longer used.
+    /// `unmap` is called once, when the words are no longer used. `detach`: see there.
     package init(
         _ start: UnsafeMutableRawPointer, count: Int, willAccess: (@Sendable (Int) -> Bool)? = nil,
-        unmap: @escaping @Sendable () -> Void
+        detach: @escaping @Sendable () -> Void = {}, unmap: @escaping @Sendable () -> Void
     ) {
         #if canImport(Darwin)
             words = start.bindMemory(to: Int64.self, capacity: count)
@@ -32,8 +33,12 @@ package final class SharedWords: Sendable {
         #endif
         self.count = count
         self.willAccess = willAccess
+        detachFile = detach
         self.unmap = unmap
     }
+
+    /// Lets go of the file. Threads that still use the words find zeros of this process in their place.
+    package func detach() { detachFile() }
 
     deinit {
         unmap()

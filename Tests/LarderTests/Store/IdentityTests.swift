@@ -178,6 +178,51 @@ struct IdentityTests {
         withExtendedLifetime(cache) {}
     }
 
+    @Test("a closed handle keeps neither a file of a real directory open nor one mapped")
+    func closedRealHandle() throws {
+        guard manager.fileExists(atPath: "/proc/self/maps") else { return print("skipped: there is no /proc") }
+        func uses() throws -> [String] {
+            let path = home.appending("cache").resolvingSymlinksInPath().path
+            let maps = try String(contentsOfFile: "/proc/self/maps", encoding: .utf8)
+            let descriptors = try manager.contentsOfDirectory(atPath: "/proc/self/fd").compactMap {
+                try? manager.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0)
+            }
+            return (maps.split(separator: "\n").map { String($0) } + descriptors).filter { $0.contains(path) }
+        }
+        let cache = try open("cache")
+        try cache.setString("v", forKey: "k")
+        try cache.flush()
+        #expect(try uses().contains { $0.hasSuffix("/shared") })
+        try cache.close()
+        #expect(try uses() == [])
+        #expect(cache.string(forKey: "k") == nil && code { try cache.setString("w", forKey: "k") } == .closed)
+        #expect(code { try cache.close() } == nil)
+        #expect(try open("cache").string(forKey: "k") == "v")
+    }
+
+    @Test("reads and changes under way while the last handle is closed end with a value, a miss or an error")
+    func closedMeanwhile() throws {
+        for round in 0..<Sample.size(100, usually: 10) {
+            let cache = try open("cache")
+            try cache.setString("v", forKey: "k")
+            let other = try open("cache")
+            DispatchQueue.concurrentPerform(iterations: 4) { thread in
+                if thread == 0 {
+                    try? other.close()
+                    try? cache.close()
+                }
+                for _ in 0..<200 {
+                    let value = cache.string(forKey: "k")
+                    #expect(value == nil || value == "v")
+                    let found = code { try cache.setString("\(round)", forKey: "other \(thread)") }
+                    #expect(found == nil || found == .closed)
+                    _ = cache.count
+                }
+            }
+            #expect(cache.string(forKey: "k") == nil && code { try cache.removeAll() } == .closed)
+        }
+    }
+
     @Test("removing everything recreates a deleted directory")
     func removedAll() throws {
         let cache = try open("cache")

@@ -89,9 +89,13 @@ final class Follower: Sendable {
         return body()
     }
 
+    /// True in a child process that was forked from the one that has the directory open.
+    var isForked: Bool { page.isGone && !membership.hasLeft.isSet }
+
     /// The reason why `follow` has returned false.
     func failure(_ path: String) -> CacheError {
-        if page.isGone { return .forked(path) }
+        if isForked { return .forked(path) }
+        if membership.hasLeft.isSet { return .closed(path) }
         return CacheError(
             code: .io,
             message: "The journals of other processes cannot be read. If that lasts, close the cache in all of them.",
@@ -115,7 +119,7 @@ final class Follower: Sendable {
     }
 
     fileprivate func catchUp() -> Bool {
-        // Without a lock: in the child, nobody would release it.
+        // Forked, or closed. Without a lock: in the child, nobody would release it.
         if page.isGone { return false }
         return state.withLock { state in
             let epoch = page.epoch

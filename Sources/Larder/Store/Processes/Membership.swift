@@ -29,6 +29,8 @@ final class Membership: Sendable {
     private let files: Lock<Files?>
     /// This process leaves files that it had to delete.
     let owesFiles = Flag()
+    /// The page is no longer that of the directory: all its words are zero.
+    let hasLeft = Flag()
 
     private struct Files {
         let page: SharedDescriptor
@@ -101,6 +103,9 @@ final class Membership: Sendable {
         files.withLock { files in
             guard files != nil else { return }
             page.end(lane, isDead: owesFiles.isSet)
+            hasLeft.set()
+            // The session may end long before the last reference to it.
+            page.words.detach()
             // Closes the page, which releases all locks.
             files = nil
         }

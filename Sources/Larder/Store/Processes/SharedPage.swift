@@ -73,7 +73,7 @@ extension SharedPage {
             && words.load(Self.boot) == origin.boot
     }
 
-    /// True in a child process that was forked: it has no access to the page.
+    /// True when this process has no access to the page: it was forked from the one that had, or has left.
     var isGone: Bool { words.load(Self.format) == 0 }
 
     /// Begins the page anew. No other process may be alive.

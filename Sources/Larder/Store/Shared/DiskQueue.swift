@@ -120,7 +120,7 @@ final class DiskQueue: Sendable {
     var hasHadOthers: Bool { others.use { $0.page.used != 1 << UInt64($0.lane) } ?? false }
 
     /// True in a child process that was forked from the one that opened a shared directory.
-    var isForked: Bool { others.use { $0.page.isGone } ?? false }
+    var isForked: Bool { others.use { $0.isForked } ?? false }
 
     private func follow(_ others: Follower) throws(CacheError) {
         guard others.follow() else { throw others.failure(path) }
