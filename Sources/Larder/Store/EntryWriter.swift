@@ -184,6 +184,7 @@ extension EntryWriter {
                     if try !reservation.segment.isLinked() {
                         writer.end(reservation.place)
                         writer.giveUp(reservation.segment)
+                        try? directory.segments.closeDeleted()
                         continue
                     }
                     if isPowerSafe { try directory.sync(reservation.segment, since: begun) }
@@ -230,6 +231,11 @@ extension EntryWriter {
             do throws(Errno) {
                 let file = reservation.segment.file
                 try fileSystem.write(new.bytesInSegment, .none, to: file.file, at: reservation.place.offset)
+                // The original must not be deleted for a copy that is gone. The next attempt makes another segment.
+                if try !reservation.segment.isLinked() {
+                    writer.giveUp(reservation.segment)
+                    throw .noEntry
+                }
             } catch {
                 reaper.deleteUncommitted(new.entry.file, of: new.entry.key, in: directory)
                 writer.end(reservation.place)

@@ -154,7 +154,11 @@ final class Housekeeper: StoreOwner {
             maintenance.wait()
             return nil
         } catch {
-            return error
+            // Where the directory was deleted there is nothing to save.
+            let isDeleted = error.errno == Errno.noEntry.rawValue && !disk.runAnyway { $0?.isWhole ?? false }
+            if !isDeleted { return error }
+            reporter.report(error)
+            return nil
         }
     }
 

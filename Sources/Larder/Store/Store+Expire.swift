@@ -7,24 +7,19 @@ extension Store {
     /// rebuilt, the call waits until the key's entry is found; if a file that cannot be read may hold it, the key is
     /// removed.
     func expire(_ key: Key, at now: Timestamp) throws(CacheError) -> Bool {
-        do throws(CacheError) {
-            var outcome = try expireOnce(key, at: now)
-            if case .unknown = outcome {
-                recovery.awaitScan()
-                outcome = try expireOnce(key, at: now)
-            }
-            switch outcome {
-            case .unknown: break
-            case .nothing: return false
-            case .expired(let wasFresh, let isRemoved):
-                reporter.report(CacheEvent(.invalidated, of: key)) { $0.expirations += isRemoved ? 1 : 0 }
-                return wasFresh
-            }
-        } catch {
-            reporter.report(error, of: key)
-            throw error
+        let outcome = try retryingReopened(key) { () throws(CacheError) in
+            let outcome = try expireOnce(key, at: now)
+            guard case .unknown = outcome else { return outcome }
+            recovery.awaitScan()
+            return try expireOnce(key, at: now)
         }
-        return try remove(key, at: now)
+        switch outcome {
+        case .unknown: return try remove(key, at: now)
+        case .nothing: return false
+        case .expired(let wasFresh, let isRemoved):
+            reporter.report(CacheEvent(.invalidated, of: key)) { $0.expirations += isRemoved ? 1 : 0 }
+            return wasFresh
+        }
     }
 
     private enum ExpiryOutcome {

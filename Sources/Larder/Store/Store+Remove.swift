@@ -8,12 +8,8 @@ extension Store {
     /// unknown, a tombstone keeps them dead.
     @discardableResult
     func remove(_ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil) throws(CacheError) -> Bool {
-        let removed: IndexEntry?
-        do throws(CacheError) {
-            removed = try recovery.retryingAfterScan { () throws(CacheError) in try removeOnce(key, at: now, permit) }
-        } catch {
-            reporter.report(error, of: key)
-            throw error
+        let removed = try retryingReopened(key) { () throws(CacheError) in
+            try recovery.retryingAfterScan { () throws(CacheError) in try removeOnce(key, at: now, permit) }
         }
         guard let removed else { return false }
         if let event = permit.map({ $0.event }) ?? .removed {

@@ -26,7 +26,7 @@ extension Store {
     private func renew(
         _ key: Key, _ renewal: Renewal, at now: Timestamp, if isRight: (IndexEntry) -> Bool
     ) throws(CacheError) -> Bool {
-        do {
+        try retryingReopened(key) { () throws(CacheError) in
             var rounds = 0
             while true {
                 let isRenewed = try disk.run(changing: key) { directory throws(CacheError) in
@@ -36,9 +36,6 @@ extension Store {
                 awaitOthers(key)
                 rounds += 1
             }
-        } catch {
-            reporter.report(error, of: key)
-            throw error
         }
     }
 

@@ -474,6 +474,7 @@ extension CommitQueue {
     /// are changes; otherwise returns nil.
     func beginSave(entries: Int, always: Bool) throws(CacheError) -> Save? {
         try queue.run { () throws(CacheError) in
+            journal.noteDeletions()
             let isWorthIt = SaveDebouncer.isWorthSaving(
                 records: journal.records, entries: entries, perGroup: entriesPerGroup)
             guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
@@ -559,7 +560,7 @@ extension CommitQueue {
         defer { queue.leave() }
         // The handle may live longer, but its directory must not stay open.
         defer { journal.release() }
-        guard isConsistent, !journal.mustSave, !journal.endsClosed else { return }
+        guard isConsistent, !journal.mustSave, !journal.endsClosed, directory.isWhole else { return }
         // The marker promises that names and index agree, after a power cut too: the names must reach the disk first.
         // Some file systems cannot sync a directory; the next opening then lists it.
         do throws(Errno) {

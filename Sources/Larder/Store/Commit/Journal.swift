@@ -133,6 +133,23 @@ final class Journal {
         try? unsettle()
     }
 
+    /// Demands a save where somebody has deleted the journal or the manifest: without them, the next opening would read
+    /// every file.
+    func noteDeletions() {
+        guard membership == nil, let directory else { return }
+        let isJournalGone = file.map { (try? fileSystem.status(of: $0.file).isLinked) == false } ?? false
+        var isManifestGone = false
+        for format in manifests where savedGeneration > 0 {
+            do throws(Errno) {
+                _ = try fileSystem.status(of: DirectoryLayout.manifest(format).name, in: directory.file)
+            } catch {
+                isManifestGone = isManifestGone || error == .noEntry
+            }
+        }
+        if isJournalGone { abandon() }
+        if isJournalGone || isManifestGone { demandSave() }
+    }
+
     /// Notes in the header that the next opening must list the files, unless the session ends in order. Written in
     /// place, it needs no space on the disk.
     func unsettle() throws(Errno) {

@@ -67,8 +67,7 @@ extension SegmentTable {
 
     @inline(never)
     private func openSegment(_ number: UInt64) throws(Errno) -> Segment {
-        guard let directory = try directory() else { throw .noEntry }
-        let segment = try open(number, in: directory)
+        let segment = try inDirectory { directory throws(Errno) in try open(number, in: directory) }
         // Without a header it may be one that another process is creating.
         if segment.header != nil { keep(segment) }
         return segment
@@ -120,9 +119,43 @@ extension SegmentTable {
         }
     }
 
+    /// Runs `body` with the directory of the segments; once more where somebody has deleted or replaced that. Throws
+    /// `.noEntry` when there is none.
+    private func inDirectory<Result>(
+        _ body: (SharedDescriptor) throws(Errno) -> Result
+    ) throws(Errno) -> Result {
+        guard let known = try directory() else { throw .noEntry }
+        do throws(Errno) {
+            return try body(known)
+        } catch {
+            guard error == .noEntry, closeReplaced(known) else { throw error }
+        }
+        guard let next = try directory() else { throw .noEntry }
+        return try body(next)
+    }
+
+    /// Closes the directory of the segments if its name does not lead to it any more. Returns whether it did.
+    private func closeReplaced(_ known: SharedDescriptor) -> Bool {
+        let named = try? fileSystem.status(of: Self.name, in: entries.file).identity
+        if let open = try? fileSystem.status(of: known.file).identity, open == named { return false }
+        let released = state.withLock { state in state.directory === known ? state.directory.take() : nil }
+        _ = released
+        return true
+    }
+
     /// Creates a segment with its lock taken, and the directory if need be; throws `.exists` when the number is in use,
     /// and `.notDirectory` when something else has the name of the directory.
     func create(_ number: UInt64) throws(Errno) -> Segment {
+        let directory = try madeDirectory()
+        do throws(Errno) {
+            return try create(number, in: directory)
+        } catch {
+            guard error == .noEntry, closeReplaced(directory) else { throw error }
+        }
+        return try create(number, in: try madeDirectory())
+    }
+
+    private func madeDirectory() throws(Errno) -> SharedDescriptor {
         var directory = try directory()
         if directory == nil {
             do throws(Errno) {
@@ -133,6 +166,10 @@ extension SegmentTable {
             directory = try self.directory()
         }
         guard let directory else { throw .notDirectory }
+        return directory
+    }
+
+    private func create(_ number: UInt64, in directory: SharedDescriptor) throws(Errno) -> Segment {
         _ = try fileSystem.open(.number(number), in: directory.file, for: .creating)
         do throws(Errno) {
             let file = SharedDescriptor(try fileSystem.open(.number(number), in: directory.file, for: .updating))
@@ -169,7 +206,7 @@ extension SegmentTable {
     /// Deletes a segment whose lock this process holds.
     func remove(_ segment: Segment) throws(Errno) {
         guard let directory = try directory() else { return }
-        try fileSystem.remove(.number(segment.number), in: directory.file, directory: false)
+        try fileSystem.removeRegular(.number(segment.number), in: directory.file)
         forget(segment.number)
     }
 
@@ -212,8 +249,14 @@ extension SegmentTable {
 
     /// The numbers of all segments, in no particular order.
     func numbers() throws(Errno) -> [UInt64] {
-        guard let directory = try directory() else { return [] }
-        return try fileSystem.numbers(.regular, in: directory.file).filter { $0 > 0 && $0 <= Place.lastSegment }
+        do throws(Errno) {
+            return try inDirectory { directory throws(Errno) in
+                try fileSystem.numbers(.regular, in: directory.file).filter { $0 > 0 && $0 <= Place.lastSegment }
+            }
+        } catch {
+            if error == .noEntry { return [] }
+            throw error
+        }
     }
 }
 
