@@ -98,7 +98,9 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         if !tryToLock() { waitAndLock() }
     }
 
-    private func lockNow() {
+    /// Waits without letting the other threads of a simulation run: for locks that all simulations share, whose holders
+    /// take no turns.
+    func lockNow() {
         #if canImport(Darwin)
             mutex.lock()
         #elseif LARDER_THREAD_SANITIZER

@@ -6,26 +6,30 @@ import LarderTestSupport
 @_silgen_name("fork")
 private func forkProcess() -> pid_t
 
-/// Forks while a shared directory is open: the child must not act in the name of its parent.
+/// Forks while a directory is open: the child must not act in the name of its parent.
 enum ForkProbe {
     /// Ends the process: 0 when all is right, or the number of what is not.
-    static func run(_ directory: URL) throws -> Never {
+    static func run(_ directory: URL, isShared: Bool) throws -> Never {
+        let configuration = SharingSetup.configuration(isShared: isShared) { _ in }
         let cache = try DiskCache(
-            directory: directory, configuration: SharingSetup.configuration(isShared: true) { _ in })
+            directory: directory, configuration: configuration)
         try cache.setString("a", forKey: "k")
         let child = forkProcess()
-        if child == 0 { _exit(failure(inChildOf: cache)) }
+        if child == 0 { _exit(failure(inChildOf: cache, directory, configuration, isShared)) }
         var status: Int32 = 0
         waitpid(child, &status, 0)
         if status != 0 { exit(status & 0x7f == 0 ? status >> 8 : 20) }
         if cache.string(forKey: "k") != "a" { exit(21) }
+        if (cache.string(forKey: "own") != nil) != isShared { exit(23) }
         try cache.setString("b", forKey: "k")
         if cache.string(forKey: "k") != "b" { exit(22) }
         try cache.close()
         exit(0)
     }
 
-    private static func failure(inChildOf cache: DiskCache) -> Int32 {
+    private static func failure(
+        inChildOf cache: DiskCache, _ directory: URL, _ configuration: DiskCache.Configuration, _ isShared: Bool
+    ) -> Int32 {
         if cache.string(forKey: "k") != nil || cache.hasValue(forKey: "k") { return 10 }
         let calls: [() throws -> Void] = [
             { try cache.setString("c", forKey: "k") }, { try cache.removeValue(forKey: "k") },
@@ -39,6 +43,13 @@ enum ForkProbe {
                 if (error as? CacheError)?.code != .closed { return 16 }
             }
         }
-        return 0
+        // It may open the directory itself, like any other process.
+        do {
+            let own = try DiskCache(directory: directory, configuration: configuration)
+            try own.setString("c", forKey: "own")
+            return isShared && own.string(forKey: "k") == "a" ? 0 : 17
+        } catch {
+            return !isShared && error.code == .directoryInUse ? 0 : 18
+        }
     }
 }

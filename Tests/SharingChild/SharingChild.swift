@@ -27,7 +27,7 @@ struct SharingChild {
         end(with: parent)
         let directory = URL(fileURLWithPath: arguments[1])
         do {
-            if arguments.contains("fork") { try ForkProbe.run(directory) }
+            if arguments.contains("fork") { try ForkProbe.run(directory, isShared: arguments.contains("shared")) }
             if let fault = arguments.lazy.compactMap({ FileRegister.Fault(rawValue: $0) }).first {
                 var register = try FileRegister(directory, fault)
                 await repeatCalls(process, keys, seed, log) { call, padding in

@@ -1,4 +1,4 @@
-package import LarderFiles
+public import LarderFiles
 public import LarderFoundation
 
 /// A cache of typed values in two tiers: decoded in memory, and as files on disk.
@@ -33,8 +33,8 @@ public final class Cache<Value: Sendable>: Sendable {
     @usableFromInline let reportsHits: Bool
     /// The other processes that may change the directory: each hit in memory of a shared one asks them.
     private let others: ReplaceableReference<Follower>
-    /// Whether there may be other processes.
-    @usableFromInline let isShared: Bool
+    /// Set where a hit in memory must ask the others, or belongs to the parent of this process.
+    @usableFromInline let mustAsk: ForkFlag
     /// The policy of calls without one.
     @usableFromInline let defaultPolicy: FetchPolicy
     @usableFromInline let defaultMemoryUse: FetchPolicy.MemoryUse
@@ -131,7 +131,7 @@ public final class Cache<Value: Sendable>: Sendable {
         staleGate = StaleGate(backend)
         let settings = disk?.store.settings
         reportsHits = settings?.slidingExpiry == true || reader != nil
-        isShared = settings?.isShared == true
+        mustAsk = disk?.store.disk.mustAsk ?? ForkFlag()
         others = disk?.store.disk.others ?? ReplaceableReference(nil)
         defaultPolicy = backend.defaults.policy
         defaultMemoryUse = backend.defaults.policy.memoryUse
@@ -141,12 +141,12 @@ public final class Cache<Value: Sendable>: Sendable {
     /// Whether a value in memory may be returned without asking others. Brings their changes into the memory first.
     @inlinable
     @inline(__always)
-    func mayReadMemory() -> Bool { !reportsHits && (!isShared || follow()) }
+    func mayReadMemory() -> Bool { !reportsHits && (!mustAsk.isSet || follow()) }
 
     /// Brings the changes of other processes into the memory. Returns false in a forked child process.
     @usableFromInline
     func follow() -> Bool {
-        others.use { $0.follow() } ?? true
+        others.use { $0.follow() } ?? (disk == nil || !mustAsk.isSet)
     }
 
     private convenience init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {

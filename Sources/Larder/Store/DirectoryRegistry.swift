@@ -64,11 +64,13 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         let place = enter(location.identity)
         // These outlive the gate: an occupant or a lease takes the gate when its last reference is released.
         var living: Occupant?
+        var parents: Occupant?
         var lease: Lease?
-        defer { withExtendedLifetime((living, lease)) {} }
+        defer { withExtendedLifetime((living, parents, lease)) {} }
         do {
             return try place.gate.withLock { state throws(CacheError) in
-                living = state.occupant
+                // In a forked child, the parent's occupant has no hold on the directory.
+                if state.lock?.isOwn == false { parents = state.occupant } else { living = state.occupant }
                 if let living {
                     try join(living)
                     leave(location.identity, place)
@@ -145,7 +147,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// in which it may have left a part of its work.
     private func lock(_ location: Location, replacing old: DirectoryLock?) throws(CacheError) -> DirectoryLock {
         guard let old else { return try location.lock() }
-        if !location.isShared, old.membership == nil { return old }
+        if !location.isShared, old.membership == nil, old.isOwn { return old }
         old.release()
         return try location.lock()
     }

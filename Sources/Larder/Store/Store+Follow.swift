@@ -9,8 +9,6 @@ extension Store {
 
     @inline(never)
     private func followReopened() -> Bool {
-        // A forked child has neither the locks of its parent nor its page.
-        if disk.isForked { return false }
         reopenIfDeleted()
         if disk.follow() { return true }
         reconciler.distrustIndex()

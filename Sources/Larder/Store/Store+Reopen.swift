@@ -37,6 +37,8 @@ extension Store {
     /// Never call it on the maintenance queue, or while the gate of a directory is held.
     @discardableResult
     func reopenIfDeleted(only wanted: FileIdentity? = nil) -> Bool {
+        // A forked child has neither the locks of its parent nor its page.
+        if disk.isForked { return false }
         let now = clock.now
         guard let (directory, lease) = disk.runAnyway({ $0.flatMap { directory in lease.map { (directory, $0) } } }),
             !directory.isWhole
@@ -120,7 +122,7 @@ extension Store {
             }
             disk.replace(loaded.directory)
             disk.others.object?.stop()
-            if let membership { disk.others.replace(with: follower(membership, at: loaded.positions)) }
+            if let membership { disk.follow(through: follower(membership, at: loaded.positions)) }
             self.lease = lease
             reconciler.begin()
             reconciler.finishJoining()

@@ -87,7 +87,7 @@ final class Store: Sendable {
         cleaner = SegmentCleaner(context, info, writer, reaper)
         housekeeper = Housekeeper(context, info, frozen, reaper, expirer, sweeper, evictor, reconciler, cleaner)
         context.lifetime.begin(self)
-        if let membership { disk.others.replace(with: follower(membership, at: loaded.positions)) }
+        if let membership { disk.follow(through: follower(membership, at: loaded.positions)) }
         index.damageFound.install { [weak reconciler] in reconciler?.distrustIndex() }
         reporter.count { $0.damagedLines = loaded.damagedLines }
         reporter.count { $0.adoptions = loaded.found.adopted.count }

@@ -40,11 +40,12 @@ struct SharingStormTests {
         try await Self.run(storm, kills: Self.kills ?? 6)
     }
 
-    @Test("a forked child cannot use the cache of its parent, which goes on")
-    func forked() async throws {
+    @Test("a forked child cannot use the cache of its parent, which goes on", arguments: [true, false])
+    func forked(isShared: Bool) async throws {
         let home = try TemporaryDirectory()
         let probe = try SharingProcess(
-            1, directory: home.appending("cache"), logs: home.url, seed: 1, keys: 1, mode: ["fork"])
+            1, directory: home.appending("cache"), logs: home.url, seed: 1, keys: 1,
+            mode: isShared ? ["fork", "shared"] : ["fork"])
         let status = await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: probe.awaitEnd()) }
         }

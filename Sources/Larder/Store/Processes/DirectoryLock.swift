@@ -22,11 +22,13 @@ final class DirectoryLock: Sendable {
         release()
     }
 
+    /// False in a forked child: it is the parent's lock.
+    var isOwn: Bool { fileSystem.processID == processID }
+
     /// Releases the lock before the object is.
     func release() {
         membership?.leave()
-        // In a forked child it is the parent's lock.
-        if fileSystem.processID == processID { fileSystem.unlock(descriptor.file) }
+        if isOwn { fileSystem.unlock(descriptor.file) }
     }
 
     /// Locks a directory for this process alone; nil when another process has it open.

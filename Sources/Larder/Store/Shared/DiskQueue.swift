@@ -9,6 +9,8 @@ final class DiskQueue: Sendable {
     let path: String
     /// The other processes; nil when the directory is not shared. Replaced with the directory.
     let others: ReplaceableReference<Follower>
+    /// Set where a call must ask the others, if there are any: in a shared directory, and in a forked child process.
+    let mustAsk = ForkFlag()
     private let queue = ConcurrentQueue()
     private let stripes = (0..<Index.shardCount).map { _ in Lock(()) }
     /// Nil once closed.
@@ -89,17 +91,17 @@ final class DiskQueue: Sendable {
         }
     }
 
-    /// Brings the changes of other processes into the index. Returns false when that fails: no call may then answer
-    /// from the index.
+    /// Brings the changes of other processes into the index. Returns false when that fails, and in a forked child
+    /// process: no call may then answer from the index.
     @inline(__always)
     func follow() -> Bool {
-        others.use { $0.follow() } ?? true
+        !mustAsk.isSet || others.use { $0.follow() } == true
     }
 
     /// The same, for changes.
     @inline(__always)
     func followOrThrow() throws(CacheError) {
-        if !follow(), let others = others.object { throw others.failure(path) }
+        if !follow() { throw others.object?.failure(path) ?? .forked(path) }
     }
 
     /// Runs `body` with whether no other process uses the directory; if so, none can join meanwhile.
@@ -119,8 +121,14 @@ final class DiskQueue: Sendable {
     /// True when other processes use the directory, or have since the page was begun.
     var hasHadOthers: Bool { others.use { $0.page.used != 1 << UInt64($0.lane) } ?? false }
 
-    /// True in a child process that was forked from the one that opened a shared directory.
-    var isForked: Bool { others.use { $0.isForked } ?? false }
+    /// True in a child process that was forked from the one that opened the directory.
+    var isForked: Bool { others.use { $0.isForked } ?? mustAsk.isSet }
+
+    /// Begins to ask other processes.
+    func follow(through others: Follower) {
+        self.others.replace(with: others)
+        mustAsk.isSet = true
+    }
 
     private func follow(_ others: Follower) throws(CacheError) {
         guard others.follow() else { throw others.failure(path) }
