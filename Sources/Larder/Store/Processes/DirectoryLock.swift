@@ -222,7 +222,7 @@ private struct Joining {
             }
             return SharedPage(words: try fileSystem.map(file.file, words: SharedPage.wordCount))
         }
-        guard let page, isFirst || page.isOf(origin) else {
+        guard let page, isFirst || page.isIn(origin.inode) else {
             throw CacheError(
                 code: .directoryInUse,
                 message:

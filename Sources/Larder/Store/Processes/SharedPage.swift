@@ -68,9 +68,11 @@ extension SharedPage {
     }
 
     /// True when the page was last used for these journals.
-    func isOf(_ origin: Origin) -> Bool {
-        words.load(Self.format) == Self.currentFormat && words.load(Self.inode) == origin.inode
-            && words.load(Self.boot) == origin.boot
+    func isOf(_ origin: Origin) -> Bool { isIn(origin.inode) && words.load(Self.boot) == origin.boot }
+
+    /// True when the page was begun in this file. That of living processes is of this boot.
+    func isIn(_ inode: UInt64) -> Bool {
+        words.load(Self.format) == Self.currentFormat && words.load(Self.inode) == inode
     }
 
     /// True when this process has no access to the page: it was forked from the one that had, or has left.

@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import Testing
 
 @testable import Larder
@@ -123,7 +124,7 @@ struct PageTests {
 
     /// The event that befell the page while others had the directory open.
     enum Loss: CaseIterable {
-        case deleted, emptied, cut, format, inode, boot
+        case deleted, emptied, cut, format, inode
         /// Another file has its name.
         case replaced, replacedByCopy
         case replacedByDirectory
@@ -136,7 +137,6 @@ struct PageTests {
             case .cut: files.tamper { $0.setContent(Array(content.prefix(1000)), at: page) }
             case .format: change(0, files)
             case .inode: change(1, files)
-            case .boot: change(2, files)
             case .replaced, .replacedByCopy:
                 try replace(files) { files, directory throws(Errno) in
                     let file = try files.open(DirectoryLayout.shared.name, in: directory, for: .creating)
@@ -257,6 +257,30 @@ struct PageTests {
         var alone = world.with(world.files.another())
         alone.configuration.sharing = .exclusive
         #expect(try alone.open().content == ["a": "again 1 h", "b": "two 1 h"])
+    }
+
+    /// A process that does not know the boot of its system.
+    private struct Bootless: ForwardingFileSystem {
+        let base: MemoryFileSystem
+        var boot: UInt64 { 0 }
+    }
+
+    @Test("is shared by processes of which some do not know the boot", arguments: [true, false])
+    func bootless(isFirst: Bool) throws {
+        let world = World.shared()
+        func open(isBootless: Bool) throws -> DiskCache {
+            let files = world.files.another()
+            return isBootless ? try world.open(through: Bootless(base: files)) : try world.open(through: files)
+        }
+        let (one, two) = (try open(isBootless: isFirst), try open(isBootless: !isFirst))
+        try one.store("a", "one")
+        try two.store("b", "two")
+        try one.removeStored("a").check(true)
+        for cache in [one, two] { #expect(cache.content == ["b": "two 1 h"]) }
+        try one.close()
+        try two.store("c", "two")
+        try two.close()
+        #expect(try open(isBootless: isFirst).content == ["b": "two 1 h", "c": "two 1 h"])
     }
 
     @Test("copied with its directory belongs to the original", arguments: [true, false])
