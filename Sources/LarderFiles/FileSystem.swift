@@ -75,6 +75,15 @@ package protocol FileSystem: Sendable {
     /// The identifier of this process: another one in a child that was forked.
     var processID: Int32 { get }
 
+    /// The user to whom new files belong: the effective user of this process.
+    var userID: UInt32 { get }
+
+    /// Gives a file or directory to another user.
+    func give(_ file: borrowing FileDescriptor, to owner: FileOwner) throws(Errno)
+
+    /// The file system for the files of a caller, outside of the cache's directory.
+    var forCallers: any FileSystem { get }
+
     /// Releases the lock taken through this descriptor, even if another process has a copy of the descriptor.
     func unlock(_ directory: borrowing FileDescriptor)
 
@@ -123,6 +132,8 @@ package enum OpenUse: Sendable {
 }
 
 extension FileSystem {
+    package var forCallers: any FileSystem { self }
+
     /// Takes the exclusive advisory lock of an open directory; false when another process holds one.
     package func lock(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
         try lock(directory, shared: false)
@@ -170,6 +181,22 @@ extension FileSystem {
         try bytes.withUnsafeMutableBufferPointer { buffer throws(Errno) in
             let bytes = UnsafeMutableRawBufferPointer(UnsafeMutableBufferPointer(rebasing: buffer[start...]))
             return try read(file, at: offset, into: bytes)
+        }
+    }
+
+    /// Writes the first `size` bytes of another file, or as many as it has.
+    package func fill(
+        _ file: borrowing FileDescriptor, from source: borrowing FileDescriptor, _ size: Int
+    ) throws(Errno) {
+        var buffer = [UInt8](repeating: 0, count: min(size, 1 << 20))
+        var done = 0
+        while done < size {
+            let count = min(try read(source, at: done, into: &buffer), size - done)
+            if count == 0 { return }
+            try buffer.withBytes { bytes throws(Errno) in
+                try write(bytes.part(0..<count), .none, to: file, at: done)
+            }
+            done += count
         }
     }
 
@@ -222,21 +249,41 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
+/// The user and the group that a file belongs to.
+package struct FileOwner: Hashable, Sendable {
+    package let user: UInt32
+    package let group: UInt32
+
+    package init(user: UInt32, group: UInt32) {
+        self.user = user
+        self.group = group
+    }
+}
+
 /// The attributes of a file that the cache uses.
 package struct FileStatus: Sendable {
     package let kind: FileKind
     /// Bytes.
     package let size: Int
     package let identity: FileIdentity
-    /// False for an open file that has no name any more.
-    package let isLinked: Bool
+    /// The number of its names; 0 for an open file that has none any more.
+    package let links: Int
+    package let owner: FileOwner
+    /// Whether its group or everybody may write.
+    package let isWritableByOthers: Bool
 
-    package init(kind: FileKind, size: Int, identity: FileIdentity, isLinked: Bool) {
+    package init(
+        kind: FileKind, size: Int, identity: FileIdentity, links: Int, owner: FileOwner, isWritableByOthers: Bool
+    ) {
         self.kind = kind
         self.size = size
         self.identity = identity
-        self.isLinked = isLinked
+        self.links = links
+        self.owner = owner
+        self.isWritableByOthers = isWritableByOthers
     }
+
+    package var isLinked: Bool { links > 0 }
 }
 
 /// An error number of the operating system.

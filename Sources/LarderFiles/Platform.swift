@@ -76,6 +76,12 @@ package enum Platform {
 
     static var processID: Int32 { getpid() }
 
+    static var userID: UInt32 { geteuid() }
+
+    static func give(_ raw: Int32, to owner: FileOwner) throws(Errno) {
+        _ = try retrying { Int(fchown(raw, owner.user, owner.group)) }
+    }
+
     /// The time since 1970.
     static func time() -> (seconds: Int64, nanoseconds: Int64) {
         var time = timespec()
@@ -189,7 +195,9 @@ package enum Platform {
         let identity = FileIdentity(
             device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(truncatingIfNeeded: status.st_ino))
         return FileStatus(
-            kind: kind, size: Int(status.st_size), identity: identity, isLinked: status.st_nlink > 0)
+            kind: kind, size: Int(status.st_size), identity: identity, links: Int(status.st_nlink),
+            owner: FileOwner(user: status.st_uid, group: status.st_gid),
+            isWritableByOthers: status.st_mode & mode_t(0o022) != 0)
     }
 
     static func status(raw: Int32) throws(Errno) -> FileStatus {

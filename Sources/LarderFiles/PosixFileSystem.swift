@@ -88,21 +88,6 @@ package struct PosixFileSystem: FileSystem {
         return file
     }
 
-    private func fill(
-        _ file: borrowing FileDescriptor, from source: borrowing FileDescriptor, _ size: Int
-    ) throws(Errno) {
-        var buffer = [UInt8](repeating: 0, count: min(size, 1 << 20))
-        var done = 0
-        while done < size {
-            let count = min(try read(source, at: done, into: &buffer), size - done)
-            if count == 0 { return }
-            try buffer.withBytes { bytes throws(Errno) in
-                try write(bytes.part(0..<count), .none, to: file, at: done)
-            }
-            done += count
-        }
-    }
-
     package func close(_ raw: Int32) {
         Platform.close(raw)
     }
@@ -213,6 +198,12 @@ package struct PosixFileSystem: FileSystem {
     }
 
     package var processID: Int32 { Platform.processID }
+
+    package var userID: UInt32 { Platform.userID }
+
+    package func give(_ file: borrowing FileDescriptor, to owner: FileOwner) throws(Errno) {
+        try Platform.give(file.raw, to: owner)
+    }
 
     package func unlock(_ directory: borrowing FileDescriptor) {
         Platform.unlock(directory.raw)

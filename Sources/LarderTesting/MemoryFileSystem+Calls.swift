@@ -94,7 +94,8 @@ extension MemoryFileSystem: FileSystem {
         let node = state.image.nodes[number]
         return FileStatus(
             kind: node?.isDirectory == true ? .directory : .regular, size: node?.content.count ?? 0,
-            identity: FileIdentity(device: device, inode: number), isLinked: node?.isUnlinked != true)
+            identity: FileIdentity(device: device, inode: number), links: node?.isUnlinked == true ? 0 : 1,
+            owner: FileOwner(user: userID, group: userID), isWritableByOthers: false)
     }
 
     package func read(
@@ -220,6 +221,11 @@ extension MemoryFileSystem: FileSystem {
     }
 
     package var processID: Int32 { Int32(state.id) }
+
+    /// One user has the whole disk.
+    package var userID: UInt32 { 1000 }
+
+    package func give(_ file: borrowing FileDescriptor, to owner: FileOwner) throws(Errno) {}
 
     package func unlock(_ directory: borrowing FileDescriptor) {
         let raw = directory.raw

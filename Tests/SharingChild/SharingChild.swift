@@ -28,6 +28,7 @@ struct SharingChild {
         let directory = URL(fileURLWithPath: arguments[1])
         do {
             if arguments.contains("fork") { try ForkProbe.run(directory, isShared: arguments.contains("shared")) }
+            try arguments.lazy.compactMap { AccessProbe(rawValue: $0) }.first?.run(directory)
             if let fault = arguments.lazy.compactMap({ FileRegister.Fault(rawValue: $0) }).first {
                 var register = try FileRegister(directory, fault)
                 await repeatCalls(process, keys, seed, log) { call, padding in

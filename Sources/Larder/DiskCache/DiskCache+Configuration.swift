@@ -39,6 +39,8 @@ extension DiskCache {
         /// The processes that may have the directory open at the same time. Default: ``DiskCache/Sharing/platformDefault``,
         /// several on macOS and Linux.
         public var sharing: Sharing = .platformDefault
+        /// Whether root may write in a directory that belongs to another user. Default: `.ownerOnly`.
+        public var access: Access = .ownerOnly
         /// The format in which the index is saved; a property list of more than 32 MiB is saved as JSON instead.
         /// Default: `.json`.
         public var manifestFormat: ManifestFormat = .json
@@ -71,8 +73,8 @@ extension DiskCache {
             defaultTTL: TimeToLive = .days(1), slidingExpiry: Bool = false, saveDelay: Duration = .milliseconds(500),
             sweepInterval: Duration? = .seconds(60), countLimit: Int? = nil, sizeLimit: Int? = nil,
             ageLimit: Duration? = nil, minimumFreeSpace: Int? = nil, durability: Durability = .killSafe,
-            sharing: Sharing = .platformDefault, manifestFormat: ManifestFormat = .json, inlineThreshold: Int = 0,
-            onEvent: (@Sendable (CacheEvent) -> Void)? = nil
+            sharing: Sharing = .platformDefault, access: Access = .ownerOnly, manifestFormat: ManifestFormat = .json,
+            inlineThreshold: Int = 0, onEvent: (@Sendable (CacheEvent) -> Void)? = nil
         ) {
             self.defaultTTL = defaultTTL
             self.slidingExpiry = slidingExpiry
@@ -84,6 +86,7 @@ extension DiskCache {
             self.minimumFreeSpace = minimumFreeSpace
             self.durability = durability
             self.sharing = sharing
+            self.access = access
             self.manifestFormat = manifestFormat
             self.inlineThreshold = inlineThreshold
             self.onEvent = onEvent
@@ -99,6 +102,7 @@ extension DiskCache {
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
                 durability: durability, manifestFormat: manifestFormat, limits: limits.settings,
                 entriesPerGroup: entriesPerGroup, isShared: sharing == .processes,
+                writesAsOwner: access == .asOwner,
                 inlineThreshold: max(0, min(inlineThreshold, SegmentFormat.longestPayload)),
                 segmentLength: segmentLength, mostTombstones: mostTombstones)
         }
@@ -118,6 +122,7 @@ extension DiskCache.Configuration: CustomStringConvertible {
             "sweepInterval: \(sweepInterval.map(Wording.duration) ?? "none")", "durability: \(durability)",
             "sharing: \(sharing)", "manifestFormat: \(manifestFormat)",
         ]
+        if access != .ownerOnly { parts.append("access: \(access)") }
         if slidingExpiry { parts.append("slidingExpiry") }
         if inlineThreshold > 0 { parts.append("inlineThreshold: \(inlineThreshold) bytes") }
         return (parts + limits.descriptions).joined(separator: ", ")

@@ -99,6 +99,7 @@ extension Store {
         let temporary = FileName.text(".larder-\(FileName.number(Simulation.randomNumber() % Record.lastNumber))")
         let directory = target.directory
         let file = source.file
+        let fileSystem = fileSystem.forCallers
         let copy = try fileSystem.copy(
             file.file, size: source.bytes == nil ? entry.size : 0, as: temporary, in: directory.file,
             access: target.access)

@@ -14,6 +14,8 @@ extension DirectoryRegistry<Store> {
             guard store.hasPath(to: identity), store.identity != identity else { continue }
             store.reopenIfDeleted(only: identity)
         }
+        let fileSystem = try Opener.access(
+            to: root, in: fileSystem, asOwner: settings.writesAsOwner, path: path)
         let location = Location(
             identity: identity, root: root, fileSystem: fileSystem, path: path, isShared: settings.isShared
         ) { () throws(CacheError) in

@@ -95,6 +95,11 @@ extension Store {
             if let found, found.identity != next.identity { return nil }
             found = next
         }
+        guard let found,
+            try Opener.access(
+                to: found.root, in: fileSystem.forCallers, asOwner: settings.writesAsOwner, path: path
+            ).userID == fileSystem.userID
+        else { return nil }
         return found
     }
 

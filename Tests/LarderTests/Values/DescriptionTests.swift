@@ -225,6 +225,8 @@ struct DescriptionTests {
                 + "costLimit: 1000, entryCostLimit: 100, ageLimit: 1 h, keeps values on memory pressure, keeps values in background"
         ),
         (DiskCache.Sharing.processes, "processes"),
+        (DiskCache.Access.ownerOnly, "ownerOnly"),
+        (DiskCache.Access.asOwner, "asOwner"),
         (DiskCache.Limits(), "none"),
         (DiskCache.Limits(countLimit: 10, ageLimit: .seconds(90)), "countLimit: 10, ageLimit: 1 min 30 s"),
         (cacheConfiguration, "defaultTTL: default; memory (none); disk (\(DiskCache.Configuration()))"),

@@ -27,6 +27,34 @@ struct Opener {
         return loaded
     }
 
+    /// Returns the file system with which this process may write in a directory. It belongs to the owner of its
+    /// entries; before there are any, to its own owner, or to the first user who may write in it.
+    static func access(
+        to root: SharedDescriptor, in fileSystem: any FileSystem, asOwner: Bool, path: String
+    ) throws(CacheError) -> any FileSystem {
+        var hasEntries = true
+        let owner = try translating("examine the directory", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                return try fileSystem.status(of: DirectoryLayout.entries.name, in: root.file).owner
+            } catch .noEntry {
+                hasEntries = false
+                return try fileSystem.status(of: root.file).owner
+            }
+        }
+        let (user, isRoot) = (fileSystem.userID, fileSystem.userID == 0)
+        if owner.user == user || !hasEntries && !isRoot { return fileSystem }
+        if isRoot, asOwner { return fileSystem.giving(to: owner) }
+        let name = { (user: UInt32) in user == 0 ? "root" : "user \(user)" }
+        throw CacheError(
+            code: .io,
+            message: """
+                The cache belongs to \(name(owner.user)), and this process runs as \(name(user)), whose files the owner \
+                could not open. Open it as the owner\(isRoot ? ", or with the setting `access: .asOwner`" : ""), or use \
+                another directory.
+                """,
+            path: path, errno: Errno.notPermitted.rawValue)
+    }
+
     /// Throws when a directory is neither a cache nor empty.
     static func requireCache(
         _ root: SharedDescriptor, in fileSystem: any FileSystem, path: String

@@ -91,6 +91,8 @@ struct StoreSettings: Hashable, Sendable {
     var entriesPerGroup: Int
     /// Other processes may use the directory at the same time.
     var isShared: Bool
+    /// Root writes as the owner of the directory.
+    var writesAsOwner: Bool
     /// Values of at most so many bytes are stored in segments.
     var inlineThreshold: Int
     /// Bytes of a segment, at most. Tests have shorter ones.

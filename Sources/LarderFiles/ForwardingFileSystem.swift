@@ -1,5 +1,3 @@
-package import LarderFiles
-
 /// A file system that passes each call on to another, except for those that it implements itself.
 package protocol ForwardingFileSystem: FileSystem {
     associatedtype Base: FileSystem
@@ -9,6 +7,7 @@ package protocol ForwardingFileSystem: FileSystem {
 extension ForwardingFileSystem {
     package var boot: UInt64 { base.boot }
     package var processID: Int32 { base.processID }
+    package var userID: UInt32 { base.userID }
 
     package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
         try base.openDirectory(path: path, creation: creation)
@@ -60,6 +59,9 @@ extension ForwardingFileSystem {
     }
     package func lock(_ directory: borrowing FileDescriptor, shared: Bool) throws(Errno) -> Bool {
         try base.lock(directory, shared: shared)
+    }
+    package func give(_ file: borrowing FileDescriptor, to owner: FileOwner) throws(Errno) {
+        try base.give(file, to: owner)
     }
     package func unlock(_ directory: borrowing FileDescriptor) { base.unlock(directory) }
     package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
