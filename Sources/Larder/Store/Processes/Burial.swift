@@ -41,7 +41,8 @@ struct Burial {
         guard let (file, size) = try? fileSystem.openRegular(name, in: root.file, for: .updating),
             (try? SharedPage.isPage(file.file, in: fileSystem)) == true
         else { return }
-        if size >= SharedPage.size, let status = try? fileSystem.status(of: file.file),
+        if size >= SharedPage.size, (try? SharedPage.isSafe(file.file, in: fileSystem)) == true,
+            let status = try? fileSystem.status(of: file.file),
             let words = try? fileSystem.map(file.file, words: SharedPage.wordCount)
         {
             let origin = SharedPage.Origin(inode: status.identity.inode, boot: fileSystem.boot)

@@ -116,9 +116,14 @@ private struct Joining {
         try checkDisk()
         var found: DirectoryLock?
         var isPageLost = false
+        var isPageExposed = false
         let isDone = try Backoff.wait(milliseconds: Self.shortWait) { () throws(CacheError) in
             guard let file = try openPage() else {
-                isPageLost = try !createPage()
+                isPageLost = try !createPage(replacing: false)
+                return false
+            }
+            guard try isSafe(file) else {
+                isPageExposed = try !createPage(replacing: true)
                 return false
             }
             try awaitTurn(file)
@@ -128,6 +133,15 @@ private struct Joining {
             return true
         }
         if isDone, let found { return found }
+        if isPageExposed {
+            throw CacheError(
+                code: .directoryInUse,
+                message: """
+                    Others than the owner of the cache may change its file `shared`. Close the cache in all processes, \
+                    and open it again, with a new file.
+                    """,
+                path: path)
+        }
         if !isPageLost { throw CacheError.directoryInUse(path, byOneAlone: true) }
         throw CacheError(
             code: .directoryInUse,
@@ -182,16 +196,26 @@ private struct Joining {
         }
     }
 
+    /// False when another user may truncate the page, which would end the processes that have it mapped. One that has
+    /// no name any more is found out later.
+    private func isSafe(_ page: SharedDescriptor) throws(CacheError) -> Bool {
+        try translating("examine the shared page", at: path) { () throws(Errno) in
+            try SharedPage.isSafe(page.file, in: fileSystem)
+        }
+    }
+
     /// Creates the page; false when somebody is there.
-    private func createPage() throws(CacheError) -> Bool {
+    private func createPage(replacing: Bool) throws(CacheError) -> Bool {
         try translating("create the shared page", at: path) { () throws(Errno) in
             let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
             guard try fileSystem.lock(own.file) else { return false }
             defer { fileSystem.unlock(own.file) }
             do throws(Errno) {
-                _ = try fileSystem.open(DirectoryLayout.shared.name, in: root.file, for: .creating)
+                let name = DirectoryLayout.shared.name
+                if replacing { try fileSystem.remove(name, in: root.file, directory: false) }
+                _ = try fileSystem.open(name, in: root.file, for: .creating)
             } catch {
-                if error != .exists { throw error }
+                if error != .exists, !replacing || error != .noEntry { throw error }
             }
             return true
         }

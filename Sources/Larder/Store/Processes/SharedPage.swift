@@ -59,6 +59,12 @@ extension SharedPage {
         return word >> 16 == currentFormat >> 16
     }
 
+    /// True when only its owner can change a file, which is the user of this process, and it has no other name.
+    static func isSafe(_ file: borrowing FileDescriptor, in fileSystem: any FileSystem) throws(Errno) -> Bool {
+        let status = try fileSystem.status(of: file)
+        return status.owner.user == fileSystem.userID && !status.isWritableByOthers && status.links <= 1
+    }
+
     /// The file and the boot that a page belongs to. The lengths in a copy of it, or from before a power cut, mean
     /// nothing.
     struct Origin: Equatable {

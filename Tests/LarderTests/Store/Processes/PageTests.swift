@@ -283,6 +283,71 @@ struct PageTests {
         #expect(try open(isBootless: isFirst).content == ["b": "two 1 h", "c": "two 1 h"])
     }
 
+    /// A process that finds that others may write in a file.
+    private struct Exposed: ForwardingFileSystem {
+        let base: MemoryFileSystem
+        let inode: UInt64?
+
+        func status(of file: borrowing FileDescriptor) throws(Errno) -> FileStatus {
+            let found = try base.status(of: file)
+            guard found.identity.inode == inode else { return found }
+            return FileStatus(
+                kind: found.kind, size: found.size, identity: found.identity, links: found.links, owner: found.owner,
+                isWritableByOthers: true)
+        }
+    }
+
+    @Test("that others may write in is not mapped, and is replaced once nobody has the directory open")
+    func exposed() throws {
+        let world = World.shared()
+        let one = try world.open()
+        try one.store("a", "one")
+        let inode = world.files.image.node(at: Self.page)
+        let two = Exposed(base: world.files.another(), inode: inode)
+        let refusal = try #require(throws: CacheError.self) { _ = try world.open(through: two) }
+        #expect(refusal.code == .directoryInUse)
+        #expect(refusal.message.contains("may change its file `shared`"))
+        try one.store("b", "two")
+        try one.close()
+        #expect(try world.open(through: two).content == ["a": "one 1 h", "b": "two 1 h"])
+        #expect(world.files.image.node(at: Self.page) != inode)
+    }
+
+    /// A change to the real file of a page.
+    enum Exposure: CaseIterable {
+        case group, everybody, link
+    }
+
+    @Test(
+        "with another name, or a mode that lets others write, is replaced by a new file",
+        arguments: Exposure.allCases, [DiskCache.Sharing.processes, .exclusive])
+    func replacedFile(exposure: Exposure, sharing: DiskCache.Sharing) throws {
+        let home = try TemporaryDirectory()
+        let directory = home.appending("cache")
+        let cache = try DiskCache(directory: directory, configuration: .init(sharing: .processes))
+        try cache.setString("v", forKey: "k")
+        try cache.close()
+        let path = directory.appendingPathComponent(DirectoryLayout.shared.name.description).path
+        let elsewhere = home.appending("elsewhere").path
+        switch exposure {
+        case .group: #expect(chmod(path, 0o620) == 0)
+        case .everybody: #expect(chmod(path, 0o602) == 0)
+        case .link: #expect(link(path, elsewhere) == 0)
+        }
+        let kept = exposure == .link ? try Data(contentsOf: URL(fileURLWithPath: elsewhere)) : nil
+        let again = try DiskCache(directory: directory, configuration: .init(sharing: sharing))
+        #expect(again.string(forKey: "k") == "v")
+        try again.setString("w", forKey: "k")
+        if sharing == .processes {
+            var status = stat()
+            #expect(stat(path, &status) == 0)
+            #expect(status.st_mode & 0o777 == 0o600)
+            #expect(status.st_nlink == 1)
+        }
+        if let kept { #expect(try Data(contentsOf: URL(fileURLWithPath: elsewhere)) == kept) }
+        try again.close()
+    }
+
     @Test("copied with its directory belongs to the original", arguments: [true, false])
     func copied(isKilled: Bool) throws {
         let world = World.shared()
