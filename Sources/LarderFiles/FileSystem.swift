@@ -87,6 +87,9 @@ package protocol FileSystem: Sendable {
     /// Releases the lock taken through this descriptor, even if another process has a copy of the descriptor.
     func unlock(_ directory: borrowing FileDescriptor)
 
+    /// Throws `.readOnly` or `.accessDenied` when this process cannot create files in a directory.
+    func requireWritable(_ directory: borrowing FileDescriptor) throws(Errno)
+
     /// True when the disk of a directory is known to keep mapped files, locks and writes of several processes in step.
     /// Those of the network are not.
     func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool

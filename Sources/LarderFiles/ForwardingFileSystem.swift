@@ -64,6 +64,9 @@ extension ForwardingFileSystem {
         try base.give(file, to: owner)
     }
     package func unlock(_ directory: borrowing FileDescriptor) { base.unlock(directory) }
+    package func requireWritable(_ directory: borrowing FileDescriptor) throws(Errno) {
+        try base.requireWritable(directory)
+    }
     package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
         try base.isShareable(directory)
     }

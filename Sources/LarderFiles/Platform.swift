@@ -324,7 +324,8 @@ package enum Platform {
         munmap(start, length)
     }
 
-    /// True for ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs; on Apple platforms for APFS and HFS+.
+    /// True for ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs, and for SquashFS, EROFS and ISO 9660, on which nobody
+    /// writes; on Apple platforms for APFS and HFS+.
     static func isShareable(_ raw: Int32) throws(Errno) -> Bool {
         #if canImport(Darwin)
             var status = statfs()
@@ -340,8 +341,15 @@ package enum Platform {
                 return status[0]
             }
             // From linux/magic.h, in that order.
-            return [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630].contains(type)
+            return [
+                0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0x7371_7368, 0xe0f5_e1e2, 0x9660,
+            ].contains(type & 0xffff_ffff)
         #endif
+    }
+
+    /// Throws when the effective user may not create files in a directory.
+    static func requireWritable(_ raw: Int32) throws(Errno) {
+        _ = try retrying { Int(faccessat(raw, ".", W_OK, AT_EACCESS)) }
     }
 
     private static func byteLock(_ type: Int32, _ bytes: Range<Int>) -> flock {

@@ -209,6 +209,10 @@ package struct PosixFileSystem: FileSystem {
         Platform.unlock(directory.raw)
     }
 
+    package func requireWritable(_ directory: borrowing FileDescriptor) throws(Errno) {
+        try Platform.requireWritable(directory.raw)
+    }
+
     package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
         try Platform.isShareable(directory.raw)
     }

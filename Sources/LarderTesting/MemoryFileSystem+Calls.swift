@@ -232,6 +232,8 @@ extension MemoryFileSystem: FileSystem {
         state.withLock { $0.releaseLock(raw) }
     }
 
+    package func requireWritable(_ directory: borrowing FileDescriptor) throws(Errno) {}
+
     package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool { true }
 
     package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {

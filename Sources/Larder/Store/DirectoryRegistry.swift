@@ -59,7 +59,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// occupant.
     func occupant(
         of location: Location, join: (Occupant) throws(CacheError) -> Void,
-        open: (Lease, Membership?) throws(CacheError) -> Occupant
+        open: (Lease, DirectoryLock) throws(CacheError) -> Occupant
     ) throws(CacheError) -> Occupant {
         let place = enter(location.identity)
         // These outlive the gate: an occupant or a lease takes the gate when its last reference is released.
@@ -79,7 +79,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
                 let lock = try lock(location, replacing: state.lock)
                 let new = Lease(identity: location.identity, place: place, registry: self, ticket: takeTicket())
                 lease = new
-                let occupant = try open(new, lock.membership)
+                let occupant = try open(new, lock)
                 living = occupant
                 note(occupant, new, on: location)
                 state = Place.State(occupant: occupant, lock: lock, ticket: new.ticket)
@@ -111,7 +111,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// `lease` must outlive the gate, because its release takes the gate.
     fileprivate func take(
         _ location: Location, for occupant: Occupant, lease: inout Lease?,
-        _ move: (Lease, Membership?) throws(CacheError) -> Bool
+        _ move: (Lease, DirectoryLock) throws(CacheError) -> Bool
     ) throws(CacheError) -> Bool {
         let place = enter(location.identity)
         let next = Lease(identity: location.identity, place: place, registry: self, ticket: takeTicket())
@@ -119,7 +119,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         let isMoved = try place.gate.withLockIfAvailable { state throws(CacheError) in
             guard state.lock == nil else { return false }
             let lock = try location.lock()
-            guard try move(next, lock.membership) else { return false }
+            guard try move(next, lock) else { return false }
             note(occupant, next, on: location)
             state = Place.State(occupant: occupant, lock: lock, ticket: next.ticket)
             return true
@@ -184,7 +184,7 @@ extension DirectoryRegistry {
         /// is opening or closing one of them.
         func move(
             to location: Location, of occupant: Occupant,
-            _ move: (Lease, Membership?) throws(CacheError) -> Bool
+            _ move: (Lease, DirectoryLock) throws(CacheError) -> Bool
         ) throws(CacheError) {
             var next: Lease?
             defer { withExtendedLifetime(next) {} }

@@ -33,9 +33,10 @@ extension DirectoryRegistry<Store> {
             }
             // Before any other thread can close the store.
             handle = store.join(at: path, onEvent)
-        } open: { lease, membership throws(CacheError) in
+        } open: { lease, lock throws(CacheError) in
+            let membership = lock.membership
             let loaded = try Opener(
-                fileSystem: fileSystem, path: path, identity: identity, root: root, now: now,
+                fileSystem: lock.fileSystem, path: path, identity: identity, root: root, now: now,
                 isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json,
                 membership: membership
             ).load()

@@ -52,8 +52,10 @@ extension Store {
                 ) { [fileSystem, path] () throws(CacheError) in
                     try Opener.requireCache(root, in: fileSystem, path: path)
                 }
-                try lease.move(to: location, of: self) { next, membership throws(CacheError) in
-                    found = try reopen(root, identity, next, membership, replacing: lease, at: now)
+                try lease.move(to: location, of: self) { next, lock throws(CacheError) in
+                    // Only a store that was opened to read does nothing else.
+                    guard !lock.isForReading else { return false }
+                    found = try reopen(root, identity, next, lock.membership, replacing: lease, at: now)
                     return found != nil
                 }
             } else if disk.others.object != nil {

@@ -6,15 +6,22 @@ import LarderFiles
 /// would keep the lock.
 final class DirectoryLock: Sendable {
     private let descriptor: SharedDescriptor
-    private let fileSystem: any FileSystem
+    /// Refuses changes when this process was only let in to read.
+    let fileSystem: any FileSystem
+    /// Others may read beside this process, and nobody writes.
+    let isForReading: Bool
     /// The place among the processes that share the directory; nil when it is not shared.
     let membership: Membership?
     private let processID: Int32
 
-    private init(_ descriptor: SharedDescriptor, _ membership: Membership?, in fileSystem: any FileSystem) {
+    private init(
+        _ descriptor: SharedDescriptor, _ membership: Membership?, in fileSystem: any FileSystem,
+        isForReading: Bool = false
+    ) {
         self.descriptor = descriptor
         self.membership = membership
         self.fileSystem = fileSystem
+        self.isForReading = isForReading
         processID = fileSystem.processID
     }
 
@@ -44,7 +51,8 @@ final class DirectoryLock: Sendable {
 
     /// Joins the processes that share a directory. The one that is first must call `Membership.finishJoining`.
     ///
-    /// `check` throws when the directory is not a cache. Without a page it is called first.
+    /// `check` throws when the directory is not a cache. Without a page it is called first. Where this process may not
+    /// write, it reads alone or beside others that only read.
     static func shared(
         _ root: SharedDescriptor, _ identity: FileIdentity, in fileSystem: any FileSystem, path: String,
         checkingCache check: () throws(CacheError) -> Void
@@ -59,6 +67,14 @@ final class DirectoryLock: Sendable {
                 guard error.code == .notACache || error.errno == Errno.noEntry.rawValue, try joining.hasPage else {
                     throw error
                 }
+            }
+        }
+        do throws(Errno) {
+            try fileSystem.requireWritable(root.file)
+        } catch {
+            if [.readOnly, .accessDenied].contains(error) {
+                let refusing = fileSystem.refusingChanges(with: error)
+                return DirectoryLock(try joining.lockForReading(), nil, in: refusing, isForReading: true)
             }
         }
         return try joining.join { own, membership in
@@ -193,6 +209,42 @@ private struct Joining {
                 fileSystem.unlock(own.file)
             }
             return try fileSystem.lock(own.file, shared: true) ? (own, isFirst) : nil
+        }
+    }
+
+    /// Locks the directory in common with others that read; no process that writes can join meanwhile.
+    func lockForReading() throws(CacheError) -> SharedDescriptor {
+        try checkDisk()
+        var found: SharedDescriptor?
+        let isFree = try Backoff.wait(milliseconds: Self.shortWait) { () throws(CacheError) in
+            try translating("lock the directory", at: path) { () throws(Errno) in
+                let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+                guard try fileSystem.lock(own.file, shared: true), try !hasMembers else { return false }
+                found = own
+                return true
+            }
+        }
+        if isFree, let found { return found }
+        throw CacheError(
+            code: .directoryInUse,
+            message: """
+                This process may only read the cache, and another one has it open and may change it. Close it there, \
+                or use another directory.
+                """,
+            path: path)
+    }
+
+    /// Whether a process has joined, or is joining.
+    private var hasMembers: Bool {
+        get throws(Errno) {
+            do throws(Errno) {
+                let page = try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file)?.file
+                return try page.map { page throws(Errno) in
+                    try fileSystem.lockedByte(in: PageLocks.joining..<PageLocks.lanes.upperBound, of: page.file) != nil
+                } ?? false
+            } catch .noEntry {
+                return false
+            }
         }
     }
 
