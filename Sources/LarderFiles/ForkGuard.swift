@@ -63,7 +63,7 @@ enum ForkGuard {
         }
         for flag in state.state.pointee.flags {
             guard let start = UnsafeRawPointer(bitPattern: flag) else { continue }
-            Unmanaged<ForkFlag>.fromOpaque(start)._withUnsafeGuaranteedRef { $0.isSet = true }
+            Unmanaged<ForkFlag>.fromOpaque(start)._withUnsafeGuaranteedRef { $0.set() }
         }
     }
 }
@@ -71,15 +71,27 @@ enum ForkGuard {
 /// A flag that a child process finds set when it was forked from the process that made it. Reading it is one load.
 @usableFromInline
 package final class ForkFlag: Sendable {
-    /// Set before other threads know the flag, or where there are no others: right after a fork.
-    @exclusivity(unchecked) @usableFromInline
-    package nonisolated(unsafe) var isSet = false
+    /// Written before other threads know the flag, or where there are no others: right after a fork. A pointer instead
+    /// of a stored property avoids the dynamic exclusivity check.
+    @usableFromInline nonisolated(unsafe) let value: UnsafeMutablePointer<Bool>
 
     package init() {
+        value = .allocate(capacity: 1)
+        value.initialize(to: false)
         ForkGuard.add(self)
     }
 
     deinit {
         ForkGuard.remove(self)
+        value.deallocate()
+    }
+
+    @inlinable
+    package var isSet: Bool {
+        @inline(__always) get { value.pointee }
+    }
+
+    package func set() {
+        value.pointee = true
     }
 }

@@ -95,7 +95,7 @@ final class DiskQueue: Sendable {
     /// process: no call may then answer from the index.
     @inline(__always)
     func follow() -> Bool {
-        !mustAsk.isSet || others.use { $0.follow() } == true
+        !mustAsk.isSet || askOthers(self)
     }
 
     /// The same, for changes.
@@ -127,7 +127,7 @@ final class DiskQueue: Sendable {
     /// Begins to ask other processes.
     func follow(through others: Follower) {
         self.others.replace(with: others)
-        mustAsk.isSet = true
+        mustAsk.set()
     }
 
     private func follow(_ others: Follower) throws(CacheError) {
@@ -193,4 +193,10 @@ final class DiskQueue: Sendable {
         current = directory
         unretained = directory.map { UnretainedReference($0) }
     }
+}
+
+/// The rest of `DiskQueue.follow`: a function, so that what calls it stays small enough to be inlined.
+@inline(never)
+private func askOthers(_ disk: DiskQueue) -> Bool {
+    disk.others.use { $0.follow() } ?? false
 }
