@@ -90,9 +90,15 @@ package protocol FileSystem: Sendable {
     /// Throws `.readOnly` or `.accessDenied` when this process cannot create files in a directory.
     func requireWritable(_ directory: borrowing FileDescriptor) throws(Errno)
 
-    /// True when the disk of a directory is known to keep mapped files, locks and writes of several processes in step.
-    /// Those of the network are not.
-    func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool
+    /// Where processes that share a directory can have their page; nil when its disk is not known to keep mapped files,
+    /// locks and writes of several processes in step. Those of the network are not.
+    func pagePlace(of directory: borrowing FileDescriptor) throws(Errno) -> PagePlace?
+
+    /// What all processes of the system call a file by.
+    func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String
+
+    /// Opens the directory whose files are in the shared memory of the system. Throws `.noEntry` when there is none.
+    func sharedMemory() throws(Errno) -> FileDescriptor
 
     /// Maps the first words of a file, which has as many. Other processes that map it see each change at once.
     func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords
@@ -132,6 +138,14 @@ package enum OpenUse: Sendable {
     case creating
     /// Like `reading`, but for writing as well.
     case updating
+}
+
+/// The place of memory that several processes have mapped.
+package enum PagePlace: Sendable {
+    /// In the directory: a block that is written stays where it is, so a store to it needs no room.
+    case directory
+    /// In the shared memory of the system: the disk copies blocks on write, so a store may need room.
+    case memory
 }
 
 extension FileSystem {

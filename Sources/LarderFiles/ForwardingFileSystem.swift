@@ -67,9 +67,13 @@ extension ForwardingFileSystem {
     package func requireWritable(_ directory: borrowing FileDescriptor) throws(Errno) {
         try base.requireWritable(directory)
     }
-    package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
-        try base.isShareable(directory)
+    package func pagePlace(of directory: borrowing FileDescriptor) throws(Errno) -> PagePlace? {
+        try base.pagePlace(of: directory)
     }
+    package func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String {
+        try base.identifier(of: file)
+    }
+    package func sharedMemory() throws(Errno) -> FileDescriptor { try base.sharedMemory() }
     package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
         try base.map(file, words: words)
     }

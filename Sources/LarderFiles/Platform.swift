@@ -324,28 +324,51 @@ package enum Platform {
         munmap(start, length)
     }
 
-    /// True for ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs, and for SquashFS, EROFS and ISO 9660, on which nobody
-    /// writes; on Apple platforms for APFS and HFS+.
-    static func isShareable(_ raw: Int32) throws(Errno) -> Bool {
+    /// The place of a page on a disk. Ext2 to ext4 and tmpfs keep their blocks; XFS after a reflink copy, Btrfs, and what
+    /// may be below overlayfs copy them. On SquashFS, EROFS and ISO 9660 nobody writes. Of the disks of Apple platforms,
+    /// APFS and HFS+ are known.
+    static func pagePlace(_ raw: Int32) throws(Errno) -> PagePlace? {
         #if canImport(Darwin)
             var status = statfs()
             _ = try retrying { Int(fstatfs(raw, &status)) }
             let name = withUnsafeBytes(of: status.f_fstypename) { bytes in
                 String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
             }
-            return ["apfs", "hfs"].contains(name)
+            return ["apfs", "hfs"].contains(name) ? .directory : nil
         #else
-            // `struct statfs` begins with the type, and has some 120 bytes.
-            let type = try withUnsafeTemporaryAllocation(of: Int.self, capacity: 64) { status throws(Errno) in
-                _ = try retrying { Int(fileSystemStatus(raw, UnsafeMutableRawPointer(status.baseAddress!))) }
-                return status[0]
+            // From linux/magic.h.
+            return switch try diskType(raw) {
+            case 0xef53, memoryType, 0x7371_7368, 0xe0f5_e1e2, 0x9660: .directory
+            case 0x5846_5342, 0x9123_683e, 0x794c_7630: .memory
+            default: nil
             }
-            // From linux/magic.h, in that order.
-            return [
-                0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0x7371_7368, 0xe0f5_e1e2, 0x9660,
-            ].contains(type & 0xffff_ffff)
         #endif
     }
+
+    /// The directory of the shared memory of the system, on Linux.
+    static let sharedMemory = "/dev/shm"
+
+    /// True when the files of a directory are in memory.
+    static func isInMemory(_ raw: Int32) throws(Errno) -> Bool {
+        #if canImport(Darwin)
+            return false
+        #else
+            return try diskType(raw) == memoryType
+        #endif
+    }
+
+    #if !canImport(Darwin)
+        /// That of tmpfs.
+        private static let memoryType = 0x0102_1994
+
+        /// `struct statfs` begins with the type, and has some 120 bytes.
+        private static func diskType(_ raw: Int32) throws(Errno) -> Int {
+            try withUnsafeTemporaryAllocation(of: Int.self, capacity: 64) { status throws(Errno) in
+                _ = try retrying { Int(fileSystemStatus(raw, UnsafeMutableRawPointer(status.baseAddress!))) }
+                return status[0] & 0xffff_ffff
+            }
+        }
+    #endif
 
     /// Throws when the effective user may not create files in a directory.
     static func requireWritable(_ raw: Int32) throws(Errno) {

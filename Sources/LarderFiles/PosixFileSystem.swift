@@ -213,8 +213,19 @@ package struct PosixFileSystem: FileSystem {
         try Platform.requireWritable(directory.raw)
     }
 
-    package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool {
-        try Platform.isShareable(directory.raw)
+    package func pagePlace(of directory: borrowing FileDescriptor) throws(Errno) -> PagePlace? {
+        try Platform.pagePlace(directory.raw)
+    }
+
+    package func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String {
+        let identity = try status(of: file).identity
+        return "\(identity.device)-\(identity.inode)"
+    }
+
+    package func sharedMemory() throws(Errno) -> FileDescriptor {
+        let directory = try openDirectory(path: Platform.sharedMemory, creation: .never)
+        guard try Platform.isInMemory(directory.raw) else { throw .noEntry }
+        return directory
     }
 
     package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {

@@ -234,7 +234,25 @@ extension MemoryFileSystem: FileSystem {
 
     package func requireWritable(_ directory: borrowing FileDescriptor) throws(Errno) {}
 
-    package func isShareable(_ directory: borrowing FileDescriptor) throws(Errno) -> Bool { true }
+    package func pagePlace(of directory: borrowing FileDescriptor) throws(Errno) -> PagePlace? {
+        state.withLock { $0.image.memory == nil ? .directory : .memory }
+    }
+
+    /// Each process has another device.
+    package func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String {
+        "\(try status(of: file).identity.inode)"
+    }
+
+    package func sharedMemory() throws(Errno) -> FileDescriptor {
+        let path = try state.withLock { state throws(Errno) -> String in
+            guard let path = state.image.memory else { throw .noEntry }
+            if !state.image.hasNode(at: path) {
+                _ = try state.make(.text(String(path.dropFirst())), in: MemoryImage.root, isDirectory: true)
+            }
+            return path
+        }
+        return try openDirectory(path: path, creation: .never)
+    }
 
     package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
         let mapped = try call(.open) { state throws(Errno) in

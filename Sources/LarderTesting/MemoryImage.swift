@@ -36,6 +36,8 @@ package struct MemoryImage: Sendable {
     package var nodes: [UInt64: Node] = [root: Node(isDirectory: true)]
     /// Counts the power cuts.
     package var boot: UInt64 = 1
+    /// The directory of the shared memory of the system, where the disk copies blocks on write; nil: it does not.
+    package var memory: String?
 
     package init() {}
 
@@ -134,6 +136,8 @@ package struct MemoryImage: Sendable {
         apply(.link(directory: parent, name: String(name), node: node, isDirectory: false))
         nodes[node]?.content = content
     }
+
+    func hasNode(at path: String) -> Bool { node(at: path) != nil }
 
     /// Creates a directory in an existing one.
     package mutating func addDirectory(at path: String) {

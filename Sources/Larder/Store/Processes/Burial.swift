@@ -41,13 +41,12 @@ struct Burial {
         guard let (file, size) = try? fileSystem.openRegular(name, in: root.file, for: .updating),
             (try? SharedPage.isPage(file.file, in: fileSystem)) == true
         else { return }
-        if size >= SharedPage.size, (try? SharedPage.isSafe(file.file, in: fileSystem)) == true,
-            let status = try? fileSystem.status(of: file.file),
-            let words = try? fileSystem.map(file.file, words: SharedPage.wordCount)
-        {
+        let pages = PageFile(fileSystem: fileSystem, shared: file, place: .memory)
+        if let status = try? fileSystem.status(of: file.file), let page = pages.left() {
             let origin = SharedPage.Origin(inode: status.identity.inode, boot: fileSystem.boot)
-            Burial(page: SharedPage(words: words), root: root, fileSystem: fileSystem).buryAll(origin)
+            Burial(page: page, root: root, fileSystem: fileSystem).buryAll(origin)
         }
+        if size < SharedPage.size { pages.removeMemory() }
         try? fileSystem.remove(name, in: root.file, directory: false)
     }
 }

@@ -113,11 +113,12 @@ private struct Joining {
         }
     }
 
-    private func checkDisk() throws(CacheError) {
-        let isShareable = try translating("examine the disk", at: path) { () throws(Errno) in
-            try fileSystem.isShareable(root.file)
+    @discardableResult
+    private func checkDisk() throws(CacheError) -> PagePlace {
+        let place = try translating("examine the disk", at: path) { () throws(Errno) in
+            try fileSystem.pagePlace(of: root.file)
         }
-        if isShareable { return }
+        if let place { return place }
         throw CacheError(
             code: .unsupportedDisk,
             message: """
@@ -129,7 +130,7 @@ private struct Joining {
     }
 
     func join(_ make: (SharedDescriptor, Membership) -> DirectoryLock) throws(CacheError) -> DirectoryLock {
-        try checkDisk()
+        let place = try checkDisk()
         var found: DirectoryLock?
         var isPageLost = false
         var isPageExposed = false
@@ -144,8 +145,8 @@ private struct Joining {
             }
             try awaitTurn(file)
             // Another process may have replaced it meanwhile.
-            guard try isCurrent(file), let (own, isFirst) = try lock(beside: file) else { return false }
-            found = make(own, try member(file, isFirst: isFirst))
+            guard try isCurrent(file), let (own, living) = try lock(beside: file) else { return false }
+            found = make(own, try member(file, in: place, beside: living))
             return true
         }
         if isDone, let found { return found }
@@ -194,11 +195,13 @@ private struct Joining {
 
     /// Locks the directory in common with others; nil when a process has it alone. A process that seems to be the first
     /// proves it by taking the lock alone: another file may have been put into the place of the page.
-    private func lock(beside page: SharedDescriptor) throws(CacheError) -> (SharedDescriptor, isFirst: Bool)? {
+    ///
+    /// Returns the token of the living, too; nil: there are none.
+    private func lock(beside page: SharedDescriptor) throws(CacheError) -> (SharedDescriptor, living: UInt64?)? {
         try translating("lock the directory", at: path) { () throws(Errno) in
-            let isFirst = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file) == nil
+            let living = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file).map(PageLocks.token)
             let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
-            if isFirst {
+            if living == nil {
                 // The process that has created a page without content still has the lock for a moment, however long.
                 let isNew = try fileSystem.status(of: page.file).size == 0
                 let isFree = try Backoff.wait(milliseconds: isNew ? Self.longestWait : 0) { () throws(Errno) in
@@ -208,7 +211,7 @@ private struct Joining {
                 // Never converted: somebody could come in between unnoticed. Nobody joins meanwhile.
                 fileSystem.unlock(own.file)
             }
-            return try fileSystem.lock(own.file, shared: true) ? (own, isFirst) : nil
+            return try fileSystem.lock(own.file, shared: true) ? (own, living) : nil
         }
     }
 
@@ -284,34 +287,82 @@ private struct Joining {
         }
     }
 
-    private func member(_ file: SharedDescriptor, isFirst: Bool) throws(CacheError) -> Membership {
+    private func member(
+        _ file: SharedDescriptor, in place: PagePlace, beside living: UInt64?
+    ) throws(CacheError) -> Membership {
         let origin = try translating("examine the shared page", at: path) { () throws(Errno) in
             SharedPage.Origin(
                 inode: try fileSystem.status(of: file.file).identity.inode, boot: fileSystem.boot)
         }
-        let page = try translating("open the shared page", at: path) { () throws(Errno) -> SharedPage? in
-            let size = try fileSystem.status(of: file.file).size
-            if size < SharedPage.size {
-                if !isFirst { return nil }
-                // Written, not extended: on a full disk, an access to a block that is not there would end the process.
-                try fileSystem.write([UInt8](repeating: 0, count: SharedPage.size), to: file.file, at: 0)
-            }
-            return SharedPage(words: try fileSystem.map(file.file, words: SharedPage.wordCount))
+        let pages = PageFile(fileSystem: fileSystem, shared: file, place: place)
+        let found: (page: SharedPage, memory: PageFile.Memory?)
+        var announced: [UInt64: Int]?
+        if let living {
+            found = try find(pages, origin, of: living)
+        } else {
+            announced = announcedByTheDead(pages, origin)
+            found = try make(pages)
+            let token = found.memory == nil ? 0 : PageLocks.tokens.lowerBound + Simulation.randomNumber() % Self.tokens
+            found.page.begin(origin, token: token)
         }
-        guard let page, isFirst || page.isIn(origin.inode) else {
-            throw CacheError(
-                code: .directoryInUse,
-                message:
-                    "The shared page of the cache is damaged. Close the cache in all processes, and open it again.",
-                path: path)
-        }
+        let files = Membership.Files(page: file, root: root, memory: found.memory)
         let membership = try translating("join the cache", at: path) { () throws(Errno) in
-            try Membership(page, file, root, identity, in: fileSystem, isFirst: isFirst, origin)
+            try Membership(found.page, files, identity, in: fileSystem, isFirst: living == nil, announced)
         }
         guard let membership else {
             throw CacheError(
                 code: .directoryInUse, message: "\(SharedPage.laneCount) processes have the cache open.", path: path)
         }
         return membership
+    }
+
+    private static let tokens = PageLocks.tokens.upperBound - PageLocks.tokens.lowerBound
+
+    /// Buries the processes that have left a page. Returns their journals; nil when they are not known.
+    private func announcedByTheDead(_ pages: PageFile, _ origin: SharedPage.Origin) -> [UInt64: Int]? {
+        guard let page = pages.left() else { return nil }
+        Burial(page: page, root: root, fileSystem: fileSystem).buryAll(origin)
+        return origin.boot != 0 && page.isOf(origin) ? page.announcedJournals : nil
+    }
+
+    private func make(_ pages: PageFile) throws(CacheError) -> (page: SharedPage, memory: PageFile.Memory?) {
+        do {
+            return try pages.make()
+        } catch .noEntry where pages.place == .memory {
+            throw CacheError(
+                code: .unsupportedDisk,
+                message: """
+                    Several processes can share a cache on a disk that copies blocks on write (Btrfs, XFS, overlayfs) \
+                    only where the system has shared memory, and `/dev/shm` is missing. Use ext4 or tmpfs; where one \
+                    process is enough, the setting `sharing: .exclusive`.
+                    """,
+                path: path)
+        } catch {
+            throw CacheError(error, doing: "make the shared page", path: path)
+        }
+    }
+
+    /// Finds the page of the living, and makes sure that it is theirs.
+    private func find(
+        _ pages: PageFile, _ origin: SharedPage.Origin, of living: UInt64
+    ) throws(CacheError) -> (page: SharedPage, memory: PageFile.Memory?) {
+        let found = try translating("open the shared page", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                return try pages.find()
+            } catch {
+                if error == .noEntry { return nil }
+                throw error
+            }
+        }
+        if let found, found.page.isIn(origin.inode), found.page.token == living { return found }
+        let message =
+            pages.place == .memory
+            ? """
+            Other processes have the cache open, and this one does not find their page in the shared memory of the \
+            system (`/dev/shm`): it may be in another container. Give all of them the same shared memory, or use ext4 \
+            or tmpfs; where one process is enough, the setting `sharing: .exclusive`.
+            """
+            : "The shared page of the cache is damaged. Close the cache in all processes, and open it again."
+        throw CacheError(code: .directoryInUse, message: message, path: path)
     }
 }

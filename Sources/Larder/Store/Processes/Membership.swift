@@ -4,10 +4,13 @@ import LarderFiles
 enum PageLocks {
     /// Held while a process joins, and by the first one until entries and files agree.
     static let joining = 0
-    /// One for each lane: its owner is alive.
-    static let lanes = 1..<1 + SharedPage.laneCount
+    /// One for each lane: its owner is alive. They are others for each token: a process that has another page than the
+    /// living ones, because it has other shared memory, finds that out.
+    static let lanes = 1..<lane(0, of: tokens.upperBound)
+    static let tokens: Range<UInt64> = 1..<1 << 24
 
-    static func lane(_ lane: Int) -> Int { lanes.lowerBound + lane }
+    static func lane(_ lane: Int, of token: UInt64) -> Int { 1 + Int(token) * SharedPage.laneCount + lane }
+    static func token(of byte: Int) -> UInt64 { UInt64(byte - 1) / UInt64(SharedPage.laneCount) }
 }
 
 /// The place of this process among those that share a directory: its lane in the page, proved by a lock that ends with
@@ -18,6 +21,7 @@ enum PageLocks {
 final class Membership: Sendable {
     let page: SharedPage
     let lane: Int
+    private let token: UInt64
     /// Nobody else was there.
     let isFirst: Bool
     /// The journals of the processes that were there before the first one, and their lengths; nil: not known.
@@ -32,9 +36,11 @@ final class Membership: Sendable {
     /// The page is no longer that of the directory: all its words are zero.
     let hasLeft = Flag()
 
-    private struct Files {
+    struct Files {
         let page: SharedDescriptor
         let root: SharedDescriptor
+        /// The file of the page in the shared memory of the system; nil: it is in the directory.
+        let memory: PageFile.Memory?
     }
 
     /// True while the lock for joining is held, because entries and files may not agree.
@@ -52,30 +58,29 @@ final class Membership: Sendable {
         self.fileSystem = fileSystem
         self.isFirst = isFirst
         self.lane = lane
+        token = page.token
         self.files = Lock(files)
     }
 
     /// Takes a lane, with the lock for joining held, which the first one keeps. Nil when all are in use.
+    ///
+    /// `announced`: the journals that those before the first one have left, if they are known.
     convenience init?(
-        _ page: SharedPage, _ file: SharedDescriptor, _ root: SharedDescriptor, _ identity: FileIdentity,
-        in fileSystem: any FileSystem, isFirst: Bool, _ origin: SharedPage.Origin
+        _ page: SharedPage, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem, isFirst: Bool,
+        _ announced: [UInt64: Int]?
     ) throws(Errno) {
-        let burial = Burial(page: page, root: root, fileSystem: fileSystem)
-        var announced: [UInt64: Int]?
-        if isFirst {
-            burial.buryAll(origin)
-            if origin.boot != 0, page.isOf(origin) { announced = page.announcedJournals }
-            page.begin(origin)
-        }
+        let burial = Burial(page: page, root: files.root, fileSystem: fileSystem)
+        let token = page.token
+        guard token == 0 || PageLocks.tokens.contains(token) else { return nil }
         var found: Int?
         for lane in 0..<SharedPage.laneCount {
-            guard try fileSystem.lock(byte: PageLocks.lane(lane), of: file.file) else { continue }
+            guard try fileSystem.lock(byte: PageLocks.lane(lane, of: token), of: files.page.file) else { continue }
             if page.hasOwner(lane) { burial.bury(lane) }
             found = lane
             break
         }
         guard let found else { return nil }
-        self.init(page, found, Files(page: file, root: root), identity, in: fileSystem, isFirst: isFirst, announced)
+        self.init(page, found, files, identity, in: fileSystem, isFirst: isFirst, announced)
         page.begin(found)
         if !isFirst { letJoin() }
     }
@@ -101,14 +106,23 @@ final class Membership: Sendable {
     /// Frees the lane.
     func leave() {
         files.withLock { files in
-            guard files != nil else { return }
+            guard let left = files else { return }
             page.end(lane, isDead: owesFiles.isSet)
+            removeMemory(left)
             hasLeft.set()
             // The session may end long before the last reference to it.
             page.words.detach()
             // Closes the page, which releases all locks.
             files = nil
         }
+    }
+
+    /// The last process that leaves in order removes the file in the shared memory of the system. Nobody joins meanwhile.
+    private func removeMemory(_ files: Files) {
+        guard let memory = files.memory, !page.hasUncleanedDeaths,
+            (try? fileSystem.lock(byte: PageLocks.joining, of: files.page.file)) == true, page.alive == 0
+        else { return }
+        try? fileSystem.remove(memory.name, in: memory.directory.file, directory: false)
     }
 
     /// The directory; nil once left.
@@ -153,10 +167,11 @@ final class Membership: Sendable {
     func buryIfDead(_ lane: Int) {
         guard lane != self.lane, page.hasOwner(lane) else { return }
         files.withLock { files in
-            guard let files, (try? fileSystem.lock(byte: PageLocks.lane(lane), of: files.page.file)) == true else {
+            guard let files, (try? fileSystem.lock(byte: PageLocks.lane(lane, of: token), of: files.page.file)) == true
+            else {
                 return
             }
-            defer { fileSystem.unlock(byte: PageLocks.lane(lane), of: files.page.file) }
+            defer { fileSystem.unlock(byte: PageLocks.lane(lane, of: token), of: files.page.file) }
             if page.hasOwner(lane) { Burial(page: page, root: files.root, fileSystem: fileSystem).bury(lane) }
         }
     }

@@ -17,6 +17,7 @@ struct SharedPage: Sendable {
     private static let format = 0
     private static let inode = 1
     private static let boot = 2
+    private static let tokenWord = 3
     private static let epochWord = 8
     private static let numberWord = 16
     private static let generationWord = 24
@@ -84,14 +85,29 @@ extension SharedPage {
     /// True when this process has no access to the page: it was forked from the one that had, or has left.
     var isGone: Bool { words.load(Self.format) == 0 }
 
+    /// The bytes of `shared` where the page is elsewhere.
+    static var mark: [UInt8] { withUnsafeBytes(of: (currentFormat & ~0xFFFF).littleEndian) { Array($0) } }
+
+    /// Copies the bytes of a page into memory of this process.
+    init(copying bytes: [UInt8]) {
+        nonisolated(unsafe) let start = UnsafeMutableRawPointer.allocate(byteCount: Self.size, alignment: 8)
+        start.initializeMemory(as: UInt8.self, repeating: 0, count: Self.size)
+        start.copyMemory(from: bytes, byteCount: min(bytes.count, Self.size))
+        words = SharedWords(start, count: Self.wordCount, detach: {}) { start.deallocate() }
+    }
+
+    /// Tells the page from others of the same directory that are in other shared memory; 0: it is in the directory.
+    var token: UInt64 { words.load(Self.tokenWord) }
+
     /// Begins the page anew. No other process may be alive.
-    func begin(_ origin: Origin) {
+    func begin(_ origin: Origin, token: UInt64 = 0) {
         words.clear()
         // First: whoever finds the directory now, or after a kill, must know that it is a cache.
         words.store(Self.currentFormat & ~0xFFFF, at: Self.format)
         words.store(1, at: Self.epochWord)
         words.store(origin.inode, at: Self.inode)
         words.store(origin.boot, at: Self.boot)
+        words.store(token, at: Self.tokenWord)
         words.store(Self.currentFormat, at: Self.format)
     }
 }

@@ -1,4 +1,7 @@
 import Foundation
+#if canImport(Glibc)
+    import Glibc
+#endif
 import LarderFiles
 import LarderTestSupport
 import LarderTesting
@@ -19,7 +22,7 @@ private func mounted(_ disks: String...) -> [String] {
 /// Freeing needs no room: removing, clearing and evicting work on a full disk, without inodes, and on a lower layer.
 @Suite("On a disk of its own", .enabled(if: mounts != nil, "LARDER_MOUNTS is not set"), .serialized)
 struct MountedTests {
-    private static let sharings: [DiskCache.Sharing] = [.processes, .exclusive]
+    private static let sharings: [DiskCache.Sharing] = [.exclusive, .processes]
 
     /// A cache in an empty directory of a file system.
     private func open(
@@ -154,6 +157,66 @@ struct MountedTests {
             #expect((try? FileManager.default.contentsOfDirectory(atPath: trash)) ?? [] == [])
         }
         try cache.close()
+    }
+
+    @Test("no store ends the process on a disk that copies blocks on write", arguments: mounted("btrfs", "xfs"))
+    func copyOnWrite(disk: String) throws {
+        let cache = try open(disk, .processes)
+        for number in 0..<20 { try cache.setData(Data(repeating: 1, count: 3000), forKey: "\(number)") }
+        try filling(disk) {
+            for number in 0..<20 {
+                _ = try? cache.removeValue(forKey: "\(number)")
+                try? cache.setData(Data(repeating: 2, count: 3000), forKey: "\(number)")
+                _ = cache.data(forKey: "\(number)")
+            }
+            try? cache.flush()
+            try? cache.close()
+            // The next session, too.
+            let again = try? open(disk, .processes, clearing: false)
+            try again?.removeAll()
+            #expect(again?.count ?? 0 == 0)
+            try? again?.close()
+        }
+        let again = try open(disk, .processes, clearing: false)
+        try again.setData(Data("again".utf8), forKey: "again")
+        #expect(again.hasValue(forKey: "again"))
+        try again.close()
+    }
+
+    @Test("a page with holes ends no process on a full disk", arguments: mounted("ext4", "tmpfs"), [true, false])
+    func holes(disk: String, isShared: Bool) throws {
+        let cache = try open(disk, .processes)
+        try cache.setData(Data("value".utf8), forKey: "key")
+        try cache.close()
+        let page = cache.directory.appendingPathComponent("shared")
+        let size = try Data(contentsOf: page).count
+        // As `cp --sparse` and `tar -S` leave it.
+        truncate(page.path, 64)
+        truncate(page.path, off_t(size))
+        try filling(disk) {
+            do {
+                let again = try open(disk, isShared ? .processes : .exclusive, clearing: false)
+                #expect(again.data(forKey: "key") == Data("value".utf8))
+                try again.close()
+            } catch let error as CacheError {
+                #expect(error.code == .noSpace)
+            }
+        }
+        let again = try open(disk, .processes, clearing: false)
+        #expect(again.data(forKey: "key") == Data("value".utf8))
+        try again.close()
+    }
+
+    @Test(
+        "the disk of a closed cache can be unmounted", .enabled(if: !mounted("unmounted").isEmpty),
+        arguments: sharings)
+    func unmounted(sharing: DiskCache.Sharing) throws {
+        let disk = sharing == .exclusive ? "unmounted/alone" : "unmounted"
+        let cache = try open(disk, sharing)
+        try cache.setData(Data("value".utf8), forKey: "key")
+        try cache.close()
+        #expect(umount2(mounts!.appendingPathComponent(disk).path, 0) == 0, "errno \(errno)")
+        #expect(cache.data(forKey: "key") == nil)
     }
 
     @Test("makes the lower layer of the test before", .enabled(if: mounts?.lastPathComponent == "lower"))
