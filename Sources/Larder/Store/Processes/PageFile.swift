@@ -32,22 +32,34 @@ struct PageFile {
         return SharedPage(copying: bytes)
     }
 
-    /// Makes the page for the first process. Written, not extended: where a block is missing, as in a copy with holes,
-    /// a full disk would end the process at its first store.
+    /// Makes the page for the first process.
     func make() throws(Errno) -> (page: SharedPage, memory: Memory?) {
-        let zeros = [UInt8](repeating: 0, count: SharedPage.size)
         guard place == .memory else {
-            try fileSystem.write(zeros, to: shared.file, at: 0)
+            try allocate(shared)
             return (SharedPage(words: try fileSystem.map(shared.file, words: SharedPage.wordCount)), nil)
         }
         guard let memory = try memory(creating: true) else { throw .noEntry }
-        try fileSystem.write(zeros, to: memory.file.file, at: 0)
+        try allocate(memory.file)
         // On a full disk the file may stay empty.
         if try fileSystem.status(of: shared.file).size != SharedPage.mark.count {
             try? fileSystem.truncate(shared.file, to: 0)
             try? fileSystem.write(SharedPage.mark, to: shared.file, at: 0)
         }
         return (SharedPage(words: try fileSystem.map(memory.file.file, words: SharedPage.wordCount)), memory)
+    }
+
+    /// Gives the page all its blocks: where one is missing, as in a copy with holes, a full disk would end the process at
+    /// its first store. Without changes nothing is written.
+    private func allocate(_ file: SharedDescriptor) throws(Errno) {
+        if try fileSystem.status(of: file.file).size >= SharedPage.size {
+            do throws(Errno) {
+                return try fileSystem.allocate(0..<SharedPage.size, for: file.file)
+            } catch {
+                // Not every disk can do that.
+                if [.noSpace, .overQuota].contains(error) { throw error }
+            }
+        }
+        try fileSystem.write([UInt8](repeating: 0, count: SharedPage.size), to: file.file, at: 0)
     }
 
     /// Returns the page of living processes; nil when it is not to be found here.
