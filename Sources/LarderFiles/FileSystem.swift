@@ -45,7 +45,7 @@ package protocol FileSystem: Sendable {
     func truncate(_ file: borrowing FileDescriptor, to size: Int) throws(Errno)
 
     /// Allocates the blocks of a range of a file without changing its size: writing them then needs no space. `truncate`
-    /// frees those beyond its end. Does nothing where the file system cannot. O(length of the range).
+    /// frees those beyond its end. Throws `.notSupported` where the file system cannot. O(length of the range).
     func allocate(_ range: Range<Int>, for file: borrowing FileDescriptor) throws(Errno)
 
     /// Returns once the file's content (for a directory: its names) is on stable storage.
@@ -78,6 +78,9 @@ package protocol FileSystem: Sendable {
     /// The user to whom new files belong: the effective user of this process.
     var userID: UInt32 { get }
 
+    /// True when every change is refused.
+    var isReadOnly: Bool { get }
+
     /// Gives a file or directory to another user.
     func give(_ file: borrowing FileDescriptor, to owner: FileOwner) throws(Errno)
 
@@ -93,9 +96,6 @@ package protocol FileSystem: Sendable {
     /// Where processes that share a directory can have their page; nil when its disk is not known to keep mapped files,
     /// locks and writes of several processes in step. Those of the network are not.
     func pagePlace(of directory: borrowing FileDescriptor) throws(Errno) -> PagePlace?
-
-    /// What all processes of the system call a file by.
-    func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String
 
     /// Opens the directory whose files are in the shared memory of the system. Throws `.noEntry` when there is none.
     func sharedMemory() throws(Errno) -> FileDescriptor
@@ -149,6 +149,9 @@ package enum PagePlace: Sendable {
 }
 
 extension FileSystem {
+    /// True when every change is refused.
+    package var isReadOnly: Bool { false }
+
     package var forCallers: any FileSystem { self }
 
     /// Takes the exclusive advisory lock of an open directory; false when another process holds one.

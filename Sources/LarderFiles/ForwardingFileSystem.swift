@@ -70,9 +70,6 @@ extension ForwardingFileSystem {
     package func pagePlace(of directory: borrowing FileDescriptor) throws(Errno) -> PagePlace? {
         try base.pagePlace(of: directory)
     }
-    package func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String {
-        try base.identifier(of: file)
-    }
     package func sharedMemory() throws(Errno) -> FileDescriptor { try base.sharedMemory() }
     package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
         try base.map(file, words: words)

@@ -20,6 +20,11 @@ package struct GivingFileSystem<Base: FileSystem>: ForwardingFileSystem {
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
     ) throws(Errno) -> FileDescriptor {
         let file = try base.open(name, in: directory, for: use)
+        if case .updating = use {
+            // The user may have put another file of root's in its place.
+            let status = try base.status(of: file)
+            guard status.owner.user == owner.user, status.links <= 1 else { throw .notPermitted }
+        }
         guard case .creating = use else { return file }
         do throws(Errno) {
             try base.give(file, to: owner)
@@ -36,7 +41,7 @@ package struct GivingFileSystem<Base: FileSystem>: ForwardingFileSystem {
     ) throws(Errno) -> FileDescriptor {
         _ = try open(name, in: directory, for: .creating)
         do throws(Errno) {
-            let file = try base.open(name, in: directory, for: .updating)
+            let file = try open(name, in: directory, for: .updating)
             try fill(file, from: source, size)
             return file
         } catch {

@@ -11,6 +11,7 @@ extension Errno {
     package static let io = Errno(rawValue: EIO)
     package static let noSpace = Errno(rawValue: ENOSPC)
     package static let crossDevice = Errno(rawValue: EXDEV)
+    package static let notSupported = Errno(rawValue: ENOTSUP)
     package static let overQuota = Errno(rawValue: EDQUOT)
     package static let tooManyOpenFiles = Errno(rawValue: EMFILE)
     package static let notDirectory = Errno(rawValue: ENOTDIR)
@@ -244,9 +245,7 @@ package enum Platform {
                 _ = try retrying { Int(allocateBlocks(raw, 1, off_t(bytes.lowerBound), off_t(bytes.count))) }
             #endif
         } catch {
-            guard error.rawValue == EOPNOTSUPP || error.rawValue == ENOTSUP || error.rawValue == ENOSYS else {
-                throw error
-            }
+            throw [EOPNOTSUPP, ENOTSUP, ENOSYS].contains(error.rawValue) ? .notSupported : error
         }
     }
 
@@ -358,7 +357,7 @@ package enum Platform {
     }
 
     #if !canImport(Darwin)
-        /// That of tmpfs.
+        /// The type of tmpfs.
         private static let memoryType = 0x0102_1994
 
         /// `struct statfs` begins with the type, and has some 120 bytes.

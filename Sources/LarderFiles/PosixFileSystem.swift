@@ -217,11 +217,6 @@ package struct PosixFileSystem: FileSystem {
         try Platform.pagePlace(directory.raw)
     }
 
-    package func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String {
-        let identity = try status(of: file).identity
-        return "\(identity.device)-\(identity.inode)"
-    }
-
     package func sharedMemory() throws(Errno) -> FileDescriptor {
         let directory = try openDirectory(path: Platform.sharedMemory, creation: .never)
         guard try Platform.isInMemory(directory.raw) else { throw .noEntry }

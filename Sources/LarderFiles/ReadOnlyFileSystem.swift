@@ -10,6 +10,7 @@ package struct ReadOnlyFileSystem<Base: FileSystem>: ForwardingFileSystem {
     }
 
     package var forCallers: any FileSystem { base.forCallers }
+    package var isReadOnly: Bool { true }
 
     package func openDirectory(path: String, creation: DirectoryCreation) throws(Errno) -> FileDescriptor {
         try base.openDirectory(path: path, creation: .never)

@@ -238,11 +238,6 @@ extension MemoryFileSystem: FileSystem {
         state.withLock { $0.image.memory == nil ? .directory : .memory }
     }
 
-    /// Each process has another device.
-    package func identifier(of file: borrowing FileDescriptor) throws(Errno) -> String {
-        "\(try status(of: file).identity.inode)"
-    }
-
     package func sharedMemory() throws(Errno) -> FileDescriptor {
         let path = try state.withLock { state throws(Errno) -> String in
             guard let path = state.image.memory else { throw .noEntry }

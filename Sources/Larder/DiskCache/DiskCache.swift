@@ -110,7 +110,7 @@ public final class DiskCache: Sendable {
     public func flush() throws(CacheError) {
         if isClosed { throw CacheError.closed(directory.path) }
         // Where a journal cannot be read, the work in the background may be what mends that.
-        _ = store.follow()
+        if !store.follow(), store.disk.isForked { throw CacheError.forked(directory.path) }
         try store.housekeeper.flush()
     }
 

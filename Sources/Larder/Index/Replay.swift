@@ -173,6 +173,11 @@ struct LoadedJournals {
     /// Every change up to this number is in the index or has failed: it was saved, or nothing is missing that was
     /// published. Beyond, lines may be missing.
     var settled: UInt64 = 0
+    /// The journals that are needed, with the lengths up to a clean-shutdown marker, if nothing is missing in them.
+    var complete: [JournalPart]? { isProved && !isDamaged ? parts : nil }
+    var parts: [JournalPart] = []
+    /// The page of this boot or a clean close proves that nothing is missing, unless the journals are damaged.
+    var isProved = false
     /// The older journals that the manifest covers in part only.
     var older: [JournalPart] = []
     var manifests: [ManifestFormat] = []

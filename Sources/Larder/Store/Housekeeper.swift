@@ -102,7 +102,7 @@ final class Housekeeper: StoreOwner {
     private func saveOnQueue(always: Bool) throws(CacheError) {
         // The next opening would trust a manifest written during the scan, and not look for the files that are still
         // unknown. The reconciler requests a save when it has finished.
-        if disk.isClosed || provisional.isReconciling { return }
+        if disk.isClosed || provisional.isReconciling || context.fileSystem.isReadOnly { return }
         if index.takeUnrecorded() { info.demandSave() }
         try frozen.save(always: always)
         reaper.deleteAllInBackground()
@@ -148,7 +148,7 @@ final class Housekeeper: StoreOwner {
         reaper.deleteAllInBackground()
         maintenance.wait()
         sweeper.saveUses(isClosing: true)
-        if leavesOtherJournals || info.hasLostJournal { info.demandSave() }
+        if leavesOtherJournals { info.demandSave() }
         do {
             try save(always: false)
             maintenance.wait()

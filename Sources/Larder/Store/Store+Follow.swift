@@ -11,7 +11,8 @@ extension Store {
     private func followReopened() -> Bool {
         reopenIfDeleted()
         if disk.follow() { return true }
-        reconciler.distrustIndex()
+        // A forked child must begin no work: its parent's locks may be held for ever.
+        if !disk.isForked { reconciler.distrustIndex() }
         return false
     }
 

@@ -151,7 +151,12 @@ extension Store {
     /// Removes every entry in a scope. O(1) in system calls; entries and files are removed in the background.
     func removeAll(of scope: ClearScope, progress: Clearer.Progress?) throws(CacheError) {
         let summary = try retryingReopened(nil) { () throws(CacheError) in
-            if scope == .everything { return try clearer.clearEverything() }
+            if scope == .everything {
+                if let summary = try clearer.replaceEverything() { return summary }
+                // A namespace may only be in files that have not been read.
+                recovery.awaitScan()
+                return try clearer.clearEveryNamespace()
+            }
             return try recovery.retryingAfterScan { () throws(CacheError) in try clearer.clear(scope) }
         }
         reporter.report(CacheEvent(.cleared, of: scope, count: summary.count)) { $0.removals += summary.count }

@@ -55,7 +55,11 @@ extension Store {
             do throws(CacheError) {
                 return try store()
             } catch {
-                if error.code == .noSpace, hasLimits.use({ $0.isSet }), evictor.makeRoom(for: size) { continue }
+                if error.code == .noSpace, hasLimits.use({ $0.isSet }) {
+                    // Nothing is evicted before.
+                    recovery.awaitScan()
+                    if evictor.makeRoom(for: size) { continue }
+                }
                 if error.code == .noSpace { cleaner.cleanInBackground(isShort: true) }
                 throw error
             }

@@ -550,9 +550,6 @@ extension CommitQueue {
         }
     }
 
-    /// True when the journal of this process was deleted or replaced: the next opening would not find its lines.
-    var hasLostJournal: Bool { queue.run { journal.isLost } }
-
     private func endSessionAlone(
         isConsistent: Bool, _ totals: SavedTotals?, _ directory: StoreDirectory
     ) throws(CacheError) {

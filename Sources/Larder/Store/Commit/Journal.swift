@@ -71,7 +71,7 @@ final class Journal {
     private(set) var doubts = 0
     /// There were entry files without an index, so journals begin at 2: journals from 1 on count as complete without a
     /// manifest.
-    private let lacksIndex: Bool
+    private let isLost: Bool
     /// How often the journal was found to lack something that the index has. If ever, the manifest must be rewritten.
     private(set) var demands: Int
     /// The directory has no `CACHEDIR.TAG`; the next journal brings it.
@@ -105,7 +105,7 @@ final class Journal {
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
         closedLength = loaded.closedLength
-        lacksIndex = loaded.isLost
+        isLost = loaded.isLost
         isBroken = loaded.isBroken
         savedGeneration = loaded.savedGeneration
         records = loaded.records
@@ -136,10 +136,11 @@ final class Journal {
     /// Demands a save where somebody has deleted the journal or the manifest: without them, the next opening would read
     /// every file.
     func noteDeletions() {
-        guard membership == nil, let directory else { return }
+        guard let directory else { return }
         let isJournalGone = file.map { (try? fileSystem.status(of: $0.file).isLinked) == false } ?? false
         var isManifestGone = false
-        for format in manifests where savedGeneration > 0 {
+        // Another process may have saved in another format.
+        for format in manifests where savedGeneration > 0 && membership == nil {
             do throws(Errno) {
                 _ = try fileSystem.status(of: DirectoryLayout.manifest(format).name, in: directory.file)
             } catch {
@@ -344,7 +345,10 @@ final class Journal {
         isBegunForSave = false
         records -= recordsSaved
         demands -= demandsMet
-        if let membership { return membership.page.noteSaved(generation) }
+        if let membership {
+            membership.page.noteSaved(generation)
+            return membership.page.noteProved()
+        }
         guard generation == self.generation, !mustSave, doubts == doubtsMet, isSettled() else { return }
         try? setHeader(isSettled: true)
     }
@@ -366,12 +370,6 @@ final class Journal {
         file = nil
         unbegun = nil
         sync = nil
-    }
-
-    /// True when the open journal has no name any more.
-    var isLost: Bool {
-        guard let file else { return false }
-        return (try? fileSystem.status(of: file.file).isLinked) == false
     }
 
     /// Abandons the current journal after a failed sync: its content on disk is unknown.
@@ -458,7 +456,7 @@ final class Journal {
 
     private func beginOnce(last: UInt64) throws(Errno) {
         let isFirst = generations.isEmpty && savedGeneration == 0
-        if generation == 0, lacksIndex { generation = 1 }
+        if generation == 0, isLost { generation = 1 }
         let (file, next) = if let left = unbegunAbove() { left } else { try createAbove() }
         if let membership { membership.page.note(.created(generation + 1), of: membership.lane) }
         let isSettled = membership == nil && isSettled() && !mustSave

@@ -51,9 +51,9 @@ extension Clearer {
     /// After a later kill, it finds the new one and forgets the entries. As for a removal, the record only saves it
     /// work.
     ///
-    /// Beside other processes, which may be storing files, one namespace is cleared after another. O(n).
-    func clearEverything() throws(CacheError) -> Summary {
-        let summary = try disk.runAlone { () throws(CacheError) in
+    /// Nil beside other processes, which may be storing files, and where the disk does not let it.
+    func replaceEverything() throws(CacheError) -> Summary? {
+        try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
             return try disk.whileNobodyJoins { isAlone throws(CacheError) -> Summary? in
                 guard isAlone else { return nil }
@@ -61,7 +61,6 @@ extension Clearer {
                 return try replaceIfPossible(of: directory, clearing: .everything)
             }
         }
-        return if let summary { summary } else { try clearEveryNamespace() }
     }
 
     /// The same in a barrier; nil when the disk has no room for two directories, or cannot rename this one because it
@@ -175,7 +174,8 @@ extension Clearer {
         }
     }
 
-    private func clearEveryNamespace() throws(CacheError) -> Summary {
+    /// Removes every entry that is known, in the place of `replaceEverything`. O(n).
+    func clearEveryNamespace() throws(CacheError) -> Summary {
         try disk.followOrThrow()
         let namespaces = index.whileNotReplaced {
             index.loadAll()

@@ -390,6 +390,7 @@ extension FileReaper {
                 // Other processes may be moving values that they cover, and may have done so. Dead ones may have left
                 // files that they cover.
                 let settled = disk.others.object?.page.lowestOpen ?? .max
+                disk.others.object?.membership.buryTheDead()
                 if disk.others.object?.page.hasUncleanedDeaths == true { return }
                 try disk.followOrThrow()
                 let needless = needlessTombstones(below: settled)

@@ -202,9 +202,10 @@ extension Evictor {
     /// to evict. Call it outside of the disk queue.
     func makeRoom(for size: Int) -> Bool {
         index.loadAll()
-        reaper.deleteAllObsolete()
         let need = max(size + size / 8, Self.leastRoom)
-        return clearer.removeSomeCleared() || !evict(.freeSpace) { _ in .allocated(need) }.isEmpty
+        if clearer.removeSomeCleared() { return true }
+        guard let free = measureFreeSpace(), free + index.totals.allocatedSize >= size else { return false }
+        return !evict(.freeSpace, isHelp: true) { _ in .allocated(need) }.isEmpty
     }
 
     /// Evicts as much as a caller needs, expired entries first; the files are deleted when this returns.

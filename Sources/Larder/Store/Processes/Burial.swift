@@ -42,11 +42,11 @@ struct Burial {
             (try? SharedPage.isPage(file.file, in: fileSystem)) == true
         else { return }
         let pages = PageFile(fileSystem: fileSystem, shared: file, place: .memory)
-        if let status = try? fileSystem.status(of: file.file), let page = pages.left() {
+        if let status = try? fileSystem.status(of: file.file) {
             let origin = SharedPage.Origin(inode: status.identity.inode, boot: fileSystem.boot)
-            Burial(page: page, root: root, fileSystem: fileSystem).buryAll(origin)
+            if let page = pages.left() { Burial(page: page, root: root, fileSystem: fileSystem).buryAll(origin) }
+            if size < SharedPage.size { pages.removeMemory(of: origin.inode) }
         }
-        if size < SharedPage.size { pages.removeMemory() }
         try? fileSystem.remove(name, in: root.file, directory: false)
     }
 }

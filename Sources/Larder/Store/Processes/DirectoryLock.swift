@@ -145,7 +145,9 @@ private struct Joining {
             }
             try awaitTurn(file)
             // Another process may have replaced it meanwhile.
-            guard try isCurrent(file), let (own, living) = try lock(beside: file) else { return false }
+            guard try isCurrent(file), let (own, living) = try lock(beside: file), try isCurrent(file) else {
+                return false
+            }
             found = make(own, try member(file, in: place, beside: living))
             return true
         }
@@ -301,7 +303,7 @@ private struct Joining {
             found = try find(pages, origin, of: living)
         } else {
             announced = announcedByTheDead(pages, origin)
-            found = try make(pages)
+            found = try make(pages, origin)
             let token = found.memory == nil ? 0 : PageLocks.tokens.lowerBound + Simulation.randomNumber() % Self.tokens
             found.page.begin(origin, token: token)
         }
@@ -322,12 +324,14 @@ private struct Joining {
     private func announcedByTheDead(_ pages: PageFile, _ origin: SharedPage.Origin) -> [UInt64: Int]? {
         guard let page = pages.left() else { return nil }
         Burial(page: page, root: root, fileSystem: fileSystem).buryAll(origin)
-        return origin.boot != 0 && page.isOf(origin) ? page.announcedJournals : nil
+        return origin.boot != 0 && page.isOf(origin) && page.isProved ? page.announcedJournals : nil
     }
 
-    private func make(_ pages: PageFile) throws(CacheError) -> (page: SharedPage, memory: PageFile.Memory?) {
+    private func make(
+        _ pages: PageFile, _ origin: SharedPage.Origin
+    ) throws(CacheError) -> (page: SharedPage, memory: PageFile.Memory?) {
         do {
-            return try pages.make()
+            return try pages.make(for: origin.inode)
         } catch .noEntry where pages.place == .memory {
             throw CacheError(
                 code: .unsupportedDisk,
@@ -359,8 +363,9 @@ private struct Joining {
             pages.place == .memory
             ? """
             Other processes have the cache open, and this one does not find their page in the shared memory of the \
-            system (`/dev/shm`): it may be in another container. Give all of them the same shared memory, or use ext4 \
-            or tmpfs; where one process is enough, the setting `sharing: .exclusive`.
+            system (`/dev/shm`). It may be in another container, or the system has removed it when the user logged \
+            out. Give all of them the same shared memory, or use ext4 or tmpfs; where one process is enough, the \
+            setting `sharing: .exclusive`.
             """
             : "The shared page of the cache is damaged. Close the cache in all processes, and open it again."
         throw CacheError(code: .directoryInUse, message: message, path: path)

@@ -130,7 +130,7 @@ final class Follower: Sendable {
                 state.hasFailed = true
                 return false
             }
-            if state.hasFailed { _ = reload(isWhole: true, &state) }
+            if state.hasFailed, !reload(isWhole: true, &state) { return false }
             if case let demands = page.saveDemands, demands != state.saveDemands {
                 actions.meetDemand()
                 state.saveDemands = demands
@@ -204,16 +204,60 @@ final class Follower: Sendable {
         }
     }
 
-    /// Gives up what cannot be read of the journals of others, who are dead: the files decide what it was.
-    func skipUnread() {
+    /// Gives up what cannot be read of the journals of others, who are dead: the files decide what it was. Returns false
+    /// when the disk only fails at the moment.
+    func skipUnread() -> Bool {
         state.withLock { state in
             let epoch = page.epoch
-            if readAll(&state) { return }
+            if readAll(&state) { return true }
             let targets = JournalPositions(of: page, but: lane)
-            guard targets.isWhole else { return }
+            guard targets.isWhole else { return true }
+            var records: [Record.Placed] = []
+            for (lane, target) in targets.lanes.inOrder(of: { $0.key }) where target != state.positions.lanes[lane] {
+                var placer = Record.Placer()
+                do throws(Errno) {
+                    try readIntact(lane, to: target, &state) { records.append(placer.place($0)) }
+                } catch {
+                    return false
+                }
+            }
+            adding { for record in Record.inOrder(records) { actions.apply(record) } }
             state.positions = targets
             state.files = [:]
             seen.raise(epoch, at: 0)
+            return true
+        }
+    }
+
+    /// Reads the intact lines of what a lane has published. Throws when the disk fails.
+    private func readIntact(
+        _ lane: Int, to target: JournalPositions.Position, _ state: inout State, _ body: (consuming Record) -> Void
+    ) throws(Errno) {
+        let known = state.positions.lanes[lane] ?? JournalPositions.Position()
+        guard known.number <= target.number, let root = membership.root else { return }
+        for number in max(known.number, 1)...max(target.number, 1) {
+            let part = number == target.number ? target.part : page.journal(number, of: lane)
+            let start = number == known.number ? known.part.length : 0
+            guard let part, start < part.length else { continue }
+            let file: SharedDescriptor
+            do throws(Errno) {
+                let name = DirectoryLayout.journal(part.generation).name
+                guard let found = try fileSystem.openRegular(name, in: root.file) else { continue }
+                file = found.file
+            } catch {
+                if error == .noEntry { continue }
+                throw error
+            }
+            let end = try? LineReader(fileSystem: fileSystem).forEachLine(of: file.file, in: start..<part.length) {
+                line -> Bool in
+                switch Line(line) {
+                case .record(.header), .record(.closed), .record(.groups), .record(.unknown): break
+                case .record(let record): body(record)
+                case .damaged, .end, .blank: break
+                }
+                return true
+            }
+            if end == nil { throw .io }
         }
     }
 

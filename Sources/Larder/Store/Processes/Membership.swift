@@ -107,8 +107,11 @@ final class Membership: Sendable {
     func leave() {
         files.withLock { files in
             guard let left = files else { return }
-            page.end(lane, isDead: owesFiles.isSet)
-            removeMemory(left)
+            // A forked child has neither the lane nor its lock.
+            if !page.isGone {
+                page.end(lane, isDead: owesFiles.isSet)
+                removeMemory(left)
+            }
             hasLeft.set()
             // The session may end long before the last reference to it.
             page.words.detach()

@@ -3,8 +3,8 @@ import LarderFiles
 /// The file that has the page.
 ///
 /// It is `shared` itself. On a disk that copies blocks when they are written it is in the shared memory of the system:
-/// once such a disk is full, a store to a mapped block would end the process. The locks are those of `shared` in any
-/// case; its bytes then only say that the page is elsewhere.
+/// once such a disk is full, a store to a mapped block would end the process. `shared` then has a mark and the name of
+/// that file; the locks are those of `shared` in any case.
 struct PageFile {
     let fileSystem: any FileSystem
     let shared: SharedDescriptor
@@ -17,13 +17,13 @@ struct PageFile {
         let file: SharedDescriptor
     }
 
-    /// Another user may have taken the first names.
-    private static let attempts = 8
+    /// Bytes.
+    private static let nameLength = 16
 
     /// Returns a copy of the page that dead processes have left, in memory of this process; nil when there is none.
     func left() -> SharedPage? {
         if let page = try? copy(of: shared) { return page }
-        return (try? memory(creating: false)).flatMap { memory in memory.flatMap { try? copy(of: $0.file) } }
+        return (try? memory()).flatMap { memory in memory.flatMap { try? copy(of: $0.file) } }
     }
 
     private func copy(of file: SharedDescriptor) throws(Errno) -> SharedPage? {
@@ -32,20 +32,54 @@ struct PageFile {
         return SharedPage(copying: bytes)
     }
 
-    /// Makes the page for the first process.
-    func make() throws(Errno) -> (page: SharedPage, memory: Memory?) {
+    /// Makes the page for the first process. `inode`: that of `shared`.
+    func make(for inode: UInt64) throws(Errno) -> (page: SharedPage, memory: Memory?) {
         guard place == .memory else {
             try allocate(shared)
             return (SharedPage(words: try fileSystem.map(shared.file, words: SharedPage.wordCount)), nil)
         }
-        guard let memory = try memory(creating: true) else { throw .noEntry }
-        try allocate(memory.file)
-        // On a full disk the file may stay empty.
-        if try fileSystem.status(of: shared.file).size != SharedPage.mark.count {
-            try? fileSystem.truncate(shared.file, to: 0)
-            try? fileSystem.write(SharedPage.mark, to: shared.file, at: 0)
+        let memory = if let left = try found(for: inode) { left } else { try made() }
+        do throws(Errno) {
+            try allocate(memory.file)
+            return (SharedPage(words: try fileSystem.map(memory.file.file, words: SharedPage.wordCount)), memory)
+        } catch {
+            try? fileSystem.remove(memory.name, in: memory.directory.file, directory: false)
+            throw error
         }
-        return (SharedPage(words: try fileSystem.map(memory.file.file, words: SharedPage.wordCount)), memory)
+    }
+
+    /// The file that an earlier session has made. That of the original of a copied directory is not ours.
+    private func found(for inode: UInt64) throws(Errno) -> Memory? {
+        guard let memory = try memory(), let page = try copy(of: memory.file), page.isIn(inode) else { return nil }
+        return memory
+    }
+
+    /// A new file, under a name that nobody can know before. Its name is in `shared` before the page is used.
+    private func made() throws(Errno) -> Memory {
+        let directory = SharedDescriptor(try fileSystem.sharedMemory())
+        let bytes = [Simulation.randomNumber(), Simulation.randomNumber()].flatMap { number in
+            withUnsafeBytes(of: number.littleEndian) { Array($0) }
+        }
+        let name = Self.name(bytes)
+        _ = try fileSystem.open(name, in: directory.file, for: .creating)
+        do throws(Errno) {
+            let content = SharedPage.mark + bytes
+            if try fileSystem.status(of: shared.file).size > content.count {
+                try fileSystem.truncate(shared.file, to: 0)
+            }
+            try fileSystem.write(content, to: shared.file, at: 0)
+            guard let (file, _) = try fileSystem.openRegular(name, in: directory.file, for: .updating) else {
+                throw .notRegular
+            }
+            return Memory(directory: directory, name: name, file: file)
+        } catch {
+            try? fileSystem.remove(name, in: directory.file, directory: false)
+            throw error
+        }
+    }
+
+    private static func name(_ bytes: [UInt8]) -> FileName {
+        .text("larder-" + bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined())
     }
 
     /// Gives the page all its blocks: where one is missing, as in a copy with holes, a full disk would end the process at
@@ -56,7 +90,7 @@ struct PageFile {
                 return try fileSystem.allocate(0..<SharedPage.size, for: file.file)
             } catch {
                 // Not every disk can do that.
-                if [.noSpace, .overQuota].contains(error) { throw error }
+                if error != .notSupported { throw error }
             }
         }
         try fileSystem.write([UInt8](repeating: 0, count: SharedPage.size), to: file.file, at: 0)
@@ -64,45 +98,35 @@ struct PageFile {
 
     /// Returns the page of living processes; nil when it is not to be found here.
     func find() throws(Errno) -> (page: SharedPage, memory: Memory?)? {
-        let memory = place == .memory ? try memory(creating: false) : nil
+        let memory = place == .memory ? try memory() : nil
         guard let file = place == .memory ? memory?.file : shared,
             try fileSystem.status(of: file.file).size >= SharedPage.size
         else { return nil }
         return (SharedPage(words: try fileSystem.map(file.file, words: SharedPage.wordCount)), memory)
     }
 
-    /// Removes the file in the shared memory of the system, if there is one.
-    func removeMemory() {
-        guard let memory = try? memory(creating: false) else { return }
+    /// Removes the file in the shared memory of the system, if there is one for this `shared`.
+    func removeMemory(of inode: UInt64) {
+        guard let memory = try? found(for: inode) else { return }
         try? fileSystem.remove(memory.name, in: memory.directory.file, directory: false)
     }
 
-    /// Opens the file in the shared memory of the system. Its name tells the user and `shared`; only that user can
-    /// change it.
-    private func memory(creating: Bool) throws(Errno) -> Memory? {
-        let base = "larder-\(fileSystem.userID)-\(try fileSystem.identifier(of: shared.file))"
-        let directory = SharedDescriptor(try fileSystem.sharedMemory())
-        for attempt in 0..<Self.attempts {
-            let name = FileName.text(attempt == 0 ? base : "\(base)-\(attempt)")
-            do throws(Errno) {
-                if creating { try create(name, in: directory) }
-                guard let (file, _) = try fileSystem.openRegular(name, in: directory.file, for: .updating),
-                    try SharedPage.isSafe(file.file, in: fileSystem)
-                else { continue }
-                return Memory(directory: directory, name: name, file: file)
-            } catch {
-                if error == .noEntry { return nil }
-                if ![.accessDenied, .notPermitted].contains(error) { throw error }
-            }
-        }
-        return nil
-    }
-
-    private func create(_ name: FileName, in directory: SharedDescriptor) throws(Errno) {
+    /// Opens the file that `shared` names; nil when there is none, or another user may change it.
+    private func memory() throws(Errno) -> Memory? {
+        let start = SharedPage.mark.count
+        var bytes = [UInt8](repeating: 0, count: start + Self.nameLength + 1)
+        let count = try fileSystem.read(shared.file, at: 0, into: &bytes)
+        guard count == start + Self.nameLength, bytes.starts(with: SharedPage.mark) else { return nil }
+        let name = Self.name(Array(bytes[start..<count]))
         do throws(Errno) {
-            _ = try fileSystem.open(name, in: directory.file, for: .creating)
+            let directory = SharedDescriptor(try fileSystem.sharedMemory())
+            guard let (file, _) = try fileSystem.openRegular(name, in: directory.file, for: .updating),
+                try SharedPage.isSafe(file.file, in: fileSystem)
+            else { return nil }
+            return Memory(directory: directory, name: name, file: file)
         } catch {
-            if error != .exists { throw error }
+            if [.noEntry, .accessDenied, .notPermitted].contains(error) { return nil }
+            throw error
         }
     }
 }

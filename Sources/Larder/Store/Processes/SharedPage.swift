@@ -18,6 +18,7 @@ struct SharedPage: Sendable {
     private static let inode = 1
     private static let boot = 2
     private static let tokenWord = 3
+    private static let provedWord = 4
     private static let epochWord = 8
     private static let numberWord = 16
     private static let generationWord = 24
@@ -171,6 +172,19 @@ extension SharedPage {
     var unrecorded: UInt64 { words.load(Self.unrecordedWord) }
 
     func noteUnrecorded() { words.add(1, at: Self.unrecordedWord) }
+
+    /// True when all journals that the index needs are in the page, with their lengths. Otherwise nobody knows whether
+    /// lines are missing.
+    var isProved: Bool { words.load(Self.provedWord) != 0 }
+
+    func noteProved() { words.store(1, at: Self.provedWord) }
+
+    /// Takes over journals of earlier sessions, in which nothing is missing. Too many are left to the next save.
+    func take(_ journals: [JournalPart], in lane: Int) {
+        guard journals.count < Self.keptJournals - 2 else { return }
+        for journal in journals { announce(journal, of: lane) }
+        noteProved()
+    }
 
     /// Notes that a process may have left files, which those that can read them delete.
     func noteDeath() { words.add(1, at: Self.deathsWord) }

@@ -67,6 +67,7 @@ struct GroupedIndex {
                 }
                 return
             }
+            if reader.announced?.lacks(following, since: manifest.table.generation) == true { return nil }
             guard manifest.table.journals.isEmpty, following.count <= Self.mostJournals,
                 following.last! - following.first! == UInt64(following.count - 1)
             else { return nil }
@@ -76,6 +77,7 @@ struct GroupedIndex {
             return nil
         }
         guard journals.endsClosed || isSettled else { return nil }
+        journals.isProved = journals.endsClosed || reader.announced != nil
     }
 
     /// The groups, none of which is loaded.
@@ -146,6 +148,8 @@ struct GroupedIndex {
         }
         journals.length = length ?? 0
         guard isGood, let length, length >= reader.leastLength(of: generation, published) else { return false }
+        let marked = journals.endsClosed ? journals.closedLength : 0
+        journals.parts.append(JournalPart(generation: generation, length: length - marked))
         // A process may have been killed when it had just created a journal.
         return offset > 0 || published != nil
     }

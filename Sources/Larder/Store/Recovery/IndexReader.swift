@@ -90,7 +90,8 @@ struct IndexReader {
         }
         if published == nil, older.count + journals.count > 1, mayLackLines(replay.journals) { isComplete = false }
         replay.journals.isDamaged = replay.damagedLines > 0 || !isComplete || replay.journals.isDoubtful
-        if announced != nil { replay.journals.settled = .max }
+        replay.journals.isProved = announced != nil || replay.isClean
+        if replay.journals.isProved { replay.journals.settled = .max }
     }
 
     /// True when the clean-shutdown marker, which is in the last of several journals, vouches for nothing: a power cut
@@ -243,6 +244,8 @@ struct IndexReader {
         }
         if !outcome.isWhole || !hasHeader && start == 0 || outcome.length < least { replay.damagedLines += 1 }
         replay.journals.records += records
+        let marked = endsClosed && isLast ? closedLength : 0
+        replay.journals.parts.append(JournalPart(generation: generation, length: outcome.length - marked))
         if header.boot == Record.sharedBoot { replay.journals.wasShared = true }
         guard isLast else { return }
         replay.journals.headerVersion = header.version

@@ -22,6 +22,8 @@ struct Opener {
         page.raiseNumbers(to: loaded.lastNumber)
         page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
         page.noteSaved(journals.savedGeneration)
+        // Last: a process that is killed before leaves a page that proves nothing.
+        if let complete = journals.complete { page.take(complete, in: membership.lane) }
         if loaded.found.hasLeftFiles { page.noteDeath() }
         loaded.keepGraves(ClearMarks())
         return loaded
@@ -79,7 +81,8 @@ struct Opener {
                 fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
             if found.findSuspects(in: directory) { return try finish(found, listing, directory) }
         }
-        let replay = listing.isEmpty ? Replay(at: now) : try reader.read(listing, at: now)
+        var replay = Replay(at: now)
+        if listing.isEmpty { replay.journals.isProved = true } else { replay = try reader.read(listing, at: now) }
         let opened = if let entries { entries } else { try make(listing) }
         let directory = StoreDirectory(
             fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)

@@ -25,7 +25,7 @@ extension Reconciler {
                 _ = others.reread()
                 return false
             }
-            others.skipUnread()
+            guard others.skipUnread() else { return false }
             _ = provisional.distrust(through: info.lastNumberBefore)
         }
         info.demandSave()

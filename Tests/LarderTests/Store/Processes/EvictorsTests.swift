@@ -24,4 +24,29 @@ struct EvictorsTests {
         try one.flush()
         #expect(two.count <= 101)
     }
+
+    @Test("does not keep another one from making room")
+    func stoppedWithoutRoom() throws {
+        let world = World.shared { $0.countLimit = 1000 }
+        let (one, two) = (try world.open(), try world.anotherProcess().open())
+        let others = try #require(two.store.disk.others.object)
+        for number in 0..<100 { try one.setData(Data(repeating: 1, count: 10_000), forKey: "\(number)") }
+        world.files.limitFreeSpace(to: 0)
+        #expect(others.page.tryLock(.evict, by: others.lane))
+        for number in 100..<120 {
+            try one.setData(Data(repeating: 1, count: 10_000), forKey: "\(number)")
+            #expect(one.hasValue(forKey: "\(number)"))
+        }
+        others.page.unlock(.evict, by: others.lane)
+    }
+
+    @Test("evicts nothing for a value that the disk can never have")
+    func tooLarge() throws {
+        let world = World.shared { $0.countLimit = 1000 }
+        let cache = try world.open()
+        for number in 0..<100 { try cache.setData(Data(repeating: 1, count: 1000), forKey: "\(number)") }
+        world.files.limitFreeSpace(to: 0)
+        #expect(throws: CacheError.self) { try cache.setData(Data(repeating: 1, count: 10 << 20), forKey: "large") }
+        #expect(cache.count == 100)
+    }
 }

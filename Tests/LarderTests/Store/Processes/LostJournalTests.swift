@@ -288,6 +288,49 @@ struct LostJournalTests {
         #expect(two.values == ["a": "one 1 h", "b": "two 1 h"])
     }
 
+    @Test("is missed by later openings, too, until a save has replaced it", arguments: [0, 1, 2], [true, false])
+    func carried(openings: Int, isKilled: Bool) throws {
+        let (image, expected) = try killed()
+        var world = World.shared()
+        world.restart(with: image)
+        for number in 0..<openings {
+            // It changes nothing that a save would be worth, or dies while it opens.
+            let between = world.anotherProcess()
+            if isKilled {
+                between.files.inject { call, _ in call == 30 + 5 * number ? .kill : nil }
+                _ = try? between.open()
+            } else {
+                _ = try between.open().stored("key 1")
+            }
+            between.files.kill()
+        }
+        for (position, image) in try cuts(of: world.files.restarted().image).enumerated() {
+            var world = World.shared()
+            world.restart(with: image)
+            let cache = try world.open()
+            #expect(cache.values == expected, "cut \(position)")
+            try cache.flush()
+            #expect(cache.values == expected, "cut \(position)")
+        }
+    }
+
+    @Test("with a damaged line hides no removal in that of another dead process")
+    func otherLines() throws {
+        let world = World.shared()
+        let (second, third) = (world.anotherProcess(), world.anotherProcess())
+        let (one, two, three) = (try world.open(), try second.open(), try third.open())
+        try two.store("gone", "old")
+        try two.store("gone", "new")
+        try three.removeStored("gone").check(true)
+        try two.store("abc", "two")
+        second.files.kill()
+        third.files.kill()
+        try flip("abc", in: world.files)
+        #expect(one.stored("gone") == nil)
+        try one.flush()
+        #expect(one.values == ["abc": "two 1 h"])
+    }
+
     @Test("of dead processes is folded into the manifest when there are more than eight")
     func folded() throws {
         let world = World.shared()
@@ -339,6 +382,34 @@ struct TombstonesOfTheDeadTests {
         #expect(again.values == [:])
         try again.flush()
         #expect(again.values == [:])
+    }
+
+    @Test("stays while nobody has found a process dead that had replaced a value")
+    func unburied() throws {
+        var world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        try one.namespace("other").store("b", "kept")
+        try one.store("a", "old")
+        #expect(two.stored("a") == "old 1 h")
+        try two.store("a", "new")
+        #expect(one.stored("a") == "new 1 h")
+        other.files.kill()
+        try one.removeAll()
+        one.settle()
+        try one.store("c", "kept")
+        world.clock.advance(by: .seconds(1))
+        one.settle()
+        world.files.kill()
+        var image = world.files.restarted().image
+        guard var content = image.content(at: "/cache/manifest.json") else { return }
+        content[content.count / 2] ^= 1
+        image.setContent(content, at: "/cache/manifest.json")
+        world.restart(with: image)
+        let again = try world.open()
+        #expect(again.values == ["c": "kept 1 h"])
+        try again.flush()
+        #expect(again.values == ["c": "kept 1 h"])
     }
 }
 
