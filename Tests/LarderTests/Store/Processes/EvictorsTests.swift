@@ -13,6 +13,8 @@ struct EvictorsTests {
         let (one, two) = (try world.open(), try world.anotherProcess().open())
         let others = try #require(two.store.disk.others.object)
         try two.store("a", "two")
+        // An opening evicts in the background, too.
+        for cache in [one, two] { cache.settle() }
         #expect(others.page.tryLock(.evict, by: others.lane))
         for number in 0..<1000 {
             try one.setData(Data(repeating: 1, count: 10), forKey: "\(number)")
@@ -32,6 +34,7 @@ struct EvictorsTests {
         let others = try #require(two.store.disk.others.object)
         for number in 0..<100 { try one.setData(Data(repeating: 1, count: 10_000), forKey: "\(number)") }
         world.files.limitFreeSpace(to: 0)
+        for cache in [one, two] { cache.settle() }
         #expect(others.page.tryLock(.evict, by: others.lane))
         for number in 100..<120 {
             try one.setData(Data(repeating: 1, count: 10_000), forKey: "\(number)")
