@@ -60,6 +60,13 @@ final class ProvisionalState: Sendable {
     /// True while files that may have newer values than a damaged index could not be read.
     var isDoubtful: Bool { isSet && reconciliation.withLock { $0.isDamaged && !$0.isConsistent } }
 
+    /// The lowest number of the files that could not be read, whether or not the index is damaged; not below 1. Nil: all
+    /// are read.
+    var lowestUnread: UInt64? {
+        if !isSet { return nil }
+        return reconciliation.withLock { reconciliation in reconciliation.lowestUnread.map { max($0, 1) } }
+    }
+
     /// The segments among them.
     var unreadSegments: [FileID] {
         isDoubtful ? reconciliation.withLock { $0.unreadable.filter { $0.place.isWholeSegment && $0.number > 0 } } : []

@@ -141,6 +141,7 @@ final class Housekeeper: StoreOwner {
     /// Finishes the work that the end of a session waits for, and saves. Returns an error instead of throwing it,
     /// because the session ends all the same.
     func finish() -> CacheError? {
+        deleteLeftFiles()
         context.isEnding.set()
         // The next opening repairs the index.
         if !disk.follow() { reconciler.distrustIndex() }
@@ -160,6 +161,16 @@ final class Housekeeper: StoreOwner {
             reporter.report(error)
             return nil
         }
+    }
+
+    /// Deletes what dead processes have left, while the index can tell: the next opening does not list the files, and if
+    /// the index were lost later, they would count.
+    private func deleteLeftFiles() {
+        guard let others = disk.others.object else { return }
+        others.membership.buryTheDead()
+        guard others.page.hasUncleanedDeaths else { return }
+        leftFiles.deleteInBackground()
+        maintenance.wait()
     }
 
     /// Runs `body` while neither queue runs a job.

@@ -147,6 +147,40 @@ struct FoundStoryTests {
             })
     }
 
+    @Test("an opening beside one that cuts off the clean-shutdown marker of a third finds no damage")
+    func cutMarker() async throws {
+        try await Stories.expectClean(
+            (200_560..<200_600 as Range<UInt64>).map { seed in
+                var setting = Story.Setting()
+                (setting.countsAccesses, setting.switchPercent, setting.seed) = (true, 30, seed)
+                return Story(
+                    setting,
+                    [
+                        .open(2), .call(process: 2, caller: 0, .flush), .settle,
+                        .call(process: 2, caller: 1, .close), .open(1), .settle,
+                        .call(process: 1, caller: 0, .modify(0, value: 62, life: Self.day)), .open(2),
+                    ])
+            })
+    }
+
+    @Test("a change under way when its process was killed stays away, though an opening is killed, too")
+    func killedOpenings() async throws {
+        try await Stories.expectClean(
+            Self.steps.map { step in
+                var setting = Story.Setting()
+                (setting.countsAccesses, setting.isPowerSafe, setting.switchPercent) = (true, true, 10)
+                setting.seed = 303_052
+                return Story(
+                    setting,
+                    [
+                        .open(2), .settle,
+                        .call(process: 2, caller: 0, .set(2, value: 1, life: Self.day, isTagged: false)), .run(6),
+                        .open(1), .run(63), .kill(2), .settle, .call(process: 1, caller: 0, .get(2)), .run(3),
+                        .kill(1), .open(1), .run(19), .killIn(1, calls: step),
+                    ])
+            })
+    }
+
     @Test("a first opening that is killed, or is under way, keeps nobody out")
     func firstOpening() async throws {
         var stories: [Story] = []

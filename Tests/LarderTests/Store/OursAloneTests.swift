@@ -103,6 +103,25 @@ struct OursAloneTests {
         #expect(cache.string(forKey: "k") == "v" && cache.count == 1)
     }
 
+    @Test("a CACHEDIR.TAG of ours proves that a directory is a cache, if a power cut has torn all else")
+    func provingTag() throws {
+        try manager.createDirectory(
+            at: directory.appendingPathComponent("entries"), withIntermediateDirectories: true)
+        try Data().write(to: directory.appendingPathComponent("manifest.json"))
+        try Data("torn".utf8).write(to: directory.appendingPathComponent("entries/0000000000000001"))
+        let tag = directory.appendingPathComponent("CACHEDIR.TAG")
+        let content = Data(DirectoryLayout.tagContent)
+        for foreign in [content.prefix(43), content + [10]] {
+            try foreign.write(to: tag)
+            #expect(code { try DiskCache(directory: directory) } == .notACache)
+        }
+        try content.write(to: tag)
+        let cache = try DiskCache(directory: directory)
+        try cache.setString("v", forKey: "k")
+        try cache.close()
+        #expect(try DiskCache(directory: directory).string(forKey: "k") == "v")
+    }
+
     @Test("files of file managers do not make a directory foreign")
     func ignoredNames() throws {
         try manager.createDirectory(at: directory, withIntermediateDirectories: true)

@@ -433,6 +433,8 @@ extension CommitQueue {
         var journals: [JournalPart] = []
         /// Every change up to this number is published, or has failed, before the index is copied.
         var settled: UInt64
+        /// No file is unread that may have what the index does not.
+        var isProof = true
         fileprivate let records: Int
         fileprivate let demands: Int
         fileprivate let doubts: Int
@@ -509,7 +511,8 @@ extension CommitQueue {
         try queue.run { () throws(Errno) in
             guard ObjectIdentifier(journal) == save.journal else { return ([], []) }
             journal.saved(
-                save.generation, recordsSaved: save.records, demandsMet: save.demands, doubtsMet: save.doubts)
+                save.generation, isProof: save.isProof, recordsSaved: save.records, demandsMet: save.demands,
+                doubtsMet: save.doubts)
             let journals = replaced ?? journal.generations.filter { $0 < save.generation }
             let manifests = journal.wrote(format)
             // The first journal proves that the directory is ours: the next one must be on disk before it is deleted.

@@ -247,6 +247,7 @@ final class Journal {
                 let (file, size) = try fileSystem.openRegular(name, in: try root.file, for: .updating),
                 size == marked.length + closedLength
             else { return false }
+            membership?.page.shorten(marked, from: size)
             try fileSystem.truncate(file.file, to: marked.length)
             try fileSystem.sync(file.file)
             return true
@@ -340,14 +341,17 @@ final class Journal {
 
     /// Notes that the manifest of `generation` is on disk. It covers `recordsSaved` records, and meets the demands and
     /// doubts that were known when its journal began.
-    func saved(_ generation: UInt64, recordsSaved: Int, demandsMet: Int, doubtsMet: Int) {
+    ///
+    /// `isProof`: every file that the index does not know is dead or younger.
+    func saved(_ generation: UInt64, isProof: Bool, recordsSaved: Int, demandsMet: Int, doubtsMet: Int) {
         savedGeneration = generation
         isBegunForSave = false
         records -= recordsSaved
         demands -= demandsMet
         if let membership {
             membership.page.noteSaved(generation)
-            return membership.page.noteProved()
+            if isProof { membership.page.noteProved() }
+            return
         }
         guard generation == self.generation, !mustSave, doubts == doubtsMet, isSettled() else { return }
         try? setHeader(isSettled: true)

@@ -115,7 +115,9 @@ final class ManifestWriter: Sendable {
         save.journals = inUse.filter { [generation = save.generation] part in
             part.generation < generation && journals.contains(part.generation)
         }
-        save.settled = settled - 1
+        let unread = provisional.lowestUnread
+        save.settled = min(settled, unread ?? .max) - 1
+        save.isProof = unread == nil
         index.forgetGraves(through: settled)
         let graves = index.graves
         var printer = RecordPrinter()

@@ -106,7 +106,8 @@ private struct Joining {
                     }
                     return try SharedPage.isPage(file.file, in: fileSystem)
                 } catch {
-                    if error == .noEntry { return false }
+                    // Another user's file is replaced, if the directory is a cache.
+                    if error == .noEntry || error == .accessDenied { return false }
                     throw error
                 }
             }
@@ -135,7 +136,15 @@ private struct Joining {
         var isPageLost = false
         var isPageExposed = false
         let isDone = try Backoff.wait(milliseconds: Self.shortWait) { () throws(CacheError) in
-            guard let file = try openPage() else {
+            let file: SharedDescriptor?
+            do throws(CacheError) {
+                file = try openPage()
+            } catch {
+                guard error.errno == Errno.accessDenied.rawValue else { throw error }
+                isPageExposed = try !createPage(replacing: true)
+                return false
+            }
+            guard let file else {
                 isPageLost = try !createPage(replacing: false)
                 return false
             }
@@ -342,7 +351,8 @@ private struct Joining {
                     """,
                 path: path)
         } catch {
-            throw CacheError(error, doing: "make the shared page", path: path)
+            let place = pages.place == .memory ? "in the shared memory of the system (`/dev/shm`)" : "of the cache"
+            throw CacheError(error, doing: "make the shared page \(place)", path: path)
         }
     }
 

@@ -125,6 +125,7 @@ final class Follower: Sendable {
             let epoch = page.epoch
             if epoch == seen.load(0) { return true }
             actions.awaitOwnCommit()
+            if epoch == seen.load(0) { return true }
             let isPublishing = page.isPublishing(but: lane)
             guard readAll(&state) else {
                 state.hasFailed = true
@@ -209,9 +210,12 @@ final class Follower: Sendable {
     func skipUnread() -> Bool {
         state.withLock { state in
             let epoch = page.epoch
-            if readAll(&state) { return true }
+            let isRead = readAll(&state)
             let targets = JournalPositions(of: page, but: lane)
-            guard targets.isWhole else { return true }
+            guard !isRead, targets.isWhole else {
+                state.hasFailed = false
+                return true
+            }
             var records: [Record.Placed] = []
             for (lane, target) in targets.lanes.inOrder(of: { $0.key }) where target != state.positions.lanes[lane] {
                 var placer = Record.Placer()
@@ -224,6 +228,7 @@ final class Follower: Sendable {
             adding { for record in Record.inOrder(records) { actions.apply(record) } }
             state.positions = targets
             state.files = [:]
+            state.hasFailed = false
             seen.raise(epoch, at: 0)
             return true
         }
@@ -235,7 +240,9 @@ final class Follower: Sendable {
     ) throws(Errno) {
         let known = state.positions.lanes[lane] ?? JournalPositions.Position()
         guard known.number <= target.number, let root = membership.root else { return }
-        for number in max(known.number, 1)...max(target.number, 1) {
+        // A damaged page may say anything.
+        let first = max(known.number, page.numbers(through: target.number).lowerBound, 1)
+        for number in first...max(target.number, first) {
             let part = number == target.number ? target.part : page.journal(number, of: lane)
             let start = number == known.number ? known.part.length : 0
             guard let part, start < part.length else { continue }

@@ -17,7 +17,7 @@ struct JournalPositions: Sendable {
     private var lastGeneration: UInt64 = 0
     private var beginning: Set<UInt64> = []
     /// All journals that have been announced, as far as they are remembered, with their lengths.
-    private var announced: [UInt64: Int] = [:]
+    private(set) var announced: [UInt64: Int] = [:]
 
     init() {}
 
@@ -41,16 +41,27 @@ struct JournalPositions: Sendable {
     static func forReading(_ page: SharedPage) -> JournalPositions {
         var backoff = Backoff()
         for attempt in 0..<20 {
-            var found: [SharedPage.BeginningJournal] = []
-            for lane in page.alive.bits { if let journal = page.beginningJournal(of: lane) { found.append(journal) } }
+            var found: [(lane: Int, journal: SharedPage.BeginningJournal)] = []
+            for lane in page.alive.bits {
+                if let journal = page.beginningJournal(of: lane) { found.append((lane, journal)) }
+            }
             // Afterwards: one that is announced meanwhile is in both.
             var positions = JournalPositions(of: page)
-            for case .created(let generation) in found { positions.beginning.insert(generation) }
+            for case (let lane, .created(let generation)) in found
+            where !positions.arePast(generation, of: lane, on: page) {
+                positions.beginning.insert(generation)
+            }
             positions.announced = page.announcedJournals
-            if attempt == 19 || !found.contains(.soon) { return positions }
+            if attempt == 19 || !found.contains(where: { $0.journal == .soon }) { return positions }
             backoff.wait()
         }
         return JournalPositions(of: page)
+    }
+
+    /// True when a lane has announced a journal and, after it, the one in these positions: it is published whole.
+    private func arePast(_ generation: UInt64, of lane: Int, on page: SharedPage) -> Bool {
+        guard let last = lanes[lane]?.number else { return false }
+        return page.journals(before: last, of: lane).contains { $0.generation == generation }
     }
 
     /// How often a lane is looked at.

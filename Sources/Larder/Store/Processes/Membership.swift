@@ -82,6 +82,11 @@ final class Membership: Sendable {
         guard let found else { return nil }
         self.init(page, found, files, identity, in: fileSystem, isFirst: isFirst, announced)
         page.begin(found)
+        // At once: if this process is killed while it reads them, the next one knows them, too.
+        if let announced {
+            let journals = announced.inOrder(of: { $0.key }).map { JournalPart(generation: $0, length: $1) }
+            page.take(journals, in: found)
+        }
         if !isFirst { letJoin() }
     }
 

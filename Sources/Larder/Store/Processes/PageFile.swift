@@ -38,12 +38,14 @@ struct PageFile {
             try allocate(shared)
             return (SharedPage(words: try fileSystem.map(shared.file, words: SharedPage.wordCount)), nil)
         }
-        let memory = if let left = try found(for: inode) { left } else { try made() }
+        let left = try found(for: inode)
+        let memory = if let left { left } else { try made() }
         do throws(Errno) {
             try allocate(memory.file)
             return (SharedPage(words: try fileSystem.map(memory.file.file, words: SharedPage.wordCount)), memory)
         } catch {
-            try? fileSystem.remove(memory.name, in: memory.directory.file, directory: false)
+            // That of the dead says how long their journals are.
+            if left == nil { try? fileSystem.remove(memory.name, in: memory.directory.file, directory: false) }
             throw error
         }
     }

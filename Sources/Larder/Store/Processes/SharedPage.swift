@@ -255,16 +255,35 @@ extension SharedPage {
         return JournalPart(generation: generation, length: Int(length))
     }
 
+    /// Notes that the end of a journal, which was the clean-shutdown marker, is about to be cut off.
+    func shorten(_ journal: JournalPart, from length: Int) {
+        for lane in used.bits {
+            for number in numbers(through: journalCount(of: lane))
+            where self.journal(number, of: lane) == JournalPart(generation: journal.generation, length: length) {
+                words.store(UInt64(journal.length), at: place(of: number, lane) + 1)
+            }
+        }
+    }
+
     /// The journals that have lines, as far as they are remembered, with the lengths of their committed parts.
     var announcedJournals: [UInt64: Int] {
         var found: [UInt64: Int] = [:]
         for lane in used.bits {
-            let count = journalCount(of: lane)
-            for number in max(count, UInt64(Self.keptJournals)) - UInt64(Self.keptJournals)...count {
+            for number in numbers(through: journalCount(of: lane)) {
                 if let part = journal(number, of: lane), part.length > 0 { found[part.generation] = part.length }
             }
         }
         return found
+    }
+
+    /// The journals of a lane before its n-th, as far as they are remembered.
+    func journals(before number: UInt64, of lane: Int) -> [JournalPart] {
+        numbers(through: number).dropLast().compactMap { journal($0, of: lane) }
+    }
+
+    /// The numbers of the journals that may be remembered, up to one.
+    func numbers(through last: UInt64) -> ClosedRange<UInt64> {
+        max(last, UInt64(Self.keptJournals)) - UInt64(Self.keptJournals)...last
     }
 
     private func place(of number: UInt64, _ lane: Int) -> Int {
@@ -296,11 +315,14 @@ extension SharedPage {
         words.store(value, at: word(lane, Self.beginning))
     }
 
-    /// Announces the next journal of a lane. Returns the place of its length.
+    /// Announces the next journal of a lane. Returns the place of its length. The page proves nothing more when it has
+    /// to forget a journal that no save has replaced.
     @discardableResult
     func announce(_ journal: JournalPart, of lane: Int) -> Int {
         let number = journalCount(of: lane) &+ 1
         let position = place(of: number, lane)
+        let (forgotten, length) = (words.load(position), words.load(position + 1))
+        if length > 0, forgotten >= savedGeneration { words.store(0, at: Self.provedWord) }
         words.store(journal.generation, at: position)
         words.store(UInt64(journal.length), at: position + 1)
         words.store(number, at: word(lane, Self.journalCount))

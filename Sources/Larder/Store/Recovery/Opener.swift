@@ -23,7 +23,7 @@ struct Opener {
         page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
         page.noteSaved(journals.savedGeneration)
         // Last: a process that is killed before leaves a page that proves nothing.
-        if let complete = journals.complete { page.take(complete, in: membership.lane) }
+        if membership.announced == nil, let complete = journals.complete { page.take(complete, in: membership.lane) }
         if loaded.found.hasLeftFiles { page.noteDeath() }
         loaded.keepGraves(ClearMarks())
         return loaded
@@ -109,6 +109,7 @@ struct Opener {
     /// `again`: the directory is open in this process. It may be the one that has replaced a file.
     func loadBesideOthers(again: Bool = false) throws(CacheError) -> LoadedStore {
         guard let page = membership?.page else { return try loadAlone() }
+        var hasLookedAgain = false
         for _ in 0..<Self.attempts {
             let saved = page.savedGeneration
             // First: what changes from here on is followed.
@@ -132,6 +133,11 @@ struct Opener {
             guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
             // Somebody may have deleted the manifest, too.
             if replay.journals.isDamaged || replay.journals.savedGeneration < saved {
+                // Or they have gone on: a marker is cut off.
+                if !hasLookedAgain, page.announcedJournals != positions.announced {
+                    hasLookedAgain = true
+                    continue
+                }
                 if !again, awaitSave(page) { continue }
                 throw damagedIndex
             }

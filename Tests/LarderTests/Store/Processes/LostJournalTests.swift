@@ -331,6 +331,67 @@ struct LostJournalTests {
         #expect(one.values == ["abc": "two 1 h"])
     }
 
+    @Test("cut where the page has forgotten it loses no value", arguments: [8, 40])
+    func forgotten(programs: Int) throws {
+        let world = World.shared()
+        let living = try world.open()
+        let others = try #require(living.store.disk.others.object)
+        try living.store("x", "living")
+        living.settle()
+        // The process that saves is stopped.
+        #expect(others.page.tryLock(.save, by: others.lane))
+        for number in 0..<programs {
+            let short = world.anotherProcess()
+            let cache = try short.open()
+            try cache.store("key \(number)", "old")
+            try cache.store("key \(number)", "new")
+            short.files.kill()
+        }
+        world.files.kill()
+        var image = world.files.restarted().image
+        let path = "/cache/" + journals(image)[1]
+        let content = try #require(image.content(at: path))
+        let header = try #require(content.firstIndex(of: UInt8(ascii: "\n")))
+        image.setContent(Array(content[..<header]), at: path)
+        var last = World.shared()
+        last.restart(with: image)
+        let cache = try last.open()
+        #expect((0..<programs).allSatisfy { cache.stored("key \($0)") == "new 1 h" })
+        try cache.flush()
+        #expect((0..<programs).allSatisfy { cache.stored("key \($0)") == "new 1 h" })
+    }
+
+    @Test("is no proof against a file that could not be read", arguments: [true, false], [0, 1])
+    func unreadable(isClosed: Bool, boots: UInt64) throws {
+        var world = World.shared()
+        let first = try world.open()
+        try first.store("a", "old")
+        try first.flush()
+        try first.store("b", "new")
+        world.files.kill()
+        var image = world.files.restarted().image
+        let path = "/cache/" + (try #require(journals(image).last))
+        let content = try #require(image.content(at: path))
+        let end = try #require(content.lastIndex(of: UInt8(ascii: "\n")))
+        image.setContent(Array(content[..<end]), at: path)
+        image.boot += 1
+        world.restart(with: image)
+        world.files.setUnreadable(true, at: "/cache/entries/" + (try #require(world.entryFiles.max())))
+        let second = try world.open()
+        #expect(second.stored("a") == nil)
+        try second.store("c", "new")
+        try second.flush()
+        if isClosed { try second.close() } else { world.files.kill() }
+        image = world.files.restarted().image
+        image.boot += boots
+        var last = World.shared()
+        last.restart(with: image)
+        let third = try last.open()
+        #expect(third.values == ["a": "old 1 h", "b": "new 1 h", "c": "new 1 h"])
+        try third.flush()
+        #expect(third.values == ["a": "old 1 h", "b": "new 1 h", "c": "new 1 h"])
+    }
+
     @Test("of dead processes is folded into the manifest when there are more than eight")
     func folded() throws {
         let world = World.shared()
@@ -355,6 +416,33 @@ struct LostJournalTests {
             #expect(journals(world.files.image).count <= 10)
         }
         #expect(try world.anotherProcess().open().values.count == 40)
+    }
+}
+
+/// What a process has replaced is deleted before the last one closes.
+@Suite("A file that a dead process has left")
+struct FilesOfTheDeadTests {
+    @Test("does not come back when the index is lost after all have closed")
+    func removed() throws {
+        let world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        try one.store("a", "old")
+        #expect(two.stored("a") == "old 1 h")
+        // The other process owes the old file.
+        try two.store("a", "new")
+        other.files.kill()
+        let three = try world.anotherProcess().open()
+        try three.removeStored("a").check(true)
+        #expect(one.stored("a") == nil)
+        try three.close()
+        try one.close()
+        let image = world.files.image
+        world.files.tamper {
+            for name in image.names(at: "/cache") where name != "entries" { $0.remove(at: "/cache/" + name) }
+        }
+        let again = try world.open()
+        #expect(again.values == [:])
     }
 }
 
@@ -402,7 +490,7 @@ struct TombstonesOfTheDeadTests {
         one.settle()
         world.files.kill()
         var image = world.files.restarted().image
-        guard var content = image.content(at: "/cache/manifest.json") else { return }
+        var content = try #require(image.content(at: "/cache/manifest.json"))
         content[content.count / 2] ^= 1
         image.setContent(content, at: "/cache/manifest.json")
         world.restart(with: image)

@@ -297,6 +297,85 @@ struct PageTests {
         }
     }
 
+    /// A process that may not read a file.
+    private struct Locked: ForwardingFileSystem {
+        let base: MemoryFileSystem
+        let inode: UInt64?
+
+        func open(
+            _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse
+        ) throws(Errno) -> FileDescriptor {
+            if (try? base.status(of: name, in: directory))?.identity.inode == inode { throw .accessDenied }
+            return try base.open(name, in: directory, for: use)
+        }
+    }
+
+    @Test("tells that a journal is whole when its lane has begun the next")
+    func past() throws {
+        let world = World.shared()
+        let (cache, another) = (try world.open(), try world.anotherProcess().open())
+        let (page, lane, part) = try lastJournal(of: cache, seenBy: another)
+        let next = page.lastGeneration + 1
+        page.raiseGenerations(to: next + 1)
+        // As seen by a process that was stopped after it had read what the lane is creating.
+        page.note(.created(next), of: lane)
+        let created = JournalPositions.forReading(page)
+        #expect(created.length(of: next) == 0)
+        page.announce(JournalPart(generation: next, length: 100), of: lane)
+        #expect(JournalPositions.forReading(page).length(of: next) == 100)
+        page.announce(JournalPart(generation: next + 1, length: 50), of: lane)
+        let positions = JournalPositions.forReading(page)
+        #expect(positions.length(of: next) == .max && positions.leastLength(of: next) == 100)
+        #expect(positions.length(of: next + 1) == 50)
+        page.note(nil, of: lane)
+        page.announce(part, of: lane)
+    }
+
+    @Test("expects no clean-shutdown marker that another process has cut off")
+    func shortened() throws {
+        let world = World.shared()
+        let (cache, another) = (try world.open(), try world.anotherProcess().open())
+        let (page, lane, part) = try lastJournal(of: cache, seenBy: another)
+        let marked = JournalPart(generation: part.generation, length: part.length + 65)
+        page.announce(marked, of: lane)
+        #expect(page.announcedJournals[part.generation] == marked.length)
+        page.shorten(part, from: marked.length)
+        #expect(page.journal(page.journalCount(of: lane), of: lane) == part)
+        page.shorten(JournalPart(generation: part.generation, length: 1), from: part.length + 1)
+        #expect(page.announcedJournals[part.generation] == part.length)
+    }
+
+    @Test("with a damaged count of journals keeps the last survivor no longer than a reading takes")
+    func damagedCount() throws {
+        let world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        let (_, lane, part) = try lastJournal(of: two, seenBy: one)
+        let page = try #require(one.store.disk.others.object).page
+        other.files.kill()
+        for _ in 0..<1_000 { page.announce(part, of: lane) }
+        let counts = (0..<SharedPage.wordCount).filter { page.words.load($0) == page.journalCount(of: lane) }
+        page.words.store(1 << 60, at: try #require(counts.last))
+        #expect(page.journalCount(of: lane) == 1 << 60)
+        page.nextEpoch()
+        _ = one.stored("a")
+        try one.flush()
+        #expect(one.content == ["a": "one 1 h"])
+        try one.close()
+    }
+
+    @Test("of another user, whom nobody lets read it, is replaced by the owner of the cache")
+    func foreign() throws {
+        let world = World.shared()
+        let one = try world.open()
+        try one.store("a", "one")
+        try one.close()
+        let inode = world.files.image.node(at: Self.page)
+        let closed = Locked(base: world.files.another(), inode: inode)
+        #expect(try world.open(through: closed).content == ["a": "one 1 h"])
+        #expect(world.files.image.node(at: Self.page) != inode)
+    }
+
     @Test("that others may write in is not mapped, and is replaced once nobody has the directory open")
     func exposed() throws {
         let world = World.shared()
