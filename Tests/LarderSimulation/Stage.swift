@@ -140,6 +140,9 @@ package final class Stage: @unchecked Sendable {
     private func cutPower() {
         let image = files.imageAfterPowerCut(using: &generator)
         files = files.restarted(with: image)
+        // What was under way in processes that were killed before is decided anew: the page that proved the index
+        // complete counts no more.
+        for process in all where process.death != nil { process.death = tick() }
         for process in inPlaces { bury(process) }
         // Evicting is no change that anybody waits for.
         if !story.setting.isPowerSafe || story.setting.countLimit != nil { note(.forgets) }
