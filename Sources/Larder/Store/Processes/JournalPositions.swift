@@ -17,7 +17,7 @@ struct JournalPositions: Sendable {
     private var lastGeneration: UInt64 = 0
     private var beginning: Set<UInt64> = []
     /// All journals that have been announced, as far as they are remembered, with their lengths.
-    private(set) var announced: [UInt64: Int] = [:]
+    private var announced: [UInt64: Int] = [:]
 
     init() {}
 

@@ -133,8 +133,8 @@ struct Opener {
             guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
             // Somebody may have deleted the manifest, too.
             if replay.journals.isDamaged || replay.journals.savedGeneration < saved {
-                // Or they have gone on: a marker is cut off.
-                if !hasLookedAgain, page.announcedJournals != positions.announced {
+                // Or a marker was cut off meanwhile, and the length is that before.
+                if !hasLookedAgain {
                     hasLookedAgain = true
                     continue
                 }
