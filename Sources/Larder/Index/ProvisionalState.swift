@@ -60,12 +60,8 @@ final class ProvisionalState: Sendable {
     /// True while files that may have newer values than a damaged index could not be read.
     var isDoubtful: Bool { isSet && reconciliation.withLock { $0.isDamaged && !$0.isConsistent } }
 
-    /// The lowest number of the files that could not be read, whether or not the index is damaged; not below 1. Nil: all
-    /// are read.
-    var lowestUnread: UInt64? {
-        if !isSet { return nil }
-        return reconciliation.withLock { reconciliation in reconciliation.lowestUnread.map { max($0, 1) } }
-    }
+    /// The lowest number of the files that could not be read, whether or not the index is damaged. Nil: all are read.
+    var lowestUnread: UInt64? { isSet ? reconciliation.withLock(\.lowestUnread) : nil }
 
     /// The segments among them.
     var unreadSegments: [FileID] {

@@ -184,8 +184,8 @@ struct Reconciliation: Sendable {
         return (isDamaged || hasExpired) && file <= max(unverified.last?.file.number ?? 0, verifying ?? 0)
     }
 
-    /// The lowest number of the files that are not read, or were set aside; 0: one whose entries nobody knows. Nil: there
-    /// are none.
+    /// The lowest number of the files that are not read, or were set aside; 0: nobody knows the numbers in one of them.
+    /// Nil: there are none.
     var lowestUnread: UInt64? {
         var numbers = [suspects.first?.number, current, aside.min(), unreadTombstones.min()].compactMap { $0 }
         for file in unreadable { numbers.append(file.place.isWholeSegment ? 0 : file.number) }

@@ -163,8 +163,8 @@ final class Housekeeper: StoreOwner {
         }
     }
 
-    /// Deletes what dead processes have left, while the index can tell: the next opening does not list the files, and if
-    /// the index were lost later, they would count.
+    /// Deletes what dead processes have left. The next opening does not list the files after a clean close, and they
+    /// would count if the index were lost later. O(files and entries) after a death.
     private func deleteLeftFiles() {
         guard let others = disk.others.object else { return }
         others.membership.buryTheDead()

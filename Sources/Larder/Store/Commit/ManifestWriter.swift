@@ -116,7 +116,7 @@ final class ManifestWriter: Sendable {
             part.generation < generation && journals.contains(part.generation)
         }
         let unread = provisional.lowestUnread
-        save.settled = min(settled, unread ?? .max) - 1
+        save.settled = min(settled, max(unread ?? .max, 1)) - 1
         save.isProof = unread == nil
         index.forgetGraves(through: settled)
         let graves = index.graves

@@ -106,7 +106,7 @@ private struct Joining {
                     }
                     return try SharedPage.isPage(file.file, in: fileSystem)
                 } catch {
-                    // Another user's file is replaced, if the directory is a cache.
+                    // `join` replaces the file of another user, if the directory is a cache.
                     if error == .noEntry || error == .accessDenied { return false }
                     throw error
                 }

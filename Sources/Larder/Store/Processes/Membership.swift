@@ -82,7 +82,7 @@ final class Membership: Sendable {
         guard let found else { return nil }
         self.init(page, found, files, identity, in: fileSystem, isFirst: isFirst, announced)
         page.begin(found)
-        // At once: if this process is killed while it reads them, the next one knows them, too.
+        // At once: if this process is killed while it reads the journals, the next one needs their lengths.
         if let announced {
             let journals = announced.inOrder(of: { $0.key }).map { JournalPart(generation: $0, length: $1) }
             page.take(journals, in: found)

@@ -44,7 +44,7 @@ struct PageFile {
             try allocate(memory.file)
             return (SharedPage(words: try fileSystem.map(memory.file.file, words: SharedPage.wordCount)), memory)
         } catch {
-            // That of the dead says how long their journals are.
+            // A page that dead processes have left stays: it has the lengths of their journals.
             if left == nil { try? fileSystem.remove(memory.name, in: memory.directory.file, directory: false) }
             throw error
         }

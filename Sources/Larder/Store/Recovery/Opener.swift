@@ -133,7 +133,7 @@ struct Opener {
             guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
             // Somebody may have deleted the manifest, too.
             if replay.journals.isDamaged || replay.journals.savedGeneration < saved {
-                // Or a marker was cut off meanwhile, and the length is that before.
+                // Another process may have cut off a clean-shutdown marker after its length was read.
                 if !hasLookedAgain {
                     hasLookedAgain = true
                     continue

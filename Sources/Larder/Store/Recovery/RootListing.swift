@@ -104,7 +104,7 @@ struct RootListing {
                 }
                 if try !files(in: SharedDescriptor(trash), fileSystem, most: 1).isEmpty { isBare = false }
             }
-            // After a power cut it may be the only whole file.
+            // After a power cut, the tag may be the only whole file.
             if !isBare, hasTag, let (tag, _) = try? fileSystem.openRegular(DirectoryLayout.tag, in: root.file) {
                 var bytes = [UInt8](repeating: 0, count: DirectoryLayout.tagContent.count + 1)
                 let count = try fileSystem.read(tag.file, at: 0, into: &bytes)

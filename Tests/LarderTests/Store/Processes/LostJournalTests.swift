@@ -216,6 +216,47 @@ struct LostJournalTests {
         try three.close()
     }
 
+    @Test("with an unread record of the dead is read once, not with every later commit")
+    func skippedOnce() throws {
+        let world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        try one.store("own", "old")
+        try two.store("abc", "two")
+        other.files.kill()
+        try flip("abc", in: world.files)
+        let others = try #require(one.store.disk.others.object)
+        #expect(!others.follow())
+        #expect(others.skipUnread())
+        // Another thread commits, and has not noted that yet.
+        others.page.nextEpoch()
+        #expect(others.follow())
+    }
+
+    @Test("with an unread record of the dead and a damaged count of journals does not hold the last survivor in a loop")
+    func damagedCount() throws {
+        let world = World.shared()
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        try two.store("own", "two")
+        #expect(one.stored("own") == "two 1 h")
+        try two.store("abc", "two")
+        let lane = try #require(two.store.disk.others.object).lane
+        let page = try #require(one.store.disk.others.object).page
+        let part = try #require(page.journal(page.journalCount(of: lane), of: lane))
+        other.files.kill()
+        try flip("abc", in: world.files)
+        for _ in 0..<1_000 { page.announce(part, of: lane) }
+        let counts = (0..<SharedPage.wordCount).filter { page.words.load($0) == page.journalCount(of: lane) }
+        page.words.store(1 << 60, at: try #require(counts.last))
+        #expect(page.journalCount(of: lane) == 1 << 60)
+        page.nextEpoch()
+        _ = one.stored("own")
+        try one.flush()
+        #expect(one.values == ["own": "two 1 h", "abc": "two 1 h"])
+        try one.close()
+    }
+
     @Test("with an unread record of the dead does not keep the last survivor from closing")
     func closingBehindTheDead() throws {
         let world = World.shared()
@@ -449,21 +490,26 @@ struct FilesOfTheDeadTests {
 /// What keeps removed values dead must outlast the files of dead processes.
 @Suite("A tombstone beside files of dead processes")
 struct TombstonesOfTheDeadTests {
-    @Test("keeps cleared values dead when the index is lost after a clean close")
-    func flippedManifest() throws {
-        var world = World.shared()
+    /// A process that has cleared everything. Another one owes a file of a replaced value, and has been killed.
+    private func cleared(isSeenDead: Bool) throws -> (World, DiskCache) {
+        let world = World.shared()
         let other = world.anotherProcess()
         let (one, two) = (try world.open(), try other.open())
         try one.namespace("other").store("b", "kept")
         try one.store("a", "old")
         #expect(two.stored("a") == "old 1 h")
-        // The other process owes the old file.
         try two.store("a", "new")
-        let owed = world.entryFiles
-        other.files.kill()
-        #expect(owed.count == 3)
+        #expect(world.entryFiles.count == 3)
+        if isSeenDead { other.files.kill() }
         #expect(one.stored("a") == "new 1 h")
+        if !isSeenDead { other.files.kill() }
         try one.removeAll()
+        return (world, one)
+    }
+
+    @Test("keeps cleared values dead when the index is lost after a clean close")
+    func flippedManifest() throws {
+        var (world, one) = try cleared(isSeenDead: true)
         try one.close()
         try world.damage("manifest.json") { $0[$0.count / 2] ^= 1 }
         let again = try world.open()
@@ -474,16 +520,7 @@ struct TombstonesOfTheDeadTests {
 
     @Test("stays while nobody has found a process dead that had replaced a value")
     func unburied() throws {
-        var world = World.shared()
-        let other = world.anotherProcess()
-        let (one, two) = (try world.open(), try other.open())
-        try one.namespace("other").store("b", "kept")
-        try one.store("a", "old")
-        #expect(two.stored("a") == "old 1 h")
-        try two.store("a", "new")
-        #expect(one.stored("a") == "new 1 h")
-        other.files.kill()
-        try one.removeAll()
+        var (world, one) = try cleared(isSeenDead: false)
         one.settle()
         try one.store("c", "kept")
         world.clock.advance(by: .seconds(1))

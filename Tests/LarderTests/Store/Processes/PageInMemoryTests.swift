@@ -63,6 +63,29 @@ struct PageInMemoryTests {
         #expect(names(world) == [])
     }
 
+    @Test("for which there is no room names the shared memory, and keeps what the dead have left")
+    func full() throws {
+        let world = world()
+        let one = try world.open()
+        try one.store("a", "old")
+        try one.flush()
+        try one.store("a", "new")
+        world.files.kill()
+        var image = world.files.restarted().image
+        let path = "/cache/" + (try #require(image.names(at: "/cache").last { $0.hasPrefix("journal-") }))
+        let content = try #require(image.content(at: path))
+        let end = try #require(content.lastIndex(of: UInt8(ascii: "\n")))
+        image.setContent(Array(content[..<end]), at: path)
+        var next = self.world()
+        next.restart(with: image)
+        let refused = next.anotherProcess()
+        refused.files.inject { _, operation in operation == .allocate ? .fail(.noSpace) : nil }
+        let error = try #require(throws: CacheError.self) { _ = try refused.open() }
+        #expect(error.code == .noSpace && error.message.contains("/dev/shm"))
+        #expect(names(next).count == 1)
+        #expect(try next.anotherProcess().open().stored("a") == "new 1 h")
+    }
+
     @Test("is not looked for in other shared memory")
     func otherMemory() throws {
         let world = world()
