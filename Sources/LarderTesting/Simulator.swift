@@ -326,7 +326,7 @@ package final class Simulator: @unchecked Sendable {
         let process: Int
         let group: Int
         unowned let simulator: Simulator
-        let body: @Sendable () -> Void
+        private var body: (@Sendable () -> Void)?
         fileprivate var id = 0
         fileprivate var worker: Worker?
         /// Holds when the thread may go on; nil while it does not wait.
@@ -346,6 +346,12 @@ package final class Simulator: @unchecked Sendable {
             self.group = group
             self.simulator = simulator
             self.body = body
+        }
+
+        /// Runs the body and releases it in the same turn, because what it holds last may be a cache.
+        fileprivate func run() {
+            body?()
+            body = nil
         }
 
         fileprivate func isReady(at now: UInt64) -> Bool {
@@ -379,7 +385,7 @@ package final class Simulator: @unchecked Sendable {
                     guard var thread = next else { return }
                     next = nil
                     while true {
-                        Simulation.run(as: thread, thread.body)
+                        Simulation.run(as: thread, thread.run)
                         guard let following = simulator?.finish(thread, on: self) else { break }
                         thread = following
                     }

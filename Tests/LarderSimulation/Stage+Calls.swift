@@ -105,7 +105,8 @@ extension Stage {
             return try seen(
                 try process.await {
                     try await cache.value(forKey: name, ttl: ttl(life)) {
-                        self.begun[number].fetch = self.tick()
+                        // A process that is dead stores nothing.
+                        if process.isLiving { self.begun[number].fetch = self.tick() }
                         return Payload.data(value)
                     }
                 })
@@ -231,8 +232,6 @@ extension Stage {
             }
         case .fetch(let key, let new, let life):
             if let fetch = begun[number].fetch {
-                // A process that is dead stores nothing.
-                if fetch > limit { return }
                 // It saw none, and stores its own unless the key has changed meanwhile.
                 if process.closing.map({ $0 > fetch }) ?? true {
                     records.add(operation(.read(nil), to: fetch), to: key)

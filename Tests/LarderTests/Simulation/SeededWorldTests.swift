@@ -1,4 +1,5 @@
 import Larder
+import LarderFiles
 import LarderTesting
 import Testing
 
@@ -27,5 +28,20 @@ struct SeededWorldTests {
         }
         let (one, again, other) = (try await trace(1), try await trace(1), try await trace(2))
         #expect(one == again && one != other)
+    }
+
+    @Test("include what is done when the last owner of a cache ends, in the owner's turn")
+    func release() {
+        final class Owned: Sendable {
+            let simulator: Simulator
+            let turns: Lock<[Bool]>
+            init(_ simulator: Simulator, _ turns: Lock<[Bool]>) { (self.simulator, self.turns) = (simulator, turns) }
+            deinit { turns.withLock { [isInTurn = simulator.isCaller] in $0.append(isInTurn) } }
+        }
+        let simulator = Simulator(seed: 1)
+        let turns = Lock<[Bool]>([])
+        simulator.begin("owner", process: 1) { [owned = Owned(simulator, turns)] in withExtendedLifetime(owned) {} }
+        simulator.run()
+        #expect(turns.withLock { $0 } == [true])
     }
 }
