@@ -105,6 +105,26 @@ struct FoundStoryTests {
             })
     }
 
+    @Test("a save forgets no removal whose older set may be in a journal that it does not replace")
+    func forgottenRemoval() async throws {
+        func set(_ process: Int, _ key: Int) -> Story.Act {
+            .call(process: process, caller: 0, .set(key, value: 10 + key, life: Self.day, isTagged: false))
+        }
+        try await Stories.expectClean(
+            (1...20).map { step in
+                var setting = Self.inTurn
+                (setting.hasSegments, setting.countsAccesses) = (true, false)
+                return Story(
+                    setting,
+                    [
+                        .open(1), .open(2), .open(3), .settle, set(1, 1), set(2, 2), .settle,
+                        .hold(process: 2, caller: 0, .flush, steps: step), set(3, 0), .settle,
+                        .call(process: 1, caller: 0, .remove(0)), .settle, .release, .settle,
+                        .open(4), .settle, .call(process: 4, caller: 0, .get(0)), .settle,
+                    ])
+            })
+    }
+
     @Test("an opening that stands still takes no value that is set during a save for damage")
     func saveWhileOpening() async throws {
         func set(_ key: Int, _ value: Int) -> Story.Call { .set(key, value: value, life: Self.day, isTagged: false) }

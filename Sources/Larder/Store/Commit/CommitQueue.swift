@@ -481,9 +481,12 @@ extension CommitQueue {
                 records: journal.records, entries: entries, perGroup: entriesPerGroup)
             guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
             return try translating("begin a journal", at: path) { () throws(Errno) in
-                let settled = lastTaken
+                let last = lastTaken
+                // Read before the journal begins: a change that is open now may get into a journal that the save does
+                // not replace, and come after all later ones there.
+                let settled = others.object.map { $0.page.lowestOpen - 1 } ?? last
                 return Save(
-                    generation: try journal.beginSave(last: settled), root: try journal.root, settled: settled,
+                    generation: try journal.beginSave(last: last), root: try journal.root, settled: settled,
                     records: journal.records, demands: journal.demands, doubts: journal.doubts,
                     journal: ObjectIdentifier(journal))
             }

@@ -108,7 +108,6 @@ final class ManifestWriter: Sendable {
         others.membership.buryTheDead()
         // Lines that wait for their groups may be removals that must be said again.
         if !others.membership.isAlone { index.loadChanged() }
-        let settled = others.page.lowestOpen
         let journals = try Set(RootJournals(in: save.root, fileSystem).journals)
         guard let inUse = others.journalsInUse() else { throw .io }
         // A journal that an earlier save has deleted is being given up: its owner has noticed that it came too late.
@@ -116,9 +115,9 @@ final class ManifestWriter: Sendable {
             part.generation < generation && journals.contains(part.generation)
         }
         let unread = provisional.lowestUnread
-        save.settled = min(settled, max(unread ?? .max, 1)) - 1
+        index.forgetGraves(through: save.settled)
+        if let unread { save.settled = min(save.settled, max(unread, 1) - 1) }
         save.isProof = unread == nil
-        index.forgetGraves(through: settled)
         let graves = index.graves
         var printer = RecordPrinter()
         for (key, number) in graves.keys.inOrder(of: { $0.value }) {
