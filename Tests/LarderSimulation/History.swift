@@ -10,10 +10,13 @@ struct History {
         var from: Int64
         /// It has expired by here.
         var to: Int64
+        /// How long a use makes it last, where lives slide.
+        var life: Int64
 
         fileprivate mutating func extend(by other: Content) {
             from = min(from, other.from)
             to = max(to, other.to)
+            life = max(life, other.life)
         }
     }
 
@@ -21,8 +24,8 @@ struct History {
         /// The value that was seen; nil: none. `start`: the time at its beginning, for lives that slide.
         case read(Int?, start: Int64 = .max)
         case write(Content)
-        /// The value that was there; nil: the new one was stored.
-        case writeIfAbsent(Content, seen: Int?)
+        /// The value that was there; nil: the new one was stored. `start`: as for a read.
+        case writeIfAbsent(Content, seen: Int?, start: Int64)
         /// `start`: the time at its beginning. It sees what was fresh then.
         case modify(Content, seen: Int?, start: Int64)
         /// Whether there was a value.
@@ -65,7 +68,6 @@ struct History {
     }
 
     let tags: [Int: Tagging]
-    let lives: [Int: Int64]
     var now: Int64
 
     private enum Event {
@@ -82,7 +84,7 @@ struct History {
         /// The value may vanish without a call.
         var isFrail = false
         /// The value that has expired since nobody has changed the key. A call that has begun before takes it for fresh.
-        var expired: Int?
+        var expired: Content?
         /// The value that was evicted since, and the operations that were open then.
         var evicted: Int?
         var beside: UInt64 = 0
@@ -142,7 +144,7 @@ struct History {
                 precondition(slot < 64, "too many calls at once")
                 slots[slot] = number
                 switch operations[number].effect {
-                case .write(let content), .writeIfAbsent(let content, _), .modify(let content, _, _):
+                case .write(let content), .writeIfAbsent(let content, _, _), .modify(let content, _, _):
                     written[content.value] = content
                 case .renew(let life, _, _):
                     // What a power cut leaves of it may be the old life or the new one.
@@ -194,15 +196,15 @@ struct History {
 
     /// The state after a use of its value.
     private func used(_ state: State) -> State {
-        guard slides, var used = state.content, let life = lives[used.value] else { return state }
-        used.to = max(used.to, now + life)
+        guard slides, var used = state.content else { return state }
+        used.to = max(used.to, now + used.life)
         return State(content: used, done: state.done, isFrail: state.isFrail)
     }
 
     /// The state without a value that has expired, or may have.
     private func aged(_ state: State) -> [State] {
         guard let content = state.content, content.from <= now else { return [state] }
-        let gone = State(content: nil, done: state.done, expired: content.value)
+        let gone = State(content: nil, done: state.done, expired: content)
         return content.to <= now ? [gone] : [state, gone]
     }
 
@@ -214,23 +216,25 @@ struct History {
         case .read(nil, _): return value == nil || mayMiss ? [state] : []
         case .read(let seen?, let start):
             if value == seen { return [used(state)] }
-            guard slides, value == nil, start < now, seen == state.expired, let life = lives[seen] else { return [] }
+            guard slides, value == nil, start < now, var content = state.expired, content.value == seen
+            else { return [] }
             // It was fresh when the call began, which makes it last longer, or no more.
-            return [state] + with(Content(value: seen, from: start + life, to: now + life))
+            (content.from, content.to) = (start + content.life, now + content.life)
+            return [state] + with(content)
         case .write(let content): return with(content)
-        case .writeIfAbsent(let content, nil): return value == nil ? with(content) : []
-        case .writeIfAbsent(_, let seen?): return value == seen ? [used(state)] : []
+        case .writeIfAbsent(let content, nil, _): return value == nil ? with(content) : []
+        case .writeIfAbsent(_, let seen?, let start): return after(.read(seen, start: start), slot, state, false)
         case .modify(let content, let seen, let start):
             let wasEvicted = seen != nil && seen == state.evicted && state.beside & 1 << UInt64(slot) != 0
-            return value == seen || start < now && seen == state.expired || wasEvicted ? with(content) : []
+            return value == seen || start < now && seen == state.expired?.value || wasEvicted ? with(content) : []
         case .remove(nil, _): return with(nil)
         case .remove(false, _): return value == nil ? with(nil) : []
         case .remove(_, let start): return value != nil || start < now && state.expired != nil ? with(nil) : []
         case .renew(let life, let wasDone, let start):
-            let renewed = value ?? (start < now ? state.expired : nil)
+            let renewed = value ?? (start < now ? state.expired?.value : nil)
             if !wasDone { return value == nil || mayMiss ? [state] : [] }
             guard let renewed else { return [] }
-            let content = Content(value: renewed, from: life.from, to: life.to)
+            let content = Content(value: renewed, from: life.from, to: life.to, life: life.life)
             return aged(State(content: content, done: state.done, isFrail: state.isFrail))
         case .evict: return with(nil)
         case .clear(let onlyTagged):

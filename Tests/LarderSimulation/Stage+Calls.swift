@@ -74,7 +74,7 @@ extension Stage {
         case .set(let key, let value, let life, let isTagged):
             let (cache, part, name) = front(key)
             let (data, tags) = (Payload.data(value), isTagged ? ["tag"] : [])
-            records.note(value, life, isTagged)
+            records.note(value, isTagged: isTagged)
             if story.setting.hasMemory {
                 try process.await { try await cache.setValue(data, forKey: name, ttl: ttl(life), tags: tags) }
             } else {
@@ -84,14 +84,14 @@ extension Stage {
         case .setIfAbsent(let key, let value, let life, let isTagged):
             let (cache, _, name) = front(key)
             let (data, tags) = (Payload.data(value), isTagged ? ["tag"] : [])
-            records.note(value, life, isTagged)
+            records.note(value, isTagged: isTagged)
             return try seen(
                 try process.await {
                     try await cache.setValueIfAbsent(data, forKey: name, ttl: ttl(life), tags: tags)
                 })
         case .modify(let key, let value, let life):
             let (cache, _, name) = front(key)
-            records.note(value, life, false)
+            records.note(value, isTagged: false)
             return try seen(
                 try process.await {
                     try await cache.modifyValue(forKey: name, ttl: ttl(life)) { content in
@@ -101,7 +101,7 @@ extension Stage {
                 })
         case .fetch(let key, let value, let life):
             let (cache, _, name) = front(key)
-            records.note(value, life, false)
+            records.note(value, isTagged: false)
             return try seen(
                 try process.await {
                     try await cache.value(forKey: name, ttl: ttl(life)) {
@@ -141,7 +141,7 @@ extension Stage {
 /// What calls have told about keys.
 struct Records {
     var operations: [Int: [History.Operation]] = [:]
-    private(set) var lives: [Int: Int64] = [:]
+    private var values: Set<Int> = []
     private var tagged: Set<Int> = []
     /// Values that have the tag of the one which they replaced, if it was tagged; or of one that is not known.
     private var parents: [Int: Int] = [:]
@@ -151,9 +151,9 @@ struct Records {
     /// Values that calls that fetch have found.
     private var found: [(key: Int, value: Int, History.Operation)] = []
 
-    mutating func note(_ value: Int, _ life: Int, _ isTagged: Bool) {
+    mutating func note(_ value: Int, isTagged: Bool) {
         if isTagged { tagged.insert(value) }
-        lives[value] = Int64(life)
+        values.insert(value)
     }
 
     mutating func note(_ value: Int, inPlaceOf parent: Int?) {
@@ -179,7 +179,7 @@ struct Records {
 
     var tags: [Int: History.Tagging] {
         var tags: [Int: History.Tagging] = [:]
-        for value in lives.keys {
+        for value in values {
             var origin = value
             while let parent = parents[origin] { origin = parent }
             tags[value] = perhapsTagged.contains(origin) ? .perhaps : tagged.contains(origin) ? .tagged : .untagged
@@ -207,7 +207,7 @@ extension Stage {
         )
         let now = time.milliseconds
         func content(_ value: Int, _ life: Int) -> History.Content {
-            History.Content(value: value, from: start + Int64(life), to: now + Int64(life))
+            History.Content(value: value, from: start + Int64(life), to: now + Int64(life), life: Int64(life))
         }
         func operation(_ effect: History.Effect, from: Int? = nil, to end: Int?) -> History.Operation {
             History.Operation(effect: effect, begin: from ?? begin, end: end, limit: limit, origin: number)
@@ -221,7 +221,7 @@ extension Stage {
         case .get(let key): if let value { add(key, .read(value, start: start)) }
         case .set(let key, let value, let life, _): add(key, .write(content(value, life)))
         case .setIfAbsent(let key, let new, let life, _):
-            add(key, .writeIfAbsent(content(new, life), seen: value ?? nil))
+            add(key, .writeIfAbsent(content(new, life), seen: value ?? nil, start: start))
         case .modify(let key, let new, let life):
             if let value {
                 add(key, .modify(content(new, life), seen: value, start: start))

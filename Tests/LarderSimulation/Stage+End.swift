@@ -118,8 +118,7 @@ extension Stage {
         let evicts = story.setting.countLimit != nil || wasFull && story.setting.hasSegments
         for (key, operations) in records.operations.inOrder(of: { $0.key }) {
             var history = History(
-                slides: story.setting.slides, evicts: evicts, tags: tags, lives: records.lives,
-                now: ManualClock().milliseconds)
+                slides: story.setting.slides, evicts: evicts, tags: tags, now: ManualClock().milliseconds)
             guard let (origin, text) = history.contradiction(operations, changes) else { continue }
             find("key \(key): \(describe(origin)) \(text)")
         }

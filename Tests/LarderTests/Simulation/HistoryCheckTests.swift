@@ -11,7 +11,7 @@ struct HistoryCheckTests {
     private typealias Effect = History.Effect
 
     private static func content(_ value: Int, until end: Int64 = day) -> History.Content {
-        History.Content(value: value, from: end, to: end)
+        History.Content(value: value, from: end, to: end, life: 100)
     }
 
     /// Operations as (begin, end, effect). Without an end: by the limit, or never.
@@ -19,7 +19,7 @@ struct HistoryCheckTests {
         _ operations: [(Int, Int?, History.Effect)], limit: Int = 1_000, changes: [(Int, History.Change)] = [],
         tags: [Int: History.Tagging] = [:], evicts: Bool = false, slides: Bool = false
     ) -> Bool {
-        var history = History(slides: slides, evicts: evicts, tags: tags, lives: [1: 100, 2: 100], now: 0)
+        var history = History(slides: slides, evicts: evicts, tags: tags, now: 0)
         let operations = operations.enumerated().map { number, operation in
             History.Operation(
                 effect: operation.2, begin: operation.0, end: operation.1, limit: limit, origin: number)
@@ -71,11 +71,17 @@ struct HistoryCheckTests {
             isPossible(
                 [set, (5, 6, .read(1)), (8, 9, .read(1))], changes: [(4, .time(50)), (7, .time(120))], slides: true))
         #expect(!isPossible([set, (8, 9, .read(1))], changes: [(4, .time(50)), (7, .time(120))], slides: true))
-        let beside: [(Int, Int?, History.Effect)] = [
-            set, (3, 9, .read(1, start: 0)), (5, 6, .read(nil)), (10, 11, .read(1)),
-        ]
-        #expect(isPossible(beside, changes: [(4, .time(120))], slides: true), "its life was extended after the miss")
-        #expect(!isPossible(beside, changes: [(4, .time(120))]))
+        let other = Self.content(2)
+        for use in [History.Effect.read(1, start: 0), .writeIfAbsent(other, seen: 1, start: 0)] {
+            let beside = [set, (3, 9, use), (5, 6, .read(nil)), (10, 11, .read(1))]
+            #expect(isPossible(beside, changes: [(4, .time(120))], slides: true), "extended after the miss")
+            #expect(!isPossible(beside, changes: [(4, .time(120))]))
+        }
+        var longer = Self.content(0, until: 200)
+        longer.life = 200
+        let renewed = [set, (3, 4, .renew(longer, true, start: 0)), (6, 7, .read(1)), (9, 10, .read(1))]
+        #expect(isPossible(renewed, changes: [(5, .time(190)), (8, .time(380))], slides: true))
+        #expect(!isPossible(renewed, changes: [(5, .time(190)), (8, .time(390))], slides: true))
     }
 
     @Test("lets calls that began before an eviction change the value that they saw")
