@@ -1,7 +1,8 @@
 import LarderFoundation
 
 /// Takes shared memory away from a child process that was forked without exec: the child would act in the name of its
-/// parent. It finds zeros instead, which nobody else sees. Sets the flags by which it knows what it is.
+/// parent. It finds zeros instead, which nobody else sees. Sets the flags by which it knows what it is, and leaves no
+/// `ProcessLock` to a thread that the child does not have.
 enum ForkGuard {
     private struct Mapping: Hashable {
         let start: UInt
@@ -12,20 +13,46 @@ enum ForkGuard {
         var mappings: Set<Mapping> = []
         /// The flags that exist, by their addresses.
         var flags: Set<UInt> = []
+        var locks: [ProcessMutex] = []
+        /// Those that are held during a fork.
+        var held: [ProcessMutex] = []
     }
 
-    private static let state = Lock(State())
+    private static let mutex = ProcessMutex()
+    /// Protected by `mutex`.
+    nonisolated(unsafe) private static var state = State()
 
     /// Runs once.
     private static let handlers: Void = {
-        // The lock is held during the fork, so that the child finds the sets whole.
+        // The locks are held during the fork, so that the child finds whole what they protect.
         pthread_atfork(
-            { ForkGuard.state.lockNow() }, { ForkGuard.state.unlock() },
+            { ForkGuard.lockAll() }, { ForkGuard.unlockAll() },
             {
                 ForkGuard.beginChild()
-                ForkGuard.state.unlock()
+                ForkGuard.unlockAll()
             })
     }()
+
+    fileprivate static func add(_ lock: ProcessMutex) {
+        _ = handlers
+        change { $0.locks.append(lock) }
+    }
+
+    private static func lockAll() {
+        var locks: [ProcessMutex] = []
+        change { locks = $0.locks }
+        // The own one is the last: a holder of another may release a flag.
+        for lock in locks { lock.lock() }
+        mutex.lock()
+        state.held = locks
+    }
+
+    private static func unlockAll() {
+        let held = state.held
+        state.held = []
+        mutex.unlock()
+        for lock in held { lock.unlock() }
+    }
 
     static func add(_ start: UnsafeMutableRawPointer, length: Int) {
         _ = handlers
@@ -46,26 +73,64 @@ enum ForkGuard {
     }
 
     private static func change<Result>(_ body: (inout State) -> Result) {
-        state.lockNow()
-        defer { state.unlock() }
-        _ = body(&state.state.pointee)
+        mutex.lock()
+        defer { mutex.unlock() }
+        _ = body(&state)
     }
 
     private static func bits(_ flag: ForkFlag) -> UInt {
         UInt(bitPattern: Unmanaged.passUnretained(flag).toOpaque())
     }
 
-    /// In the child, with the lock held.
+    /// In the child, with the locks held.
     private static func beginChild() {
-        for mapping in state.state.pointee.mappings {
+        for mapping in state.mappings {
             guard let start = UnsafeMutableRawPointer(bitPattern: mapping.start) else { continue }
             Platform.replaceWithZeros(start, length: mapping.length)
         }
-        for flag in state.state.pointee.flags {
+        for flag in state.flags {
             guard let start = UnsafeRawPointer(bitPattern: flag) else { continue }
             Unmanaged<ForkFlag>.fromOpaque(start)._withUnsafeGuaranteedRef { $0.set() }
         }
     }
+}
+
+/// A value that all of the process shares, under a lock that no child finds held: a fork waits for its holder. Whoever holds
+/// one takes no other.
+///
+/// Never freed. Not a `Lock`, whose mutex only the thread that took it may unlock, and that has another number in the
+/// child.
+///
+/// `@unchecked Sendable`: `state` is dereferenced only while `mutex` is locked.
+package final class ProcessLock<State>: @unchecked Sendable {
+    private let mutex = ProcessMutex()
+    private let state: UnsafeMutablePointer<State>
+
+    package init(_ value: State) {
+        state = .allocate(capacity: 1)
+        state.initialize(to: value)
+        ForkGuard.add(mutex)
+    }
+
+    package func withLock<Result, Failure: Error>(
+        _ body: (inout State) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        mutex.lock()
+        defer { mutex.unlock() }
+        return try body(&state.pointee)
+    }
+}
+
+/// A mutex of the C library, which the only thread of a child may unlock.
+private struct ProcessMutex: @unchecked Sendable {
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+
+    init() {
+        pthread_mutex_init(mutex, nil)
+    }
+
+    func lock() { pthread_mutex_lock(mutex) }
+    func unlock() { pthread_mutex_unlock(mutex) }
 }
 
 /// A flag that a child process finds set when it was forked from the process that made it. Reading it is one load.

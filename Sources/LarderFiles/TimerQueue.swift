@@ -19,7 +19,7 @@ final class TimerQueue: Sendable {
         var alarm = UInt64.max
     }
 
-    private let state = Lock(State())
+    private let state = ProcessLock(State())
     /// Set up in `init`; setting its deadline is safe on every thread.
     nonisolated(unsafe) private let source: any DispatchSourceTimer
 

@@ -1,5 +1,6 @@
 import Foundation
 import Larder
+import LarderFiles
 import LarderTestSupport
 
 /// `fork` of the C library, which Swift hides: it is rarely right, but programs do it.
@@ -8,17 +9,52 @@ private func forkProcess() -> pid_t
 
 /// Forks while a directory is open: the child must not act in the name of its parent.
 enum ForkProbe {
+    private static let children: Int32 = 5
+    /// The status of a child that hangs in Swift's runtime: a thread of its parent was in there during the fork.
+    private static let isStuck: Int32 = 99
+
     /// Ends the process: 0 when all is right, or the number of what is not.
     static func run(_ directory: URL, isShared: Bool) throws -> Never {
         let configuration = SharingSetup.configuration(isShared: isShared) { _ in }
         let cache = try DiskCache(
             directory: directory, configuration: configuration)
         try cache.setString("a", forKey: "k")
-        let child = forkProcess()
-        if child == 0 { _exit(failure(inChildOf: cache, directory, configuration, isShared)) }
-        var status: Int32 = 0
-        waitpid(child, &status, 0)
-        if status != 0 { exit(status & 0x7f == 0 ? status >> 8 : 20) }
+        // What Swift's runtime does for the first time, it does under locks of its own, for which no fork waits: done before,
+        // it rarely happens beside one.
+        let warm = directory.appendingPathExtension("warm")
+        let closed = try DiskCache(directory: warm, configuration: configuration)
+        try closed.close()
+        _ = failure(inChildOf: closed, warm, configuration, isShared)
+        // The child does not have the thread that holds this one nearly always.
+        let lock = ProcessLock(0)
+        Thread.detachNewThread {
+            while true {
+                lock.withLock { rounds in
+                    rounds += 1
+                    usleep(100)
+                }
+            }
+        }
+        while lock.withLock({ $0 }) < 100 { usleep(1_000) }
+        var stuck: Int32 = 0
+        for _ in 0..<children {
+            let child = forkProcess()
+            if child == 0 {
+                // Ends a child that waits for a lock of the library.
+                alarm(20)
+                lock.withLock { $0 += 1 }
+                signal(SIGALRM) { _ in _exit(ForkProbe.isStuck) }
+                _exit(failure(inChildOf: cache, directory, configuration, isShared))
+            }
+            var status: Int32 = 0
+            waitpid(child, &status, 0)
+            if status == isStuck << 8 {
+                stuck += 1
+            } else if status != 0 {
+                exit(status & 0x7f == 0 ? status >> 8 : 20)
+            }
+        }
+        if stuck > children / 2 { exit(24) }
         if cache.string(forKey: "k") != "a" { exit(21) }
         if (cache.string(forKey: "own") != nil) != isShared { exit(23) }
         try cache.setString("b", forKey: "k")

@@ -31,10 +31,10 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
         let device: UInt64
     }
 
-    private let places = Lock<[FileIdentity: Place]>([:])
-    private let lastTicket = Lock(0)
+    private let places = ProcessLock<[FileIdentity: Place]>([:])
+    private let lastTicket = ProcessLock(0)
     /// By ticket.
-    fileprivate let occupants = Lock<[Int: WeakOccupant]>([:])
+    fileprivate let occupants = ProcessLock<[Int: WeakOccupant]>([:])
 
     /// The place of one directory. Its gate is held while the directory is opened or closed.
     final class Place: Sendable {

@@ -9,7 +9,7 @@ final class SegmentTable: Sendable {
     /// The number of segments that are open for reading in all caches of the process, approximately.
     private static let mostOpen = 64
     /// Caches with segments, which share that number.
-    private static let tables = Lock(0)
+    private static let tables = ProcessLock(0)
     private let isCounted = Flag()
 
     let entries: SharedDescriptor
