@@ -41,7 +41,7 @@ enum ForkGuard {
     private static func lockAll() {
         var locks: [ProcessMutex] = []
         change { locks = $0.locks }
-        // The own one is the last: a holder of another may release a flag.
+        // The guard's own is the last: a holder of another may release a flag, which takes it.
         for lock in locks { lock.lock() }
         mutex.lock()
         state.held = locks
@@ -95,11 +95,11 @@ enum ForkGuard {
     }
 }
 
-/// A value that all of the process shares, under a lock that no child finds held: a fork waits for its holder. Whoever holds
-/// one takes no other.
+/// A value that the whole process shares, under a lock that no forked child finds held: a fork waits for its holder,
+/// which must be quick. A holder of one takes no other.
 ///
-/// Never freed. Not a `Lock`, whose mutex only the thread that took it may unlock, and that has another number in the
-/// child.
+/// It is for static values: nothing frees it. Not a `Lock`, whose mutex only the thread that took it may unlock: the
+/// thread of a child is another one.
 ///
 /// `@unchecked Sendable`: `state` is dereferenced only while `mutex` is locked.
 package final class ProcessLock<State>: @unchecked Sendable {
@@ -122,6 +122,8 @@ package final class ProcessLock<State>: @unchecked Sendable {
 }
 
 /// A mutex of the C library, which the only thread of a child may unlock.
+///
+/// `@unchecked Sendable`: any thread may use the mutex, and nothing else uses its memory.
 private struct ProcessMutex: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 

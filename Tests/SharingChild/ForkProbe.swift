@@ -19,13 +19,13 @@ enum ForkProbe {
         let cache = try DiskCache(
             directory: directory, configuration: configuration)
         try cache.setString("a", forKey: "k")
-        // What Swift's runtime does for the first time, it does under locks of its own, for which no fork waits: done before,
-        // it rarely happens beside one.
+        // Swift's runtime takes locks of its own when it does something for the first time, and no fork waits for them.
+        // So the parent does first what its children will do.
         let warm = directory.appendingPathExtension("warm")
         let closed = try DiskCache(directory: warm, configuration: configuration)
         try closed.close()
         _ = failure(inChildOf: closed, warm, configuration, isShared)
-        // The child does not have the thread that holds this one nearly always.
+        // A child lacks the thread that holds this lock nearly always.
         let lock = ProcessLock(0)
         Thread.detachNewThread {
             while true {
