@@ -4,6 +4,12 @@
 package protocol Clock: Scheduler {
     /// The wall-clock time.
     var now: Timestamp { get }
+    /// By how much that is ahead of the system's clock, which was set back. Milliseconds.
+    var lead: Int64 { get }
+}
+
+extension Clock {
+    package var lead: Int64 { 0 }
 }
 
 /// The system's clock. A memory cache reads it on every call, so it bypasses the protocol and calls `Timestamp.now`.
@@ -11,26 +17,63 @@ package struct SystemClock: Clock {
     package init() {}
 
     package var now: Timestamp { Timestamp.now }
+    package var lead: Int64 { SystemTime.lead }
 }
 
 extension Timestamp {
     /// The system's time, rounded up to the millisecond.
     @usableFromInline
-    package static var now: Timestamp {
+    package static var now: Timestamp { Timestamp(milliseconds: SystemTime.milliseconds) }
+}
+
+/// The system's time, steady as long as the process lives.
+private enum SystemTime {
+    private static let steady = SteadyTime()
+    /// The last time of the clock, and in the lower bits by how much `steady` is ahead of it: the two have to be compared
+    /// once per millisecond.
+    private static let last = Word()
+    private static let aheadBits: UInt64 = 17
+
+    static var milliseconds: Int64 {
+        let clock = clock
+        let last = last.value
+        guard last >> aheadBits == UInt64(bitPattern: clock) else { return compare() }
+        return clock + Int64(last & (1 << aheadBits - 1))
+    }
+
+    static var lead: Int64 { Int64(last.value & (1 << aheadBits - 1)) }
+
+    private static var clock: Int64 {
         let (seconds, nanoseconds) = Platform.time()
-        return Timestamp(milliseconds: seconds * 1000 + (nanoseconds + 999_999) / 1_000_000)
+        return seconds * 1000 + (nanoseconds + 999_999) / 1_000_000
+    }
+
+    @inline(never)
+    private static func compare() -> Int64 {
+        var (passed, time) = (Platform.uptime(), clock)
+        // Of one moment, unless the thread is stopped in between again and again.
+        for _ in 0..<4 where Platform.uptime() - passed > 1_000_000 { (passed, time) = (Platform.uptime(), clock) }
+        let now = steady.time(clock: time, passed: passed / 1_000_000)
+        last.value = UInt64(bitPattern: time) << aheadBits | UInt64(now - time)
+        return now
     }
 }
 
-/// A clock that reads the time from a function.
+/// A clock that reads the time from a function, steady as long as it lives.
 package struct WallClock: Clock {
     private let read: @Sendable () -> Timestamp
+    private let steady = SteadyTime()
 
     package init(reading read: @escaping @Sendable () -> Timestamp) {
         self.read = read
     }
 
-    package var now: Timestamp { read() }
+    package var now: Timestamp {
+        let count = steady.count
+        return Timestamp(milliseconds: steady.time(clock: read().milliseconds, readAfter: count))
+    }
+
+    package var lead: Int64 { steady.lead }
 }
 
 /// An instant, in whole milliseconds since 1970. Wall-clock time, because entries outlive reboots.

@@ -36,6 +36,10 @@ package protocol FileSystem: Sendable {
         _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Int
 
+    /// Returns the next part of a file, from `offset` on, that is not a hole; nil: there is none. All is content where
+    /// the file system knows no holes.
+    func content(of file: borrowing FileDescriptor, from offset: Int) throws(Errno) -> Range<Int>?
+
     /// Writes `head` and then `tail` at `offset`, in one call if the system allows it.
     func write(
         _ head: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, to file: borrowing FileDescriptor,
@@ -204,20 +208,27 @@ extension FileSystem {
         }
     }
 
-    /// Writes the first `size` bytes of another file, or as many as it has.
+    /// Writes the first `size` bytes of another file into an empty one, or as many as it has. Holes stay holes.
     package func fill(
         _ file: borrowing FileDescriptor, from source: borrowing FileDescriptor, _ size: Int
     ) throws(Errno) {
         var buffer = [UInt8](repeating: 0, count: min(size, 1 << 20))
         var done = 0
-        while done < size {
-            let count = min(try read(source, at: done, into: &buffer), size - done)
-            if count == 0 { return }
-            try buffer.withBytes { bytes throws(Errno) in
-                try write(bytes.part(0..<count), .none, to: file, at: done)
+        while let part = try content(of: source, from: done), part.lowerBound < size {
+            done = part.lowerBound
+            let end = min(part.upperBound, size)
+            while done < end {
+                let count = min(try read(source, at: done, into: &buffer), end - done)
+                // It has been cut meanwhile.
+                if count == 0 { return }
+                try buffer.withBytes { bytes throws(Errno) in
+                    try write(bytes.part(0..<count), .none, to: file, at: done)
+                }
+                done += count
             }
-            done += count
         }
+        let length = min(size, try status(of: source).size)
+        if done < length { try truncate(file, to: length) }
     }
 
     package func write(
@@ -291,9 +302,12 @@ package struct FileStatus: Sendable {
     package let owner: FileOwner
     /// Whether its group or everybody may write.
     package let isWritableByOthers: Bool
+    /// When its bytes or attributes were changed last. Nanoseconds since 1970.
+    package let changed: Int64
 
     package init(
-        kind: FileKind, size: Int, identity: FileIdentity, links: Int, owner: FileOwner, isWritableByOthers: Bool
+        kind: FileKind, size: Int, identity: FileIdentity, links: Int, owner: FileOwner, isWritableByOthers: Bool,
+        changed: Int64 = 0
     ) {
         self.kind = kind
         self.size = size
@@ -301,6 +315,7 @@ package struct FileStatus: Sendable {
         self.links = links
         self.owner = owner
         self.isWritableByOthers = isWritableByOthers
+        self.changed = changed
     }
 
     package var isLinked: Bool { links > 0 }

@@ -27,6 +27,9 @@ extension ForwardingFileSystem {
     package func status(of name: FileName, in directory: borrowing FileDescriptor) throws(Errno) -> FileStatus {
         try base.status(of: name, in: directory)
     }
+    package func content(of file: borrowing FileDescriptor, from offset: Int) throws(Errno) -> Range<Int>? {
+        try base.content(of: file, from: offset)
+    }
     package func read(
         _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Int { try base.read(file, at: offset, into: buffer) }

@@ -154,6 +154,30 @@ package final class Flag: Sendable {
     #endif
 }
 
+/// A word that threads read and write in no order with anything else. As for `Flag`, a lock replaces the atomic on Apple
+/// platforms.
+package final class Word: Sendable {
+    #if canImport(Darwin)
+        private let state = Lock<UInt64>(0)
+
+        package init() {}
+
+        package var value: UInt64 {
+            get { state.withLock { $0 } }
+            set { state.withLock { $0 = newValue } }
+        }
+    #else
+        private let state = Atomic<UInt64>(0)
+
+        package init() {}
+
+        package var value: UInt64 {
+            get { state.load(ordering: .relaxed) }
+            set { state.store(newValue, ordering: .relaxed) }
+        }
+    #endif
+}
+
 /// Booleans that many threads read, each set on its own and never cleared. As for `Flag`, a lock replaces the atomics
 /// on Apple platforms. Elsewhere `init` allocates their memory, and `deinit` frees it.
 package final class FlagArray: Sendable {

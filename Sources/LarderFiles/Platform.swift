@@ -7,6 +7,8 @@ extension Errno {
     package static let exists = Errno(rawValue: EEXIST)
     package static let notPermitted = Errno(rawValue: EPERM)
     package static let accessDenied = Errno(rawValue: EACCES)
+    /// Beyond the last content of a file.
+    package static let noSuchAddress = Errno(rawValue: ENXIO)
     package static let readOnly = Errno(rawValue: EROFS)
     package static let io = Errno(rawValue: EIO)
     package static let noSpace = Errno(rawValue: ENOSPC)
@@ -90,6 +92,18 @@ package enum Platform {
         return (Int64(time.tv_sec), Int64(time.tv_nsec))
     }
 
+    /// The time since the system was started, with the time in which it slept; nothing sets it. Nanoseconds.
+    static func uptime() -> Int64 {
+        #if canImport(Darwin)
+            let clock = CLOCK_MONOTONIC_RAW
+        #else
+            let clock = CLOCK_BOOTTIME
+        #endif
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
     static func retrying(_ call: () -> Int) throws(Errno) -> Int {
         while true {
             let result = call()
@@ -171,6 +185,32 @@ package enum Platform {
         #endif
     }
 
+    /// Throws no error for an offset at or beyond the end: there is no content.
+    static func content(of raw: Int32, from offset: Int) -> Range<Int>? {
+        // SEEK_DATA and SEEK_HOLE, macros that Swift does not import.
+        #if canImport(Darwin)
+            let (dataSeek, holeSeek): (Int32, Int32) = (4, 3)
+        #else
+            let (dataSeek, holeSeek): (Int32, Int32) = (3, 4)
+        #endif
+        do throws(Errno) {
+            let begin = try retrying { Int(lseek(raw, off_t(offset), dataSeek)) }
+            return begin..<(try retrying { Int(lseek(raw, off_t(begin), holeSeek)) })
+        } catch .noSuchAddress {
+            return nil
+        } catch {
+            return offset..<Int.max
+        }
+    }
+
+    /// The home of this process's user according to the system's list of users; nil: it has no such user.
+    static var home: String? {
+        var buffer = [CChar](repeating: 0, count: 16 << 10)
+        var (user, found) = (passwd(), UnsafeMutablePointer<passwd>?.none)
+        guard getpwuid_r(geteuid(), &user, &buffer, buffer.count, &found) == 0, found != nil else { return nil }
+        return user.pw_dir.map { String(cString: $0) }
+    }
+
     /// Never retried: after EINTR the descriptor is closed anyway.
     static func close(_ raw: Int32) {
         #if canImport(Darwin)
@@ -195,10 +235,16 @@ package enum Platform {
             }
         let identity = FileIdentity(
             device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(truncatingIfNeeded: status.st_ino))
+        #if canImport(Darwin)
+            let changed = status.st_ctimespec
+        #else
+            let changed = status.st_ctim
+        #endif
         return FileStatus(
             kind: kind, size: Int(status.st_size), identity: identity, links: Int(status.st_nlink),
             owner: FileOwner(user: status.st_uid, group: status.st_gid),
-            isWritableByOthers: status.st_mode & mode_t(0o022) != 0)
+            isWritableByOthers: status.st_mode & mode_t(0o022) != 0,
+            changed: Int64(changed.tv_sec) &* 1_000_000_000 &+ Int64(changed.tv_nsec))
     }
 
     static func status(raw: Int32) throws(Errno) -> FileStatus {

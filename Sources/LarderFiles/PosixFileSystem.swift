@@ -103,6 +103,10 @@ package struct PosixFileSystem: FileSystem {
         }.get()
     }
 
+    package func content(of file: borrowing FileDescriptor, from offset: Int) -> Range<Int>? {
+        Platform.content(of: file.raw, from: offset)
+    }
+
     package func read(
         _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Int {

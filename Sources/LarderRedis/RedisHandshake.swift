@@ -7,14 +7,8 @@
         /// The channel of the server's own notices.
         static let invalidations = "__redis__:invalidate"
 
-        /// The first time that versions cannot express, in milliseconds since 1970: in the year 10889.
-        private static let endOfTime: Int64 = 1 << 48
-
         let link: RedisLink
-        /// Identifies the server's memory, with the number of evictions so far.
-        let epoch: String
-        /// The server's time, in milliseconds since 1970.
-        let time: Int64
+        let epoch: RedisEpoch
         /// The names of the scripts on the server.
         let digests: [RedisScript: String]
 
@@ -38,18 +32,17 @@
             _ = try commands.run([
                 "CLIENT", "TRACKING", "ON", "REDIRECT", "\(id)", "BCAST", "PREFIX", names.nothing, "NOLOOP",
             ])
-            let newID = String(UInt64.random(in: 1 ... .max), radix: 16)
-            func question(_ newID: String) -> [String] { ["EVAL", RedisScripts.epoch, "1", names.epoch, newID] }
-            let answer = try commands.run(question(newID))
-            guard let parts = answer.elements, parts.count == 3, let epoch = parts[0].text, let time = parts[1].number,
-                (0..<Self.endOfTime).contains(time), let id = parts[2].data
-            else { throw SharedTierError.nonsense("the question for its epoch") }
+            let key = names.epoch
+            func question() -> [String] {
+                ["EVAL", RedisScripts.epoch, "1", key, String(UInt64.random(in: 1 ... .max), radix: 16)]
+            }
+            epoch = try RedisEpoch(commands.run(question()))
             notices.unblock()
             commands.unblock()
             link = RedisLink(
                 commands: commands, notices: notices, replyTimeout: settings.replyTimeout,
-                question: question("").map { Data($0.utf8) }, epoch: id)
-            (self.epoch, self.time, self.digests) = (epoch, time, digests)
+                question: { question().map { Data($0.utf8) } }, epoch: epoch.kept)
+            self.digests = digests
         }
 
         private static func logIn(_ connection: RedisConnection, _ settings: RedisConfiguration) throws {

@@ -13,11 +13,13 @@
         private let commands: RedisConnection
         private let notices: RedisConnection
         private let replyTimeout: Duration
-        /// The command that asks for the epoch, and the id that the server has to answer with.
-        private let question: [Data]
-        private let epoch: Data
-        /// By the numbers of their commands, in the order of the replies; without a caller it is the question.
-        private var waiting: [Int: (caller: Caller?, due: Instant)] = [:]
+        /// The command that asks for the epoch, and begins another one where that is gone.
+        private let question: () -> [Data]
+        /// The id of the epoch that the server keeps.
+        private var epoch: Data
+        /// By the numbers of their commands, in the order of the replies; without a caller it is the question, which may
+        /// have come from the server's word that the epoch is gone.
+        private var waiting: [Int: (caller: Caller?, due: Instant, isGone: Bool)] = [:]
         private var first = 0
         private var next = 0
         private var noticePingDue: Instant?
@@ -25,7 +27,8 @@
         private var lastReply = ContinuousClock.now
 
         init(
-            commands: RedisConnection, notices: RedisConnection, replyTimeout: Duration, question: [Data], epoch: Data
+            commands: RedisConnection, notices: RedisConnection, replyTimeout: Duration,
+            question: @escaping () -> [Data], epoch: Data
         ) {
             self.commands = commands
             self.notices = notices
@@ -44,15 +47,14 @@
             return [reply, noticePingDue].compactMap(\.self).min()
         }
 
-        mutating func append(_ command: [Data], _ caller: Caller?, at now: Instant) {
+        mutating func append(_ command: [Data], _ caller: Caller?, at now: Instant, isGone: Bool = false) {
             commands.append(command)
-            waiting[next] = (caller, now + replyTimeout)
+            waiting[next] = (caller, now + replyTimeout, isGone)
             next += 1
         }
 
-        /// Asks for the epoch. Another one ends the connection.
-        mutating func askForEpoch(at now: Instant) {
-            append(question, nil, at: now)
+        mutating func askForEpoch(at now: Instant, isGone: Bool = false) {
+            append(question(), nil, at: now, isGone: isGone)
         }
 
         /// Asks for a sign of life on both connections when there was none for some time.
@@ -80,17 +82,18 @@
             throw SharedTierError(.timedOut, "The server has not answered for \(replyTimeout).")
         }
 
-        /// Gives the replies that have come to their callers. Calls `note` before each.
-        mutating func receiveReplies(_ note: () -> Void) throws {
+        /// Gives the replies that have come to their callers. Calls `note` before each, and `begin` with another epoch
+        /// than the one so far.
+        mutating func receiveReplies(_ note: () -> Void, _ begin: (RedisEpoch) -> Void) throws {
             try commands.read()
             while let reply = try commands.next() {
-                guard let (caller, _) = waiting.removeValue(forKey: first) else {
+                guard let (caller, _, isGone) = waiting.removeValue(forKey: first) else {
                     throw SharedTierError.nonsense("nothing")
                 }
                 first += 1
                 lastReply = ContinuousClock.now
                 guard let caller else {
-                    try checkEpoch(reply)
+                    if let new = try newEpoch(reply, isGone: isGone) { begin(new) }
                     continue
                 }
                 note()
@@ -98,12 +101,16 @@
             }
         }
 
-        /// An error, such as that of a server that loads its snapshot, says nothing about the epoch.
-        private func checkEpoch(_ reply: RedisReply) throws {
-            if case .error = reply { return }
-            guard let parts = reply.elements, parts.count == 3, parts[2].data == epoch else {
-                throw SharedTierError(.unavailable, "The server was emptied, or its statistics were reset.")
-            }
+        /// The epoch of an answer, if it is another one: the server has evicted the key of the last one, was emptied, or
+        /// its statistics were reset. An error, such as that of a server that loads its snapshot, says nothing about it.
+        /// A replica, which keeps none, only knows that its server was emptied.
+        private mutating func newEpoch(_ reply: RedisReply, isGone: Bool) throws -> RedisEpoch? {
+            if case .error = reply { return nil }
+            let new = try RedisEpoch(reply)
+            if new.kept == epoch { return isGone && epoch.isEmpty ? new : nil }
+            if new.kept.isEmpty { throw SharedTierError(.unavailable, "The server keeps nothing any more.") }
+            epoch = new.kept
+            return new
         }
 
         /// Calls `receive` with each message that has come, and its channel.

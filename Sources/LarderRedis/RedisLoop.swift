@@ -136,9 +136,9 @@
         private func connect() throws {
             let made = try RedisHandshake(settings, names)
             link = made.link
-            time = (made.time, ContinuousClock.now)
+            time = (made.epoch.time, ContinuousClock.now)
             state.withLock { state in
-                state.tierState = .connected(epoch: made.epoch)
+                state.tierState = .connected(epoch: made.epoch.name)
                 state.newcomers = state.observers.keys.sorted()
                 state.digests = made.digests
             }
@@ -155,7 +155,7 @@
             for observer in observers {
                 defer { observer.isGreeted.signal() }
                 switch tierState {
-                case .connected(let epoch):
+                case .connected(let epoch), .slow(let epoch):
                     guard let time else { continue }
                     let passed = Int64((ContinuousClock.now - time.taken) / .milliseconds(1))
                     observer.receive(.connected(epoch: epoch, time: time.milliseconds + passed))
@@ -213,9 +213,16 @@
                     }
                 }
             }
-            if isEmptied { current.askForEpoch(at: now) }
-            if hasReplies { try current.receiveReplies { state.withLock { $0.waiting -= 1 } } }
+            if isEmptied { current.askForEpoch(at: ContinuousClock.now, isGone: true) }
+            if hasReplies { try current.receiveReplies({ state.withLock { $0.waiting -= 1 } }, begin) }
             try current.checkTime()
+        }
+
+        /// Another epoch begins on the same connection: nobody knows what the server has forgotten.
+        private func begin(_ epoch: RedisEpoch) {
+            time = (epoch.time, ContinuousClock.now)
+            state.withLock { $0.tierState = .connected(epoch: epoch.name) }
+            tell(.connected(epoch: epoch.name, time: epoch.time))
         }
 
         private func receive(_ message: RedisReply, on channel: String) {

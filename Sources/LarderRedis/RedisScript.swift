@@ -1,7 +1,7 @@
 #if Redis
     /// The steps that the server makes as one.
     enum RedisScript: CaseIterable, Hashable, Sendable {
-        case read, write, remove, clear, endLease
+        case read, write, remove, clear, lease, endLease
 
         var text: String {
             switch self {
@@ -9,6 +9,7 @@
             case .write: RedisScripts.write
             case .remove: RedisScripts.remove
             case .clear: RedisScripts.clear
+            case .lease: RedisScripts.lease
             case .endLease: RedisScripts.endLease
             }
         }

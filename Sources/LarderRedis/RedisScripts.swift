@@ -18,6 +18,8 @@
     /// but for the highest version in it (`floor`; `last`, in each half): older versions are not known to be current.
     /// So the memory is bounded, and forgets nothing before as many keys have been changed.
     ///
+    /// What is under these names and not of these forms is not ours: it counts as missing, and a change replaces it.
+    ///
     /// A server without memory refuses commands that might need more, but only until the first change of a script
     /// (tried with Redis 7.0). So writes begin with one that changes nothing, tombstones and generations with a
     /// deletion, and expiries with the new end.
@@ -28,12 +30,26 @@
             local t = redis.call('TIME')
             local now = t[1] * 1000 + math.floor(t[2] / 1000)
             local function hex(ms) return string.format('%06x%06x', math.floor(ms / 16777216), ms % 16777216) end
-            local function split(mark) return string.match(mark, '^(%x+):(%x*):(%x+)$') end
+            local function split(mark)
+                local id, clear, begun = string.match(mark, '^(%x+):(%x*):(%x+)$')
+                if id and #begun == 32 and (clear == '' or #clear == 32) then return id, clear, begun end
+            end
             local function ahead(v) return (tonumber(string.sub(v, 1, 12), 16) or 0) > now + 5000 end
             local day = 86400000
             local function first(ms) return hex(ms) .. string.rep('0', 20) end
+            local function text(key)
+                local content = redis.pcall('GET', key)
+                return type(content) == 'string' and content
+            end
+            local function version(v) return v and #v == 32 and string.match(v, '^%x+$') and v end
+            local function entry(key)
+                local h = redis.pcall('HMGET', key, 'v', 'd', 'k', 's')
+                local isOurs = not h.err and version(h[1]) and (not h[3] or #h[3] <= 15 and string.match(h[3], '^%d+$'))
+                return isOurs and redis.call('HSTRLEN', key, 'r') + redis.call('HSTRLEN', key, 'c') <= 300000 and h or {}
+            end
             local function past(hash, field)
-                local v = redis.call('HGET', hash, field)
+                local v = redis.pcall('HGET', hash, field)
+                v = type(v) == 'string' and version(v)
                 return v and not ahead(v) and v or ''
             end
             local function highest(a, b) return a > b and a or b end
@@ -44,7 +60,9 @@
             end
             local function ends(ended, key, v, ms)
                 if ms < 0 or ms >= day or v <= forgotten(ended, key) then return end
-                if redis.call('HLEN', ended) >= 100000 then
+                local count = redis.pcall('HLEN', ended)
+                if type(count) ~= 'number' then redis.call('DEL', ended) end
+                if type(count) == 'number' and count >= 100000 then
                     local floor = highest(past(ended, 'floor'), past(ended .. 'o', 'last'))
                     redis.call('UNLINK', ended .. 'o')
                     redis.call('RENAME', ended, ended .. 'o')
@@ -58,8 +76,8 @@
                 local evicted = string.match(stats, 'evicted_keys:(%d+)') or ''
                 local commands = string.match(stats, 'total_commands_processed:(%d+)') or '0'
                 local id, begun, known, count = string.match(
-                    redis.call('GET', key) or '', '^(%x+):' .. run .. ':(%x+):(%d*):(%d+)$')
-                if id and tonumber(commands) < tonumber(count) then id = nil end
+                    text(key) or '', '^(%x+):' .. run .. ':(%x+):(%d*):(%d+)$')
+                if id and (not version(begun) or tonumber(commands) < tonumber(count)) then id = nil end
                 return {id = id, run = run, begun = begun, isQuiet = known == evicted,
                     evicted = evicted, commands = commands}
             end
@@ -72,7 +90,7 @@
             local function current(key)
                 for i = 1, tonumber(redis.call('HGET', key, 'n') or '0') or 0 do
                     local m = redis.call('HMGET', key, 'm' .. i, 'i' .. i)
-                    local mark = m[1] and redis.call('GET', m[1])
+                    local mark = m[1] and text(m[1])
                     if not mark or not m[2] or split(mark) ~= m[2] then return false end
                 end
                 return true
@@ -106,13 +124,13 @@
                 local own = ARGV[1]
                 local state = own == '' and 1 or ahead(own) and 2 or 0
                 for i = 2, #KEYS - 2 do
-                    local mark = redis.call('GET', KEYS[i])
+                    local mark = text(KEYS[i])
                     local id, clear, begun
                     if mark then id, clear, begun = split(mark) end
                     if id and own <= clear then state = 2 end
                     if state == 0 and (not id or own <= begun) then state = 1 end
                 end
-                local h = redis.call('HMGET', KEYS[1], 'v', 'd', 'k', 's')
+                local h = entry(KEYS[1])
                 local at = ''
                 if own ~= '' and (not h[1] or h[1] < own or h[2] and h[1] == own) then at = name(epoch(KEYS[#KEYS])) end
                 if not h[1] then
@@ -138,7 +156,7 @@
             start + """
                 local v = ARGV[1]
                 if ahead(v) then return {3, now} end
-                local old = redis.call('HGET', KEYS[1], 'v')
+                local old = entry(KEYS[1])[1]
                 if old and old > v and not ahead(old) then return {1, old} end
                 local late, renewal = ARGV[8] == '1', ARGV[9] == '1'
                 local known
@@ -146,7 +164,8 @@
                     known = known or memory(KEYS[#KEYS])
                     return known
                 end
-                redis.call('SETRANGE', KEYS[#KEYS], 0, '')
+                local room = redis.pcall('SETRANGE', KEYS[#KEYS], 0, '')
+                if type(room) == 'table' and not string.find(room.err, 'WRONGTYPE') then return room end
                 if renewal then
                     if not old or redis.call('HEXISTS', KEYS[1], 'd') == 1 then return {4} end
                     local base = ARGV[12]
@@ -159,7 +178,7 @@
                 local cleared = late and not old and (v <= remembered() or v <= forgotten(ended, KEYS[1]))
                 local count, fields = #KEYS - 3, {}
                 for i = 2, #KEYS - 2 do
-                    local mark = redis.call('GET', KEYS[i])
+                    local mark = text(KEYS[i])
                     local id, clear, begun
                     if mark then id, clear, begun = split(mark) end
                     if id then
@@ -195,7 +214,7 @@
             start + """
                 local v = ARGV[1]
                 if ahead(v) then return {3, now} end
-                local h = redis.call('HMGET', KEYS[1], 'v', 'd', 'k')
+                local h = entry(KEYS[1])
                 if h[1] and h[1] > v and not ahead(h[1]) then return {1, h[1]} end
                 local kept = tonumber(h[3] or '0') or 0
                 if ARGV[3] ~= '1' or not h[1] or h[2] or kept <= 0 then
@@ -215,7 +234,7 @@
             start + """
                 local v = ARGV[1]
                 if ahead(v) then v = hex(now) .. 'ffff' .. string.sub(v, 17) end
-                local mark = redis.call('GET', KEYS[1])
+                local mark = text(KEYS[1])
                 local _, clear, begun = nil, nil, nil
                 if mark then _, clear, begun = split(mark) end
                 if clear and clear ~= '' and clear >= v and not ahead(clear) then return {0} end
@@ -229,16 +248,24 @@
                 return {0}
                 """
 
+        /// Takes a lease; returns false while another holder has it. A key that never ends is no lease. Arguments: the
+        /// holder, milliseconds.
+        static let lease = """
+            if redis.call('PTTL', KEYS[1]) == -1 then redis.call('DEL', KEYS[1]) end
+            return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+            """
+
         /// Ends a lease of its holder, and tells. Arguments: the holder, channel, message.
         static let endLease = """
-            if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+            if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
             redis.call('DEL', KEYS[1])
             redis.call('PUBLISH', ARGV[2], ARGV[3])
             return 1
             """
 
         /// Returns the epoch, the time, and the id of the epoch as far as the server keeps it. Arguments: a new id,
-        /// with which an epoch begins where there is none, or the server has been restarted; "" begins none.
+        /// with which an epoch begins where there is none: the server has been restarted or emptied, or the key was
+        /// evicted.
         ///
         /// A replica, or a server that cannot write its snapshot, keeps nothing.
         static let epoch =
@@ -246,12 +273,10 @@
                 local e = epoch(KEYS[1])
                 local id, begun, kept = e.id or ARGV[1], e.begun, e.id or ''
                 if not (e.id and e.isQuiet) then begun = first(now) end
-                if id ~= '' then
-                    local content = table.concat({id, e.run, begun, e.evicted, e.commands}, ':')
-                    redis.pcall('DEL', KEYS[1])
-                    redis.pcall('SET', KEYS[1], content)
-                    if redis.call('GET', KEYS[1]) == content then kept = id end
-                end
+                local content = table.concat({id, e.run, begun, e.evicted, e.commands}, ':')
+                redis.pcall('DEL', KEYS[1])
+                redis.pcall('SET', KEYS[1], content)
+                if text(KEYS[1]) == content then kept = id end
                 e.id = id
                 return {name(e), now, kept}
                 """

@@ -133,9 +133,8 @@
         /// - Throws: As ``read(_:)``.
         public func lease(_ key: SharedKey, holder: String, for duration: Duration) async throws -> Bool {
             let milliseconds = max(1, Int64(duration / .milliseconds(1)))
-            let reply = try await loop.send(
-                ["SET", names.lease(key), holder, "NX", "PX", "\(milliseconds)"].map { Data($0.utf8) })
-            return try Self.checked(reply) != .none
+            let reply = try await run(.lease, [names.lease(key)], [holder, "\(milliseconds)"].map { Data($0.utf8) })
+            return reply != .none
         }
 
         /// Gives the right back, if `holder` still has it.
@@ -181,6 +180,8 @@
             guard case .error(let message) = reply else { return reply }
             if message.contains("OOM ") { throw SharedTierError(.full, message) }
             if message.contains("READONLY ") { throw SharedTierError(.readOnly, message) }
+            // What another program has put under one of our names says nothing about the server.
+            if message.contains("WRONGTYPE ") { throw SharedTierError(.malformed, message) }
             throw SharedTierError(.unavailable, message)
         }
     }

@@ -98,6 +98,8 @@ extension MemoryFileSystem: FileSystem {
             owner: FileOwner(user: userID, group: userID), isWritableByOthers: false)
     }
 
+    package func content(of file: borrowing FileDescriptor, from offset: Int) -> Range<Int>? { offset..<Int.max }
+
     package func read(
         _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(Errno) -> Int {

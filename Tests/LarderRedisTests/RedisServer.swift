@@ -62,7 +62,9 @@
         }
 
         /// Runs a command of an administrator.
-        func command(_ words: String..., database: Int = 0) throws {
+        func command(_ words: String..., database: Int = 0) throws { try command(words, database: database) }
+
+        func command(_ words: [String], database: Int = 0) throws {
             let process = Process()
             process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
             process.arguments = ["-p", "\(port)", "-n", "\(database)"] + words

@@ -7,7 +7,8 @@ extension Cache {
     ///
     ///     let users = try await users.values(forKeys: ids, ttl: .hours(1)) { missing in try await api.users(missing) }
     ///
-    /// A key that is already being fetched, alone or with others, is waited for and not fetched again. See
+    /// A key that is already being fetched, alone or with others, is waited for and not fetched again. One that is known
+    /// to have no value is left out, and not fetched before that knowledge expires. See
     /// `value(forKey:ttl:tags:policy:fetch:)` for the rest.
     ///
     /// - Parameters:

@@ -6,12 +6,24 @@ extension Cache {
     public var memory: MemoryView<Value>? { memoryTier.map { MemoryView($0) } }
 
     /// Returns whether there is a fresh value. Does not read it and does not count as a use. O(1).
+    ///
+    /// A value on disk that is not of the cache's type counts as missing for every call about its key, and is reported
+    /// once, with `.undecodable`: one with another coding at once, any other after a call has tried to decode it, until
+    /// one succeeds.
     public func hasValue(forKey key: String) async -> Bool {
         if disk?.store.disk.follow() == false { return false }
         if memoryTier?.hasValue(forKey: key) == true { return true }
         guard let disk else { return false }
         guard await isKnownAfterAsking(key) else { return false }
-        return await disk.store.io.run { disk.hasValue(forKey: key) }
+        return await disk.store.io.run { self.freshEntry(key, disk) != nil }
+    }
+
+    private func freshEntry(_ text: String, _ disk: DiskCache) -> IndexEntry? {
+        let key = backend.key(text)
+        guard let entry = disk.readableStore?.freshEntry(key, at: disk.now), !backend.isUndecodable(entry, key) else {
+            return nil
+        }
+        return entry
     }
 
     /// Returns the description of a fresh entry, including its metadata; nil for a miss. Does not count as a use. O(1).
@@ -20,7 +32,7 @@ extension Cache {
     public func entry(forKey key: String) async -> CacheEntry? {
         guard let disk else { return memoryTier?.entry(forKey: key) }
         guard await isKnownAfterAsking(key) else { return nil }
-        return await disk.store.io.run { disk.entry(forKey: key) }
+        return await disk.store.io.run { self.freshEntry(key, disk).map { CacheEntry($0, at: disk.now) } }
     }
 
     /// Asks the shared tier for a key. Returns false when the copy here is outdated, and the server cannot be asked.
@@ -38,7 +50,8 @@ extension Cache {
     /// The payload bytes of all values on disk; without a disk tier, the sum of their costs. O(1).
     public var size: Int { disk?.size ?? memoryTier?.cost ?? 0 }
 
-    /// Returns the keys of all fresh values on disk, or in memory without a disk tier, in no order. O(n).
+    /// Returns the keys of all fresh values on disk, or in memory without a disk tier, in no order. O(n). Nothing is
+    /// decoded: values that are not of the cache's type are among them.
     public func keys() async -> [String] {
         guard let disk else { return memoryTier?.keys() ?? [] }
         return await disk.store.io.run { disk.keys() }
@@ -47,7 +60,7 @@ extension Cache {
     /// Gives a fresh value a new life, which begins now, without rewriting the value. O(1).
     ///
     /// - Parameters:
-    ///   - ttl: Zero or less removes the value.
+    ///   - ttl: Zero or less removes the value, also one that has expired and is still kept.
     ///   - key: Any string.
     /// - Returns: False when there is no fresh value.
     /// - Throws: The errors of ``DiskCache/setTimeToLive(_:forKey:)``. The old life is then still in force.
@@ -119,6 +132,9 @@ extension Cache {
             absentAnswers: counts.absences, fetches: counts.fetches, memory: memory, disk: disk?.statistics,
             shared: backend.sharedLink?.statistics)
     }
+
+    /// Whether the shared tier answers, and in time; nil without one. O(1).
+    public var sharedTierState: SharedTierState? { backend.sharedLink?.tierState }
 
     /// The events from now on, as ``Configuration/onEvent`` receives them.
     ///

@@ -44,21 +44,25 @@ extension Cache {
     public func lookup(forKey key: String, allowingStale: Bool) async -> Lookup<Value>? {
         guard allowingStale else { return await lookup(forKey: key) }
         let key = backend.key(key)
+        // Without another machine to ask, a stale value is all there is.
+        if backend.sharedLink == nil, case .stale(_, true) = backend.freshness(of: key, at: backend.clock.now),
+            let found = await staleValue(key)
+        {
+            report(found, key)
+            return found
+        }
         let fresh = await backend.lookup(key)
         let found = if let fresh { fresh } else { await staleValue(key) }
+        if let found, fresh == nil { backend.takeBackMiss(of: key, found, isCountedOnDisk: true) }
         report(found, key)
         return found
     }
 
-    /// Returns a value that a look for a fresh one has missed.
     private func staleValue(_ key: Key) async -> Lookup<Value>? {
         guard let stored = await backend.storedValue(for: key) else { return nil }
         let found = stored.lookup(at: backend.clock.now)
         if found.isStale && !stored.isAnswerable { return nil }
-        backend.counts.update { counts in
-            counts.misses -= 1
-            counts.fetches.staleAnswers += 1
-        }
+        backend.countHit(found)
         return found
     }
 

@@ -7,6 +7,8 @@ protocol CacheBackend<Value>: Sendable {
     var flights: Flights { get }
     var clock: any Clock { get }
     var defaults: CacheDefaults { get }
+    /// Whether reading begins lives again.
+    var slides: Bool { get }
     var counts: BackendCounters { get }
     /// Nil when reads are not reported.
     var readEvents: ReadEvents? { get }
@@ -35,6 +37,13 @@ protocol CacheBackend<Value>: Sendable {
 
     /// Counts a miss in memory alone.
     func countMissInMemory()
+
+    /// Counts an answer from a stored value, fresh or stale, for the tier that had it.
+    func countHit(_ found: Lookup<Value>)
+
+    /// Takes a miss back that `countMiss` has counted, because a stored value is the answer after all. Without one in
+    /// memory, it stays a miss there. `isCountedOnDisk`: the disk has counted it, for all that looked at a time.
+    func takeBackMiss(of key: Key, _ found: Lookup<Value>, isCountedOnDisk: Bool)
 
     func set(_ values: [(key: String, value: Value)], _ options: SetOptions) async throws(CacheError)
     func remove(_ text: String) async throws(CacheError) -> Bool
@@ -70,6 +79,9 @@ protocol CacheBackend<Value>: Sendable {
     /// Returns the state of a key. Opens no file.
     func freshness(of key: Key, at now: Timestamp) -> Freshness
 
+    /// True for an entry on disk whose value counts as missing, because it is not of the cache's type.
+    func isUndecodable(_ entry: IndexEntry, _ key: Key) -> Bool
+
     /// True while entries count only once their files have been checked.
     var isProvisional: Bool { get }
 
@@ -94,6 +106,7 @@ protocol CacheBackend<Value>: Sendable {
 extension CacheBackend {
     var defaultTTL: TimeToLive { defaults.ttl }
     var sharedLink: SharedLink? { nil }
+    func isUndecodable(_ entry: IndexEntry, _ key: Key) -> Bool { false }
 
     func bring(_ keys: [Key]) async -> [Lookup<Value>?] { keys.map { _ in nil } }
 
@@ -175,7 +188,7 @@ struct SetOptions: Sendable {
 /// The state of a key in the cache.
 enum Freshness: Equatable {
     case missing
-    case fresh(MemoryLife)
+    case fresh(MemoryLife, stored: Timestamp)
     /// There is an expired value; `isAnswerable` unless it must be revalidated.
     case stale(expires: Timestamp, isAnswerable: Bool)
     /// It is known that there is no value.

@@ -129,7 +129,7 @@ public struct FetchPolicy: Sendable {
     public func retryThrottle(_ pause: Duration) -> FetchPolicy { with { $0.retryThrottle = pause } }
 
     /// Fetches a value in the background once it has spent this fraction of its life, and returns the one that is still
-    /// fresh: a value in constant use never expires.
+    /// fresh: a value in constant use never expires. Where reading begins a life again, its life before the call counts.
     ///
     /// - Parameter fraction: From 0 to 1. Without it, values are not fetched early.
     /// - Returns: The changed policy.

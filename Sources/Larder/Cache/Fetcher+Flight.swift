@@ -66,12 +66,13 @@ extension Fetcher {
     private func prepare(_ flight: Flight, _ options: FetchOptions) async -> Preparation {
         var prepared = Preparation(outcomes: Array(repeating: .nothing, count: flight.keys.count))
         for (index, key) in flight.keys.enumerated() {
-            if let outcome = await cachedOutcome(key, options) {
+            if let outcome = await cachedOutcome(key, flight, options) {
                 // Nobody joins for a value that may be replaced or expire before the others are there.
                 prepared.outcomes[index] = outcome
-                settle(flight, index, outcome)
+                settle(flight, index, outcome, options)
             } else {
                 let stored = options.revalidates ? await valueToRevalidate(key, flight) : nil
+                if let stored { flight.noteGiven(index, from: stored.source) }
                 prepared.missing.append(MissingKey(key: key, index: index, now: backend.clock.now, stored: stored))
             }
         }
@@ -80,7 +81,7 @@ extension Fetcher {
             // Only a flight for one key can wait for another machine.
             if let outcome = await beginShared(flight, keys, options, link) {
                 prepared.outcomes[prepared.missing[0].index] = outcome
-                settle(flight, prepared.missing[0].index, outcome)
+                settle(flight, prepared.missing[0].index, outcome, options)
                 prepared.missing = []
             }
         }
@@ -88,12 +89,14 @@ extension Fetcher {
     }
 
     /// Another flight may have stored a value since the caller looked.
-    func cachedOutcome(_ key: Key, _ options: FetchOptions) async -> FetchOutcome? {
+    func cachedOutcome(_ key: Key, _ flight: Flight, _ options: FetchOptions) async -> FetchOutcome? {
         if options.policy.source == .reload { return nil }
         let now = backend.clock.now
         switch backend.freshness(of: key, at: now) {
-        case .fresh(let life):
+        case .fresh(let life, let stored):
             if options.policy.isEarly(life, at: now) { return nil }
+            // The read that began the refresh has begun its life again.
+            if flight.isRefresh, backend.slides, stored < flight.begun { return nil }
             if let found = backend.findInMemory(key.text) { return .found(found) }
             return await backend.lookupsOnDisk([key])[0].map { .found($0) }
         case .absent: return options.acceptsAbsence ? .absent(isFetched: false) : nil
@@ -121,7 +124,7 @@ extension Fetcher {
                 let outcome = await keep(answer, missing, options, by: flight)
                 outcomes[missing.index] = outcome
                 if case .failed = outcome { continue }
-                settle(flight, missing.index, outcome)
+                settle(flight, missing.index, outcome, options)
             }
         case .failure(let error):
             for missing in prepared.missing { outcomes[missing.index] = .failed(error) }
@@ -130,8 +133,8 @@ extension Fetcher {
     }
 
     /// Resumes the callers that wait for one key, after its event; nobody joins the flight for that any more.
-    private func settle(_ flight: Flight, _ index: Int, _ outcome: FetchOutcome) {
-        backend.flights.remove(flight, for: flight.keys[index])
+    private func settle(_ flight: Flight, _ index: Int, _ outcome: FetchOutcome, _ options: FetchOptions) {
+        backend.flights.end(flight, for: flight.keys[index], ending(outcome, options))
         if let events = backend.readEvents, isFetched(outcome), !flight.isOver {
             events.post(.fetched, flight.keys[index])
         }
@@ -150,27 +153,31 @@ extension Fetcher {
     private func finish(_ flight: Flight, _ options: FetchOptions, _ outcomes: [FetchOutcome]) {
         backend.flights.beginEnding(flight)
         defer { backend.flights.endEnding(flight) }
-        backend.flights.remove(flight)
+        for (key, outcome) in zip(flight.keys, outcomes) {
+            backend.flights.end(flight, for: key, ending(outcome, options))
+        }
         guard let waiting = flight.finish(outcomes) else { return }
         // An abandoned fetch was cancelled; whatever it throws is no failure.
-        if !flight.isAbandoned { note(outcomes, of: flight, options) }
+        if !flight.isAbandoned { reportFailures(outcomes, of: flight) }
         for (continuation, outcome) in waiting { continuation.resume(returning: outcome) }
         flight.tellEnd()
     }
 
-    private func note(_ outcomes: [FetchOutcome], of flight: Flight, _ options: FetchOptions) {
+    /// What the outcome says about the next fetch of the key.
+    private func ending(_ outcome: FetchOutcome, _ options: FetchOptions) -> Flights.Ending {
+        guard case .failed(let error) = outcome else { return .answered }
         let now = backend.clock.now
         let end = options.policy.retryThrottle.map { now.advanced(byMilliseconds: $0.milliseconds) }
+        return .failed(end.map { FailureLog.Failure(error: error, begin: now, end: $0) })
+    }
+
+    private func reportFailures(_ outcomes: [FetchOutcome], of flight: Flight) {
         var failed: [Key] = []
         var failure: (any Error)?
         for (index, (key, outcome)) in zip(flight.keys, outcomes).enumerated() {
-            guard case .failed(let error) = outcome, !flight.isSettled(index) else {
-                backend.flights.noteSuccess(of: key, type)
-                continue
-            }
+            guard case .failed(let error) = outcome, !flight.isSettled(index) else { continue }
             failed.append(key)
             failure = error
-            if let end { backend.flights.noteFailure(of: key, type, error, until: end, at: now) }
         }
         guard let failure else { return }
         backend.counts.update { $0.fetches.failed += 1 }

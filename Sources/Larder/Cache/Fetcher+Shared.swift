@@ -43,7 +43,7 @@ extension Fetcher {
         if flight.isOver { return .fetch(lease) }
         // Another machine may have stored a value since the last look.
         if let found = await backend.bring([key])[0] { return .found(.found(found)) }
-        if let outcome = await cachedOutcome(key, options) { return .found(outcome) }
+        if let outcome = await cachedOutcome(key, flight, options) { return .found(outcome) }
         return .fetch(lease)
     }
 }

@@ -9,10 +9,13 @@ extension Fetcher {
         while !missing.isEmpty {
             try Task.checkCancellation()
             var unanswered: [Int] = []
-            for (index, outcome) in zip(
-                missing, await outcomes(for: missing.map { request.keys[$0] }, request, deadlines))
-            {
-                if let answer = try await answer(to: outcome, request.keys[index], request.options, &deadlines) {
+            let keys = missing.map { request.keys[$0] }
+            guard let outcomes = await self.outcomes(for: keys, request, known.lastFailure, deadlines) else {
+                missing = await throttled(missing, &known, request)
+                continue
+            }
+            for (index, (outcome, given)) in zip(missing, outcomes) {
+                if let answer = try await answer(to: outcome, given, request.keys[index], request.options, &deadlines) {
                     known.answers[index] = answer
                 } else {
                     unanswered.append(index)
@@ -23,10 +26,27 @@ extension Fetcher {
         }
     }
 
+    /// Answers the keys whose fetches have failed since the call looked, where that is a reason not to try again. Returns
+    /// the others.
+    private func throttled(_ missing: [Int], _ known: inout Known, _ request: FetchRequest<Value>) async -> [Int] {
+        known.lastFailure = backend.flights.lastFailure
+        var rest: [Int] = []
+        for index in missing {
+            if let stale = await throttledAnswer(request.keys[index], request.options) {
+                takeBackMiss(of: request.keys[index], stale, request.options)
+                known.answers[index] = .found(stale)
+            } else {
+                rest.append(index)
+            }
+        }
+        return rest
+    }
+
     /// Returns nil where the call has to try again: a reload joined a flight that found the value in the cache, the
     /// flight brought nothing for the key, or there is nothing stale after all.
     private func answer(
-        to outcome: FetchOutcome, _ key: Key, _ options: FetchOptions, _ deadlines: inout WaitDeadlines
+        to outcome: FetchOutcome, _ given: ValueSource?, _ key: Key, _ options: FetchOptions,
+        _ deadlines: inout WaitDeadlines
     ) async throws -> Answer? {
         let reloads = options.policy.source == .reload
         switch outcome {
@@ -44,38 +64,39 @@ extension Fetcher {
             guard options.policy.forgives(error), let stale = await staleValue(.failed, key, options, error) else {
                 throw error
             }
-            takeBackMiss(ifStale: stale)
-            return .found(stale)
+            takeBackMiss(of: key, stale, options)
+            return .found(stale.found(in: given))
         case .late:
             deadlines.removeSoft()
             guard let stale = await staleValue(.late, key, options) else { return nil }
-            takeBackMiss(ifStale: stale)
-            return .found(stale)
+            takeBackMiss(of: key, stale, options)
+            return .found(stale.found(in: given))
         }
     }
 
-    /// A stale answer is no miss, although the look for a fresh value was one.
-    private func takeBackMiss(ifStale found: Lookup<Value>) {
-        if found.isStale { backend.counts.update { $0.misses -= 1 } }
+    /// An answer from the cache is no miss, although the look for a fresh value was one. A reload has not looked.
+    private func takeBackMiss(of key: Key, _ found: Lookup<Value>, _ options: FetchOptions) {
+        if options.policy.source != .reload { backend.takeBackMiss(of: key, found, isCountedOnDisk: false) }
     }
 
     var type: ObjectIdentifier { ObjectIdentifier(Value.self) }
 
     /// Waits for each key, in a flight that is under way or in a new one, which it begins. A cancelled caller leaves
-    /// all flights at once.
+    /// all flights at once. Nil when one has failed after the failure number `seen`.
     private func outcomes(
-        for keys: [Key], _ request: FetchRequest<Value>, _ deadlines: WaitDeadlines
-    ) async -> [FetchOutcome] {
+        for keys: [Key], _ request: FetchRequest<Value>, _ seen: UInt64?, _ deadlines: WaitDeadlines
+    ) async -> [(FetchOutcome, given: ValueSource?)]? {
         let options = request.options
         if let hard = deadlines.hard, let timeout = options.policy.hardTimeout, hard <= backend.clock.now {
-            return keys.map { _ in .failed(CacheError.timedOut(timeout)) }
+            return keys.map { _ in (.failed(CacheError.timedOut(timeout)), nil) }
         }
         backend.follow()
-        let (waiters, new) = backend.flights.join(keys, of: type, adding: options.tags) {
+        let joining = backend.flights.join(keys, of: type, adding: options.tags, ifNoneFailedAfter: seen) {
             Flight(
                 of: type, to: $0, at: backend.clock.now, tags: options.tags,
                 outlivesCallers: options.policy.outlives ?? false, limiter: limiter)
         }
+        guard case let (waiters, new)? = joining else { return nil }
         // A fetch that waits for itself, maybe through others, would wait forever.
         let current = Flight.current.flatMap { $0.mayWait ? $0 : nil }
         let flights = current == nil ? [] : Self.distinct(waiters.map(\.flight))
@@ -88,7 +109,7 @@ extension Fetcher {
             }
             // Another caller may have joined it meanwhile.
             if let new, isWanted { begin(new, request) }
-            return keys.map { .failed(CacheError.fetchCycle($0.text)) }
+            return keys.map { (.failed(CacheError.fetchCycle($0.text)), nil) }
         }
         defer { if let current { WaitGraph.shared.remove(from: current, to: flights) } }
         if current != nil { new?.noteNeeded() }
@@ -99,8 +120,11 @@ extension Fetcher {
         let timers = waiters.flatMap { setTimeouts(of: $0, isOwn: $0.flight === new, options, deadlines) }
         defer { for timer in timers { timer.cancel() } }
         return await withTaskCancellationHandler {
-            var outcomes: [FetchOutcome] = []
-            for waiter in waiters { outcomes.append(await waiter.outcome()) }
+            var outcomes: [(FetchOutcome, given: ValueSource?)] = []
+            for waiter in waiters {
+                let outcome = await waiter.outcome()
+                outcomes.append((outcome, waiter.flight.given(waiter.index)))
+            }
             return outcomes
         } onCancel: {
             for waiter in waiters { backend.flights.leave(waiter, as: .left) }
@@ -177,9 +201,9 @@ extension Fetcher {
         if let timeout = options.policy.hardTimeout, timeout <= .zero { return }
         let now = backend.clock.now
         let isThrottled = options.policy.retryThrottle != nil
-        let due = isThrottled ? keys.filter { backend.flights.failure(of: $0, type, at: now) == nil } : keys
-        let new = backend.flights.start(due, of: type) {
-            Flight(of: type, to: $0, at: now, tags: options.tags, outlivesCallers: true, limiter: limiter)
+        let new = backend.flights.start(keys, of: type, sparingFailed: isThrottled, at: now) {
+            Flight(
+                of: type, to: $0, at: now, tags: options.tags, outlivesCallers: true, isRefresh: true, limiter: limiter)
         }
         if let new { begin(new, request) }
     }

@@ -51,6 +51,8 @@ struct Fetcher<Value: Sendable>: Sendable {
         var missing: [Int] = []
         /// Those that have an answer and are to be fetched again in the background.
         var aging: [Int] = []
+        /// The number of the last failure before the look, where a failure may be a reason not to try again.
+        var lastFailure: UInt64?
 
         mutating func answer(_ index: Int, with found: Lookup<Value>, isAging: Bool) {
             answers[index] = .found(found)
@@ -66,17 +68,20 @@ struct Fetcher<Value: Sendable>: Sendable {
             known.missing = Array(keys.indices)
             return known
         }
+        if options.policy.retryThrottle != nil { known.lastFailure = backend.flights.lastFailure }
         if backend.isProvisional { await backend.settle(keys) }
+        // Reading begins a life that slides again.
+        let lives = options.policy.eagerRefresh != nil && backend.slides ? keys.map { life(of: $0) } : nil
         let brought = backend.sharedLink == nil ? [] : await backend.bring(keys)
         var onDisk: [Int] = []
         for (index, key) in keys.enumerated() {
             if !brought.isEmpty, let found = brought[index] {
-                known.answer(index, with: found, isAging: isAging(found, options))
+                known.answer(index, with: found, isAging: isAging(found, lives?[index], options))
                 backend.readEvents?.postHit(key, found)
                 continue
             }
             if let found = backend.findInMemory(key.text) {
-                known.answer(index, with: found, isAging: isAging(found, options))
+                known.answer(index, with: found, isAging: isAging(found, lives?[index], options))
                 backend.readEvents?.postHit(key, found)
                 continue
             }
@@ -93,7 +98,7 @@ struct Fetcher<Value: Sendable>: Sendable {
             for (index, found) in zip(onDisk, await backend.lookupsOnDisk(onDisk.map { keys[$0] })) {
                 guard let found else { continue }
                 if found.source == .disk { backend.countMissInMemory() }
-                known.answer(index, with: found, isAging: isAging(found, options))
+                known.answer(index, with: found, isAging: isAging(found, lives?[index], options))
                 backend.readEvents?.postHit(keys[index], found)
             }
         }
@@ -111,21 +116,28 @@ struct Fetcher<Value: Sendable>: Sendable {
         return known
     }
 
-    private func isAging(_ found: Lookup<Value>, _ options: FetchOptions) -> Bool {
-        options.policy.isEarly(found.life, at: backend.clock.now)
+    /// Decides by the life before the call, if that is known.
+    private func isAging(_ found: Lookup<Value>, _ life: MemoryLife??, _ options: FetchOptions) -> Bool {
+        options.policy.isEarly((life ?? nil) ?? found.life, at: backend.clock.now)
+    }
+
+    private func life(of key: Key) -> MemoryLife? {
+        if case .fresh(let life, _) = backend.freshness(of: key, at: backend.clock.now) { life } else { nil }
     }
 
     /// Returns a stale value that can be answered without waiting for a fetch, and whether to fetch it in the
     /// background.
     private func staleAnswer(_ key: Key, _ options: FetchOptions) async -> (Lookup<Value>, isAging: Bool)? {
         if let stale = await staleValue(.revalidating, key, options) { return (stale, true) }
-        if options.policy.retryThrottle != nil,
-            let error = backend.flights.failure(of: key, type, at: backend.clock.now), options.policy.forgives(error),
-            let stale = await staleValue(.failed, key, options, error)
-        {
-            return (stale, false)
-        }
-        return nil
+        return await throttledAnswer(key, options).map { ($0, false) }
+    }
+
+    /// Returns the value where a fetch has failed so recently that none is begun.
+    func throttledAnswer(_ key: Key, _ options: FetchOptions) async -> Lookup<Value>? {
+        guard options.policy.retryThrottle != nil,
+            let error = backend.flights.failure(of: key, type, at: backend.clock.now), options.policy.forgives(error)
+        else { return nil }
+        return await staleValue(.failed, key, options, error)
     }
 
     private func allows(
@@ -144,7 +156,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         }
     }
 
-    /// Returns the value in the cache, fresh or stale, if the policy allows it on this occasion.
+    /// Returns the value in the cache, fresh or stale, if the policy allows it on this occasion, and counts the hit.
     func staleValue(
         _ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions, _ error: (any Error)? = nil
     ) async -> Lookup<Value>? {
@@ -162,12 +174,13 @@ struct Fetcher<Value: Sendable>: Sendable {
         let now = backend.clock.now
         if now >= stored.life.expires {
             guard stored.isAnswerable, allows(options.policy, occasion, stored.life.expires, now) else { return nil }
-            backend.counts.update { $0.fetches.staleAnswers += 1 }
         }
-        return stored.lookup(at: now)
+        let found = stored.lookup(at: now)
+        backend.countHit(found)
+        return found
     }
 
-    /// The same for a value in memory, which counts the answer itself.
+    /// The same for a value in memory, which counts the hit itself.
     private func inMemory(
         _ occasion: FetchPolicy.Occasion, _ key: Key, _ options: FetchOptions
     ) -> Lookup<Value>? {

@@ -23,6 +23,8 @@ final class Flight: LimitedFetch {
     let type: ObjectIdentifier
     let keys: [Key]
     let begun: Timestamp
+    /// Whether it fetches values again that are in the cache, in the background.
+    let isRefresh: Bool
     /// The limiter of the cache that began the flight; nil: no limit.
     let limiter: FetchLimiter?
     private let state: Lock<FlightState>
@@ -33,11 +35,12 @@ final class Flight: LimitedFetch {
     /// A flight that `outlivesCallers` is not cancelled when its last caller leaves.
     init(
         of type: ObjectIdentifier, to keys: [Key], at now: Timestamp, tags: [Key], outlivesCallers: Bool,
-        limiter: FetchLimiter? = nil
+        isRefresh: Bool = false, limiter: FetchLimiter? = nil
     ) {
         self.type = type
         self.keys = keys
         begun = now
+        self.isRefresh = isRefresh
         self.limiter = limiter
         state = Lock(FlightState(tags: tags, outlivesCallers: outlivesCallers))
     }
@@ -95,6 +98,13 @@ final class Flight: LimitedFetch {
     }
 
     var isNeededByFetch: Bool { state.withLock { $0.isNeededByFetch } }
+
+    /// Notes where a value was found that the user's fetch is given: it is in memory by now.
+    func noteGiven(_ index: Int, from source: ValueSource) {
+        state.withLock { $0.given[index] = source }
+    }
+
+    func given(_ index: Int) -> ValueSource? { state.withLock { $0.given[index] } }
 
     /// Notes that the user's fetch has returned: it waits for nothing any more.
     func noteFetched() {

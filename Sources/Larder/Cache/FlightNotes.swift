@@ -13,24 +13,30 @@ struct FailureLog: Sendable {
         let type: ObjectIdentifier
     }
 
-    private struct Failure {
+    /// A reason not to try again.
+    struct Failure {
         let error: any Error
+        let begin: Timestamp
+        /// Until when it counts.
         let end: Timestamp
     }
 
     private var failures: [Name: Failure] = [:]
+    /// The failures so far.
+    private(set) var last: UInt64 = 0
 
     var count: Int { failures.count }
 
     /// O(1) amortized.
-    mutating func note(_ name: Name, _ error: any Error, until end: Timestamp, at now: Timestamp) -> [any Error] {
+    mutating func note(_ name: Name, _ failure: Failure) -> [any Error] {
+        last += 1
         var gone: [any Error] = []
         if failures.count >= Self.most {
-            let rest = failures.filter { now < $0.value.end }
+            let rest = failures.filter { failure.begin < $0.value.end }
             gone = failures.values.map(\.error)
             failures = rest.count > Self.most / 2 ? [:] : rest
         }
-        if let old = failures.updateValue(Failure(error: error, end: end), forKey: name) { gone.append(old.error) }
+        if let old = failures.updateValue(failure, forKey: name) { gone.append(old.error) }
         return gone
     }
 
@@ -38,6 +44,8 @@ struct FailureLog: Sendable {
         guard !failures.isEmpty, let failure = failures[name], now < failure.end else { return nil }
         return failure.error
     }
+
+    func has(_ name: Name) -> Bool { failures[name] != nil }
 
     mutating func remove(_ name: Name) -> (any Error)? {
         failures.isEmpty ? nil : failures.removeValue(forKey: name)?.error

@@ -56,6 +56,8 @@ struct FlightState: Sendable {
     private var joinedTags: [Int: [(tag: Key, callers: Int)]] = [:]
     /// Whether another fetch waits for this one.
     var isNeededByFetch = false
+    /// Where the values were found that the user's fetch was given, by the index of their key.
+    var given: [Int: ValueSource] = [:]
     /// The flight's part in a shared tier.
     var sharedPart: (any Sendable)?
     /// Whether the user's fetch has returned.

@@ -14,6 +14,13 @@ final class Flights: Sendable {
         let tagClear: UInt64
     }
 
+    /// How a flight ends for a key.
+    enum Ending {
+        case answered
+        /// With the reason not to try again for a while; nil: there is none.
+        case failed(FailureLog.Failure?)
+    }
+
     private struct Registry {
         private(set) var places: [Key: [Place]] = [:]
         /// The keys that are being modified.
@@ -22,6 +29,8 @@ final class Flights: Sendable {
         var ending: [Flight] = []
         /// The tags that were cleared while flights were under way.
         var tagClears = TagClears()
+        /// The keys whose last fetch has failed.
+        var failures = FailureLog()
 
         func isRegistered(_ flight: Flight, for key: Key) -> Bool {
             places[key]?.contains { $0.flight === flight } ?? false
@@ -29,6 +38,11 @@ final class Flights: Sendable {
 
         func place(of key: Key, _ type: ObjectIdentifier) -> Place? {
             places[key]?.first { $0.flight.type == type }
+        }
+
+        /// True when a key has no flight, and its last one has failed.
+        func hasFailed(_ key: Key, _ type: ObjectIdentifier) -> Bool {
+            place(of: key, type) == nil && failures.has(.init(key: key, type: type))
         }
 
         /// Registers a flight, which `make` returns, for those of `keys` that have none.
@@ -40,6 +54,17 @@ final class Flights: Sendable {
                 places[key, default: []].append(Place(flight: flight, index: index, tagClear: tagClears.last))
             }
             return flight
+        }
+
+        /// Removes a flight for a key, and notes how it has ended. Nothing where it is registered no more: whoever has
+        /// removed it has a later word on the key. The caller holds the flight, and releases the errors.
+        mutating func end(_ flight: Flight, _ key: Key, _ ending: Ending) -> [any Error] {
+            if remove(key, where: { $0 === flight }).isEmpty { return [] }
+            let name = FailureLog.Name(key: key, type: flight.type)
+            switch ending {
+            case .answered: return failures.remove(name).map { [$0] } ?? []
+            case .failed(let failure): return failure.map { failures.note(name, $0) } ?? []
+            }
         }
 
         /// Returns the removed places: the last reference to a flight, and so to a user's value, must not be dropped
@@ -59,18 +84,24 @@ final class Flights: Sendable {
     }
 
     private let registry = Lock(Registry())
-    private let failures = Lock(FailureLog())
+    /// The number of the last failure that is a reason not to try again. Read by every call that may be throttled.
+    private let failureCount = Word()
     /// Those of the callers that modify values.
     let turns = KeyTurns()
 
     /// Joins a flight for each key, whose value gets `tags` too. Keys without one share a new flight, which `make`
     /// returns and the caller has to begin.
     ///
-    /// - Returns: A waiter for each key, in their order, and the new flight.
+    /// - Returns: A waiter for each key, in their order, and the new flight; nil where a key without a flight has failed
+    ///   after the failure number `seen`: that may be a reason not to begin another one.
     func join(
-        _ keys: [Key], of type: ObjectIdentifier, adding tags: [Key] = [], _ make: ([Key]) -> Flight
-    ) -> (waiters: [Waiter], new: Flight?) {
+        _ keys: [Key], of type: ObjectIdentifier, adding tags: [Key] = [], ifNoneFailedAfter seen: UInt64? = nil,
+        _ make: ([Key]) -> Flight
+    ) -> (waiters: [Waiter], new: Flight?)? {
         registry.withLock { registry in
+            if let seen, registry.failures.last > seen, keys.contains(where: { registry.hasFailed($0, type) }) {
+                return nil
+            }
             let new = registry.add(keys, type, make)
             let waiters = keys.compactMap { key in
                 registry.place(of: key, type).map { $0.flight.join($0.index, adding: $0.flight === new ? [] : tags) }
@@ -79,9 +110,17 @@ final class Flights: Sendable {
         }
     }
 
-    /// Registers a new flight for the keys that have none; nobody waits for it.
-    func start(_ keys: [Key], of type: ObjectIdentifier, _ make: ([Key]) -> Flight) -> Flight? {
-        registry.withLock { $0.add(keys, type, make) }
+    /// Registers a new flight for the keys that have none; nobody waits for it. `sparingFailed`: not for those whose
+    /// last fetch has failed, as long as that counts.
+    func start(
+        _ keys: [Key], of type: ObjectIdentifier, sparingFailed: Bool = false, at now: Timestamp,
+        _ make: ([Key]) -> Flight
+    ) -> Flight? {
+        registry.withLock { registry in
+            let failures = registry.failures
+            let due = keys.filter { !sparingFailed || failures.error(of: .init(key: $0, type: type), at: now) == nil }
+            return registry.add(due, type, make)
+        }
     }
 
     /// Changes the value of a key if the flight is registered for it. The caller may hold locks; `change` may take
@@ -132,12 +171,20 @@ final class Flights: Sendable {
     /// Removes a flight for one of its keys, whose value is stored: nobody joins it any more. False when callers
     /// want other tags than these by now.
     func retire(_ flight: Flight, _ index: Int, ifTags tags: [Key]) -> Bool {
-        registry.withLock { registry in
-            guard flight.joinedTags(index) == tags else { return false }
-            // The caller still holds the flight: nothing is released under the lock.
-            _ = registry.remove(flight.keys[index]) { $0 === flight }
-            return true
+        let gone = registry.withLock { registry in
+            flight.joinedTags(index) == tags ? registry.end(flight, flight.keys[index], .answered) : nil
         }
+        return gone != nil
+    }
+
+    /// Removes a flight for one of its keys, and notes how it has ended, in one step: the end of a flight that begins
+    /// afterwards is not hidden by this one.
+    func end(_ flight: Flight, for key: Key, _ ending: Ending) {
+        let gone = registry.withLock { registry in
+            defer { failureCount.value = registry.failures.last }
+            return registry.end(flight, key, ending)
+        }
+        _ = consume gone
     }
 
     func isRegistered(_ flight: Flight, for key: Key) -> Bool {
@@ -204,11 +251,6 @@ final class Flights: Sendable {
         }
     }
 
-    /// Removes a flight for one of its keys.
-    func remove(_ flight: Flight, for key: Key) {
-        remove(key) { $0 === flight }
-    }
-
     /// Takes a waiter back, and the tags that it added, as if it had never joined. Returns false when nobody else wants
     /// its flight: that is removed.
     func withdraw(_ waiter: Waiter, _ tags: [Key]) -> Bool {
@@ -223,11 +265,6 @@ final class Flights: Sendable {
         }
         _ = consume outcome
         return isWanted
-    }
-
-    /// Removes a flight for all its keys.
-    func remove(_ flight: Flight) {
-        for key in flight.keys { remove(flight, for: key) }
     }
 
     private func remove(_ key: Key, where isGone: (Flight) -> Bool) {
@@ -254,23 +291,12 @@ final class Flights: Sendable {
     /// For tests.
     var count: Int { registry.withLock { $0.places.values.reduce(0) { $0 + $1.count } } }
 
-    /// Notes that a fetch has failed, and until when that is a reason not to try again.
-    func noteFailure(
-        of key: Key, _ type: ObjectIdentifier, _ error: any Error, until end: Timestamp, at now: Timestamp
-    ) {
-        let gone = failures.withLock { $0.note(.init(key: key, type: type), error, until: end, at: now) }
-        _ = consume gone
-    }
-
-    func noteSuccess(of key: Key, _ type: ObjectIdentifier) {
-        let gone = failures.withLock { $0.remove(.init(key: key, type: type)) }
-        _ = consume gone
-    }
-
     /// The error of a fetch that has failed recently.
     func failure(of key: Key, _ type: ObjectIdentifier, at now: Timestamp) -> (any Error)? {
-        failures.withLock { $0.error(of: .init(key: key, type: type), at: now) }
+        registry.withLock { $0.failures.error(of: .init(key: key, type: type), at: now) }
     }
+
+    var lastFailure: UInt64 { failureCount.value }
 }
 
 /// Values that are being modified.

@@ -6,7 +6,7 @@ public struct Lookup<Value: Sendable>: Sendable {
     /// The value.
     public let value: Value
     /// Where it came from.
-    public let source: ValueSource
+    public internal(set) var source: ValueSource
     /// The time since its life began: since it was stored, renewed or confirmed by a fetch.
     public let age: Duration
     /// When it expires or has expired; nil: never.
@@ -32,6 +32,14 @@ public struct Lookup<Value: Sendable>: Sendable {
         self.metadata = metadata
         self.isStale = isStale ?? (now >= life.expires)
         self.life = life
+    }
+
+    /// The same value, for a call that found it on disk before it found it in memory.
+    func found(in tier: ValueSource?) -> Lookup {
+        guard isStale, source == .memory, let tier else { return self }
+        var lookup = self
+        lookup.source = tier
+        return lookup
     }
 
     /// The same value, returned stale for a reason; unchanged when it is fresh.

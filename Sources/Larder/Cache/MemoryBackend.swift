@@ -19,6 +19,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     }
 
     var clock: any Clock { memory.time.clock }
+    var slides: Bool { memory.slides }
 
     func key(_ text: String) -> Key { Key(text) }
 
@@ -51,6 +52,15 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
 
     func countMissInMemory() {
         memory.countMiss()
+    }
+
+    func countHit(_ found: Lookup<Value>) {
+        memory.countHit(isStale: found.isStale)
+    }
+
+    func takeBackMiss(of key: Key, _ found: Lookup<Value>, isCountedOnDisk: Bool) {
+        counts.update { $0.misses -= 1 }
+        memory.takeBackMiss()
     }
 
     // Values change under the lock of the flights, so that no flight stores one in between, and are released after it.
@@ -166,7 +176,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     func freshness(of key: Key, at now: Timestamp) -> Freshness {
         guard let found = memory.kept(key.text, at: now) else { return .missing }
         if found.value == nil { return .absent }
-        if found.life.isFresh(at: now) { return .fresh(found.life) }
+        if found.life.isFresh(at: now) { return .fresh(found.life, stored: found.extra.stored ?? found.life.begun) }
         return .stale(expires: found.life.expires, isAnswerable: !found.extra.mustRevalidate)
     }
 

@@ -6,12 +6,13 @@ extension SharedBackend {
     /// Makes the copies of these keys as good as the shared tier knows them. Returns the fresh values that it had and
     /// that are new here.
     func bring(_ keys: [Key]) async -> [Lookup<Value>?] {
-        guard keys.count > 1 else { return keys.isEmpty ? [] : [await bring(keys[0])] }
+        let call = SharedCall(at: clock.now)
+        guard keys.count > 1 else { return keys.isEmpty ? [] : [await bring(keys[0], call)] }
         let found = await withTaskGroup(of: (Int, Lookup<Value>?).self) { group in
             var found: [Int: Lookup<Value>] = [:]
             for (index, key) in keys.enumerated() {
                 if index >= Self.mostAtOnce, let (index, lookup) = await group.next() { found[index] = lookup }
-                group.addTask { (index, await bring(key)) }
+                group.addTask { (index, await bring(key, call)) }
             }
             for await (index, lookup) in group { found[index] = lookup }
             return found
@@ -22,7 +23,7 @@ extension SharedBackend {
     /// The questions of one call that are under way at a time.
     private static var mostAtOnce: Int { 256 }
 
-    private func bring(_ key: Key) async -> Lookup<Value>? {
+    private func bring(_ key: Key, _ call: SharedCall) async -> Lookup<Value>? {
         let entry = knownEntry(key)
         switch link.use(of: key, entry) {
         case .returned where entry?.isInForce(at: disk.now) == true: return nil
@@ -30,16 +31,44 @@ extension SharedBackend {
         case .returned, .askedFor, .refused: break
         }
         if local.hasUnstoredValue(key.text) { return nil }
-        return await questions.ask(key) { close in await ask(key, close) }
+        let limit = link.policy.timeout
+        if limit <= .zero || call.isHopeless { return nil }
+        if link.isSlow {
+            askLater(key, call)
+            return nil
+        }
+        do {
+            // The question goes on afterwards, so that a late answer is there for the next read.
+            let found = try await SharedRace.run(limit, clock, outlives: true) {
+                await questions.ask(key) { close in await ask(key, call, close) }
+            }
+            if found != nil { counts.update { $0.sharedHits += 1 } }
+            return found
+        } catch {
+            link.noteFailure(error, call)
+            return nil
+        }
+    }
+
+    /// Asks for the next read, unless somebody is asking.
+    private func askLater(_ key: Key, _ call: SharedCall) {
+        guard let number = questions.begin(key) else { return }
+        Flight.$current.withValue(nil) {
+            _ = clock.begin(nil) {
+                _ = await questions.answer(key, number) { close in await ask(key, call, close) }
+            }
+        }
     }
 
     /// Asks once more when a notice has come meanwhile.
-    private func ask(_ key: Key, _ close: () -> Void) async -> Lookup<Value>? {
+    private func ask(_ key: Key, _ call: SharedCall, _ close: () -> Void) async -> Lookup<Value>? {
         let end = clock.now.advanced(byMilliseconds: link.policy.timeout.milliseconds)
         for _ in 0..<3 {
             let watch = flights.watch(key)
             defer { flights.endWatch(watch) }
-            let answer = await link.asking(key) { number in await ask(key, number, watch, until: end, close) }
+            let answer = await link.asking(key) { number in
+                await ask(key, number, watch, until: end, call, close)
+            }
             guard case .again = answer else { return answer.found }
         }
         return nil
@@ -60,7 +89,7 @@ extension SharedBackend {
     }
 
     private func ask(
-        _ key: Key, _ number: UInt64, _ watch: Watch, until end: Timestamp, _ close: () -> Void
+        _ key: Key, _ number: UInt64, _ watch: Watch, until end: Timestamp, _ call: SharedCall, _ close: () -> Void
     ) async -> Answer {
         let entry = knownEntry(key)
         let stamp = entry?.sharedStamp
@@ -69,7 +98,7 @@ extension SharedBackend {
         let floor = link.pendingVersion(key)
         let request = SharedRead(
             key: link.name(key), known: stamp?.version, tags: tags.map(\.text), sizeLimit: link.policy.sizeLimit)
-        guard let reading = await link.read(request, until: end) else { return .nothing }
+        guard let reading = await link.read(request, key, call) else { return .nothing }
         close()
         if link.isOutdated(key, tags, since: number) { return .again }
         guard let entry else { return await take(reading, key, nil, floor, number, watch) }
@@ -150,7 +179,6 @@ extension SharedBackend {
 
     private func found(_ value: Value?, _ shared: SharedValue, _ life: Life, _ now: Timestamp) -> Answer {
         guard let value, now < life.expires else { return .nothing }
-        counts.update { $0.sharedHits += 1 }
         return .found(
             Lookup(
                 value, from: .shared, life: MemoryLife(begun: shared.stored(at: now), expires: life.expires),
@@ -177,6 +205,9 @@ private struct SharedPermit: WritePermit {
     let stamp: SharedStamp
     let tags: [Key]
     let number: UInt64
+
+    /// Fetches go on: what they bring is newer.
+    var event: CacheEvent.Kind? { nil }
 
     func isValid(for key: Key) -> Bool {
         guard flights.isUnchanged(watch) else { return false }

@@ -17,10 +17,16 @@ struct SharedBackend<Value: Sendable>: CacheBackend {
     var sharedLink: SharedLink? { link }
 
     func key(_ text: String) -> Key { local.key(text) }
+    var slides: Bool { local.slides }
+    func isUndecodable(_ entry: IndexEntry, _ key: Key) -> Bool { local.isUndecodable(entry, key) }
     func follow() { local.follow() }
     func settle(_ keys: [Key]) async { await local.settle(keys) }
     func findInMemory(_ text: String) -> Lookup<Value>? { local.findInMemory(text) }
     func countMissInMemory() { local.countMissInMemory() }
+    func countHit(_ found: Lookup<Value>) { local.countHit(found) }
+    func takeBackMiss(of key: Key, _ found: Lookup<Value>, isCountedOnDisk: Bool) {
+        local.takeBackMiss(of: key, found, isCountedOnDisk: isCountedOnDisk)
+    }
     func report(_ failure: CacheError, of keys: [Key]) { local.report(failure, of: keys) }
 
     func countMiss(of key: Key, isCountedOnDisk: Bool) {

@@ -179,7 +179,7 @@ extension SharedLink {
 
     func takeLease(_ key: Key, for duration: Duration) async -> LeaseAnswer {
         let (holder, name) = (FixedHex.random(), name(key))
-        guard policy.timeout > .zero, state.withLock({ $0.canSend && !$0.reads.isOpen }) else {
+        guard policy.timeout > .zero, state.withLock({ $0.canSend && !$0.reads.isOpen && !$0.isSlow }) else {
             return .unavailable(nil)
         }
         let isTaken = try? await SharedRace.run(policy.timeout, clock) { [tier] in

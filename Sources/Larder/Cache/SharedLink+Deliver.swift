@@ -41,7 +41,7 @@ extension SharedLink {
         change.version = timed(change.version, change.isTimed)
         let outcome: SharedOutcome?
         do {
-            outcome = try await attempt(change, key)
+            outcome = try await self.outcome(of: change, key)
         } catch {
             return fail(key, error)
         }
@@ -62,7 +62,7 @@ extension SharedLink {
             return state.clock.next(at: now)
         }
         do {
-            let outcome = try await attempt(change, key)
+            let outcome = try await self.outcome(of: change, key)
             await settle(outcome, change, key)
             await drop(key, upTo: change.stamp)
             finish(key)
@@ -96,6 +96,16 @@ extension SharedLink {
         }
         for gate in gates { gate.open() }
         if isNews { post(.sharedTierConnected) }
+    }
+
+    /// The same for what the server has under the key and is nobody's value: no try would change that, and the copy goes.
+    private func outcome(of change: Change, _ key: Key) async throws -> SharedOutcome? {
+        do {
+            return try await attempt(change, key)
+        } catch let error as SharedTierError where error.code == .malformed {
+            noteMalformed(key)
+            return .missing
+        }
     }
 
     /// Nil when a newer change has taken the place of this one.

@@ -22,12 +22,15 @@ extension SharedLink {
             openAllWaiters()
         case .connected(let epoch, let time):
             let now = now
-            state.withLock { state in
+            let isNews = state.withLock { state in
+                defer { state.connect(epoch) }
                 state.clock.correct(to: time, at: now)
-                state.connect(epoch)
+                return state.isTroubled
             }
             dropMemory()
-            post(.sharedTierConnected)
+            // Leases may have gone with the epoch.
+            openAllWaiters()
+            if isNews { post(.sharedTierConnected) }
             drainSoon()
             removeOutdatedSoon()
         case .disconnected(let reason):

@@ -16,6 +16,8 @@ final class SharedLink: Sendable {
 
     /// The longest time that a change may take on its way, in the background, without that for its payload.
     static let sendLimit = Duration.seconds(2)
+    /// The longest time in which an answer still counts for later reads.
+    private static let answerLimit = Duration.seconds(2)
     /// The most questions under way at a time; further ones are misses.
     static let mostQuestions = 1000
 
@@ -144,31 +146,60 @@ extension SharedLink {
         }
     }
 
-    /// Asks the server; nil when it cannot be asked, fails or has not answered at `end`.
-    func read(_ request: SharedRead, until end: Timestamp) async -> SharedReading? {
-        // A clock that was set back must not make anybody wait.
-        let limit = min(policy.timeout, .milliseconds(end.millisecondsSince(now)))
-        guard limit > .zero, mayAsk() else { return nil }
-        let result: Result<SharedReading, any Error>
+    /// Asks the server; nil when it cannot be asked or fails. The answer may come long after the timeout.
+    func read(_ request: SharedRead, _ key: Key, _ call: SharedCall) async -> SharedReading? {
+        guard mayAsk() else { return nil }
+        let begun = now
+        defer { state.withLock { $0.asking -= 1 } }
         do {
-            result = .success(
-                try await SharedRace.run(limit, clock) { [tier] in try await tier.read(request) })
+            let limit = max(policy.timeout, Self.answerLimit)
+            let reading = try await SharedRace.run(limit, clock) { [tier] in try await tier.read(request) }
+            noteAnswer(begun, call)
+            return reading
+        } catch let error as SharedTierError where error.code == .malformed {
+            // The server has answered; what it has for this key is nobody's value.
+            noteAnswer(begun, call)
+            noteMalformed(key)
         } catch {
-            result = .failure(error)
+            noteFailure(error, call)
         }
+        return nil
+    }
+
+    /// The state of the tier, as far as it concerns this cache.
+    var tierState: SharedTierState {
+        if case .connected(let epoch) = tier.state, isSlow { return .slow(epoch: epoch) }
+        return tier.state
+    }
+
+    /// Whether answers come too late again and again, so that nobody waits for them.
+    var isSlow: Bool { state.withLock { $0.isSlow } }
+
+    private func noteAnswer(_ begun: Timestamp, _ call: SharedCall) {
         let now = now
-        let change = state.withLock { state -> CacheEvent.Kind? in
-            state.asking -= 1
-            if case .success = result { return state.reads.noteSuccess() ? .sharedTierConnected : nil }
-            state.counts.failures += 1
-            return state.reads.noteFailure(at: now, jitter: Self.jitter()) ? .sharedTierLost : nil
+        let isLate = now.millisecondsSince(begun) > policy.timeout.milliseconds
+        let isNew = call.noteAnswer(isLate: isLate)
+        let news = state.withLock { state in
+            if isLate { state.counts.late += 1 }
+            return isNew ? state.noteAnswer(isLate: isLate, of: call, at: now) : nil
         }
-        if case .failure(let error) = result {
-            if change != nil { post(.sharedTierLost, "The shared tier fails again and again: \(error)") }
-            return nil
+        switch news {
+        case .some(.sharedTierSlow):
+            let limit = Wording.duration(policy.timeout)
+            post(.sharedTierSlow, "The shared tier answers later than after \(limit): reads find its answers later.")
+        case .some(let kind): post(kind)
+        case nil: break
         }
-        if change != nil { post(.sharedTierConnected) }
-        return try? result.get()
+    }
+
+    /// Notes that a question has failed, or that its caller has waited in vain: once for a call, whatever the number of
+    /// its questions.
+    func noteFailure(_ error: any Error, _ call: SharedCall) {
+        guard call.noteFailure() else { return }
+        let now = now
+        if state.withLock({ $0.noteFailure(of: call, at: now, jitter: Self.jitter()) }) {
+            post(.sharedTierLost, "The shared tier fails again and again: \(error)")
+        }
     }
 
     /// Runs `body` with the number of a question for a key, during which all notices about the key are noted.

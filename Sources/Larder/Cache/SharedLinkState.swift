@@ -20,6 +20,12 @@ struct SharedLinkState: Sendable {
     var queue: SharedQueue
     var reads = CircuitBreaker()
     var writes = CircuitBreaker()
+    /// The calls, one after the other, whose answers have come too late since the last one in time; and when the last
+    /// of them was noted.
+    private var late = (calls: 0, last: Timestamp(milliseconds: .min))
+    /// Whether so many have that nobody waits for one.
+    private(set) var isSlow = false
+    private var lastFailure = Timestamp(milliseconds: .min)
     /// The digest of the epoch of the last connection; nil: the server has never been reached.
     private(set) var epoch: UInt64?
     var isConnected = false
@@ -61,7 +67,34 @@ struct SharedLinkState: Sendable {
         connection += 1
         trust.connect()
         (reads, writes) = (CircuitBreaker(), CircuitBreaker())
+        (late.calls, isSlow) = (0, false)
         hasRetry = false
+    }
+
+    /// Whether an event has said that the server does not work as it should.
+    var isTroubled: Bool { !isConnected || reads.isOpen || writes.isOpen || isSlow }
+
+    /// Notes an answer to a question: the server works. Returns the event of a change.
+    ///
+    /// Calls that were under way at the same time say the same: they count as one late call, and one failure.
+    mutating func noteAnswer(isLate: Bool, of call: SharedCall, at now: Timestamp) -> CacheEvent.Kind? {
+        let (wasOpen, wasSlow) = (reads.noteSuccess(), isSlow)
+        if !isLate {
+            late.calls = 0
+        } else if call.begun >= late.last {
+            late = (late.calls + 1, now)
+        }
+        isSlow = late.calls >= CircuitBreaker.mostFailures
+        if isSlow { return wasSlow ? nil : .sharedTierSlow }
+        return wasOpen || wasSlow ? .sharedTierConnected : nil
+    }
+
+    /// Notes that a call was not answered. Returns whether that is news.
+    mutating func noteFailure(of call: SharedCall, at now: Timestamp, jitter: Double) -> Bool {
+        counts.failures += 1
+        if call.begun < lastFailure, !reads.isOpen { return false }
+        lastFailure = now
+        return reads.noteFailure(at: now, jitter: jitter)
     }
 
     /// Returns the mark of a change that begins now, with a version that is higher than all that this machine has given

@@ -12,13 +12,6 @@ final class SharedQuestions<Value: Sendable>: Sendable {
         var callers: [Int: [CheckedContinuation<(hasEnded: Bool, answer: Answer), Never>]] = [:]
         var last = 0
 
-        mutating func begin(_ key: Key) -> Int? {
-            if open[key] != nil { return nil }
-            last += 1
-            (open[key], callers[last]) = (last, [])
-            return last
-        }
-
         mutating func close(_ key: Key, _ number: Int) {
             if open[key] == number { open[key] = nil }
         }
@@ -29,10 +22,23 @@ final class SharedQuestions<Value: Sendable>: Sendable {
     /// Returns the answer of `question`, or of one that is under way. A question calls `close` when it has the server's
     /// answer, and before it decides whether that counts.
     func ask(_ key: Key, _ question: (_ close: () -> Void) async -> Answer) async -> Answer {
-        guard let number = state.withLock({ $0.begin(key) }) else {
-            let (hasEnded, answer) = await join(key)
-            return hasEnded ? await question {} : answer
+        if let number = begin(key) { return await self.answer(key, number, question) }
+        let (hasEnded, answer) = await join(key)
+        return hasEnded ? await question {} : answer
+    }
+
+    /// Returns the number of a new question; nil where one takes callers.
+    func begin(_ key: Key) -> Int? {
+        state.withLock { state in
+            if state.open[key] != nil { return nil }
+            state.last += 1
+            (state.open[key], state.callers[state.last]) = (state.last, [])
+            return state.last
         }
+    }
+
+    /// Answers a question that was begun.
+    func answer(_ key: Key, _ number: Int, _ question: (_ close: () -> Void) async -> Answer) async -> Answer {
         let answer = await question { state.withLock { $0.close(key, number) } }
         let callers = state.withLock { state in
             state.close(key, number)

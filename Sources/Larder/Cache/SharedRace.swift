@@ -26,16 +26,18 @@ final class SharedRace<Result: Sendable>: Sendable {
         }
     }
 
-    /// Returns the result of `body`, or throws after `limit`; `body` is then cancelled, and its result dropped.
+    /// Returns the result of `body`, or throws after `limit`; `body` is then cancelled, unless it `outlives` the call, and
+    /// its result dropped.
     static func run(
-        _ limit: Duration, _ clock: any Clock, _ body: @escaping @Sendable () async throws -> Result
+        _ limit: Duration, _ clock: any Clock, outlives: Bool = false,
+        _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
         let race = SharedRace()
         let task = Lock<Task<Void, Never>?>(nil)
         // First: the time counts from here.
         let timer = clock.schedule(after: limit) {
             race.finish(.failure(SharedTierError(.timedOut, "The shared tier has not answered in time.")))
-            task.withLock { $0 }?.cancel()
+            if !outlives { task.withLock { $0 }?.cancel() }
         }
         // Not a part of the fetch that may be under way.
         let running = Flight.$current.withValue(nil) {

@@ -6,15 +6,19 @@ extension TieredBackend {
     func freshness(of key: Key, at now: Timestamp) -> Freshness {
         if let memory = tier?.memory, memory.isUnstored(key.text), let found = memory.kept(key.text, at: now) {
             if found.value == nil { return .absent }
-            if found.life.isFresh(at: now) { return .fresh(found.life) }
+            if found.life.isFresh(at: now) { return .fresh(found.life, stored: found.extra.stored ?? found.life.begun) }
             return .stale(expires: found.life.expires, isAnswerable: !found.extra.mustRevalidate)
         }
-        guard let entry = disk.readableStore?.recovery.knownEntry(key, at: now) else { return .missing }
-        if entry.isFresh(at: now) { return .fresh(MemoryLife(entry)) }
+        guard let entry = disk.readableStore?.recovery.knownEntry(key, at: now), !isUndecodable(entry, key) else {
+            return .missing
+        }
+        if entry.isFresh(at: now) { return .fresh(MemoryLife(entry), stored: entry.stored) }
         if entry.isAbsent { return entry.isInForce(at: now) ? .absent : .missing }
         guard entry.isUsable(at: now) else { return .missing }
         return .stale(expires: entry.life.expires, isAnswerable: !entry.mustRevalidate)
     }
+
+    var slides: Bool { disk.store.settings.slidingExpiry }
 
     var isProvisional: Bool { disk.store.provisional.isSet }
 
@@ -33,6 +37,20 @@ extension TieredBackend {
 
     func countMissInMemory() {
         tier?.memory.countMiss()
+    }
+
+    func countHit(_ found: Lookup<Value>) {
+        if found.source == .memory { return tier?.memory.countHit(isStale: found.isStale) ?? () }
+        counts.update { counts in
+            counts.hits += 1
+            if found.isStale { counts.fetches.staleAnswers += 1 }
+        }
+    }
+
+    func takeBackMiss(of key: Key, _ found: Lookup<Value>, isCountedOnDisk: Bool) {
+        counts.update { $0.misses -= 1 }
+        if found.source == .memory { tier?.memory.takeBackMiss() }
+        if !isCountedOnDisk { disk.store.index.withShard(of: key) { $0.misses -= 1 } }
     }
 
     func storedValue(for key: Key) async -> StoredValue<Value>? {

@@ -61,6 +61,30 @@ extension TieredBackend {
 
     /// Reads and decodes a value; nil for a miss.
     private func decode(_ key: Key, at now: Timestamp, orStale: Bool) -> (entry: IndexEntry, value: Value)? {
-        disk.read(key, at: now, orStale: orStale, as: coder.coding, "a value of the type \(Value.self)", coder.decode)
+        switch reading(key, at: now, orStale: orStale) {
+        case .value(let entry, let value): (entry, value)
+        case .undecodable, .missed: nil
+        }
+    }
+
+    /// The same; notes an entry that cannot be decoded, and reports it once. It is tried again each time: the coder may
+    /// have lacked something.
+    func reading(_ key: Key, at now: Timestamp, orStale: Bool = false) -> DiskCache.Reading<Value> {
+        let reading = disk.reading(key, at: now, orStale: orStale, as: coder.coding, typeName, coder.decode) {
+            undecodable.note($0, key)
+        }
+        if case .value = reading { undecodable.forget(key) }
+        return reading
+    }
+
+    private var typeName: String { "a value of the type \(Value.self)" }
+
+    /// True for an entry that did not decode when it was read last, or whose coding says that it does not. It counts as
+    /// missing, and is reported once. Reads nothing.
+    func isUndecodable(_ entry: IndexEntry, _ key: Key) -> Bool {
+        if undecodable.has(entry, key) { return true }
+        if entry.mayBeRead(as: coder.coding) { return false }
+        if undecodable.note(entry, key) { disk.reportUndecodable(entry, key, typeName) }
+        return true
     }
 }

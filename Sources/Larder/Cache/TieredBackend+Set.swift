@@ -47,7 +47,7 @@ extension TieredBackend {
                 if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
                     return CurrentValue(stored: stored, entry: entry)
                 }
-                switch disk.reading(key, at: now, as: coder.coding, "a value of the type \(Value.self)", coder.decode) {
+                switch reading(key, at: now) {
                 case .value(let entry, let value):
                     return CurrentValue(stored: StoredValue(value, entry, from: .disk), entry: entry)
                 case .undecodable(let entry): return CurrentValue(entry: entry)

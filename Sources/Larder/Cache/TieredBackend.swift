@@ -16,6 +16,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     /// Shared by all caches on the directory.
     let flights: Flights
     let reads: SharedReads<Value>
+    let undecodable = UndecodableEntries()
     let counts = BackendCounters()
     /// Decides whether a copy may be returned from memory without asking the shared tier; nil without one.
     let mayEnterMemory: (@Sendable (IndexEntry, Key) -> Bool)?
@@ -173,6 +174,9 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
                 flights.noting(disk.key(text)) { memory.setTimeToLive(ttl, forKey: text) }
             }
             if let isChanged { return isChanged }
+            if let entry = disk.readableStore?.freshEntry(key(text), at: disk.now), isUndecodable(entry, key(text)) {
+                return false
+            }
             return try disk.setTimeToLive(ttl, forKey: text)
         }
     }

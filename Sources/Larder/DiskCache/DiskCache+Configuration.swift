@@ -1,4 +1,4 @@
-import LarderFiles
+package import LarderFiles
 public import LarderFoundation
 
 extension DiskCache {
@@ -92,7 +92,7 @@ extension DiskCache {
             self.onEvent = onEvent
         }
 
-        var clock: any LarderFiles.Clock {
+        package var clock: any LarderFiles.Clock {
             let now = now
             return isSystemTime ? SystemClock() : WallClock { Timestamp(now()) }
         }

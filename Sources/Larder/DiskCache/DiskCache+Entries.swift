@@ -41,7 +41,7 @@ extension DiskCache {
     /// Gives a fresh entry a new life, starting now, without rewriting its value. O(1).
     ///
     /// - Parameters:
-    ///   - ttl: How long the entry is kept. Zero or less removes it.
+    ///   - ttl: How long the entry is kept. Zero or less removes it, also one that has expired and is still kept.
     ///   - key: Any string.
     /// - Returns: False when there is no fresh entry.
     /// - Throws: `.noSpace`, `.io`, `.closed`. The old life then remains in force.

@@ -73,6 +73,21 @@ extension DiskCache {
         return try store.export(self.key(key), to: target, at: now).map { CacheEntry($0, at: now) }
     }
 
+    /// Opens a value to read parts of it; nil for a miss. The whole is verified first, in pieces, unless `isVerified`
+    /// says that it has been. O(size) then, else O(1).
+    package func openValue(
+        forKey key: String, unless isVerified: (StoredFile.Identity) -> Bool
+    ) -> StoredFile? {
+        let now = now
+        guard let store = readableStore,
+            let (entry, source, status) = store.open(
+                self.key(key), at: now, unless: { isVerified(StoredFile.Identity($0, $1)) })
+        else { return nil }
+        return StoredFile(
+            identity: StoredFile.Identity(entry, status), entry: CacheEntry(entry, at: now), source: source,
+            fileSystem: store.fileSystem)
+    }
+
     /// Measures a file that claims to be empty, as those in Linux's `/proc` do.
     private func unknownSize(of file: SharedDescriptor) throws(Errno) -> Int {
         var bytes = [UInt8](repeating: 0, count: Store.smallFile + 1)
@@ -99,5 +114,46 @@ extension DiskCache {
             throw CacheError(error, doing: "open the file", path: url.path)
         }
         throw CacheError(code: .io, message: "Only a regular file can be copied in.", path: url.path)
+    }
+}
+
+/// A value on disk that was opened: it stays readable when it is replaced or removed.
+package struct StoredFile: Sendable {
+    /// Another one for other bytes, also where somebody else has written in the file.
+    package struct Identity: Hashable, Sendable {
+        private let number: UInt64
+        fileprivate let checksum: UInt64
+        private let stored: Timestamp
+        private let changed: Int64
+
+        init(_ entry: IndexEntry, _ status: FileStatus) {
+            (number, checksum, stored) = (entry.file.number, entry.checksum, entry.stored)
+            changed = status.changed
+        }
+    }
+
+    package let identity: Identity
+    package let entry: CacheEntry
+    let source: StoreDirectory.Source
+    let fileSystem: any FileSystem
+
+    /// Reads some of the bytes.
+    package func read(_ range: Range<Int>) throws(CacheError) -> Data {
+        if let bytes = source.bytes { return Data(bytes[range]) }
+        var data = Data(count: range.count)
+        let result = data.withUnsafeMutableBytes { bytes in
+            Result { () throws(Errno) in try fileSystem.read(source.file.file, at: range.lowerBound, into: bytes) }
+        }
+        let count = try translating("read a value", at: entry.key) { () throws(Errno) in try result.get() }
+        if count < range.count { throw CacheError(code: .io, message: "The file of a value was cut.", path: entry.key) }
+        return data
+    }
+
+    /// Reads all of it, and returns whether it is what was stored.
+    package func isIntact() throws(CacheError) -> Bool {
+        if source.bytes != nil { return true }
+        return try translating("read a value", at: entry.key) { () throws(Errno) in
+            try fileSystem.checksum(of: source.file.file, size: entry.size) == identity.checksum
+        }
     }
 }

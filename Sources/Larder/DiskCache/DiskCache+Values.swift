@@ -120,10 +120,11 @@ extension DiskCache {
         case missed
     }
 
-    /// Reads and decodes a value, and says why there is none.
+    /// Reads and decodes a value, and says why there is none; reports it where `mayReport` says so.
     func reading<Value>(
         _ key: Key, at now: Timestamp, orStale: Bool = false, as coding: Coding?,
-        _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?
+        _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?,
+        mayReport: (IndexEntry) -> Bool = { _ in true }
     ) -> Reading<Value> {
         guard let store = readableStore else { return .missed }
         let found = store.read(key, at: now, orStale: orStale) { directory, entry in
@@ -131,20 +132,26 @@ extension DiskCache {
             return directory.payload(of: entry).then { .value((entry: entry, data: $0)) }
         }
         guard let (entry, data) = found else { return .missed }
-        var (stored, reason) = ("", "")
+        var reason = ""
         if let data {
             do {
                 if let value = try decode(data) { return .value(entry, value) }
             } catch {
                 reason = ": \(error)"
             }
-        } else if let coding = entry.coding {
-            stored = "\(coding), "
         }
-        let message = "The value stored for the key is \(stored)not \(expected())\(reason)."
         store.takeBackHit(key, asMiss: true)
-        store.report(CacheError(code: .undecodable, message: message, path: directory.path), of: key)
+        if mayReport(entry) { reportUndecodable(entry, key, expected(), isRead: data != nil, reason) }
         return .undecodable(entry)
+    }
+
+    /// `isRead`: false when the coding of the entry has been enough.
+    func reportUndecodable(
+        _ entry: IndexEntry, _ key: Key, _ expected: String, isRead: Bool = false, _ reason: String = ""
+    ) {
+        let stored = isRead ? nil : entry.coding.map { "\($0), " }
+        let message = "The value stored for the key is \(stored ?? "")not \(expected)\(reason)."
+        store.report(CacheError(code: .undecodable, message: message, path: directory.path), of: key)
     }
 }
 

@@ -236,11 +236,14 @@ enum CachesDirectory {
                 code: .invalidName, message: "A cache's name must be a single path component; \"\(name)\" is not.",
                 path: name)
         }
-        let platform = FileManager.default.urls(for: .cachesDirectory, in: .userDomainMask).first
-        guard let caches = root ?? platform else {
+        guard let caches = root ?? UserDirectories.caches.map({ URL(fileURLWithPath: $0, isDirectory: true) }) else {
             throw CacheError(
                 code: .invalidName,
-                message: "This system has no caches directory; open the cache with the URL of a directory.", path: name)
+                message: """
+                    This user has no directory for caches: neither `XDG_CACHE_HOME` nor `HOME` is an absolute path, and \
+                    the system knows no home. Open the cache with the URL of a directory.
+                    """,
+                path: name)
         }
         return caches.appendingPathComponent(name, isDirectory: true)
     }

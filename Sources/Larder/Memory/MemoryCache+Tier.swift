@@ -119,4 +119,16 @@ extension MemoryCache {
     func countMiss() {
         table.withLock { $0.statistics.misses &+= 1 }
     }
+
+    func takeBackMiss() {
+        table.withLock { $0.statistics.misses &-= 1 }
+    }
+
+    /// Counts an answer with a value that `kept` has returned.
+    func countHit(isStale: Bool) {
+        table.withLock { table in
+            table.statistics.hits &+= 1
+            if isStale { table.staleHits &+= 1 }
+        }
+    }
 }

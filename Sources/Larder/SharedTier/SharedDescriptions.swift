@@ -84,6 +84,7 @@ extension SharedTierState: CustomStringConvertible {
     public var description: String {
         switch self {
         case .connected(let epoch): "connected, epoch \(epoch)"
+        case .slow(let epoch): "slow, epoch \(epoch)"
         case .disconnected(let reason): "disconnected: \(reason)"
         }
     }

@@ -32,7 +32,7 @@ public protocol SharedTier: Sendable {
     ///
     /// A version that the caller already has is confirmed without its payload.
     ///
-    /// - Throws: Any error; it counts as a miss, and against the circuit breaker.
+    /// - Throws: Any error; it counts as a miss and, except `.malformed`, against the circuit breaker.
     func read(_ request: SharedRead) async throws -> SharedReading
 
     /// Stores an entry, unless the server has a newer version of the key, or one of the entry's generations has
@@ -102,6 +102,8 @@ public enum SharedTierState: Hashable, Sendable {
     /// The server answers. `epoch` identifies its memory: it is another one after the server has lost data or begun
     /// anew, so that a key that is missing proves nothing about earlier times.
     case connected(epoch: String)
+    /// The server answers, but later than the timeout of the policy; as ``Cache/sharedTierState`` has it.
+    case slow(epoch: String)
     /// The server cannot be reached, for this reason.
     case disconnected(reason: String)
 }

@@ -62,6 +62,29 @@ extension Store {
         }
     }
 
+    /// Opens the payload of a fresh entry, and verifies it unless `isVerified`; nil for a miss, or where it is damaged or
+    /// cannot be read.
+    func open(
+        _ key: Key, at now: Timestamp, unless isVerified: (IndexEntry, FileStatus) -> Bool
+    ) -> (entry: IndexEntry, source: StoreDirectory.Source, status: FileStatus)? {
+        let opened = read(key, at: now) { directory, entry in
+            directory.source(of: entry).then { .value((entry: entry, source: $0)) }
+        }
+        guard let (entry, source) = opened else { return nil }
+        do {
+            // First: a change that comes while the file is read shows in the next one.
+            let status = try fileSystem.status(of: source.file.file)
+            if source.bytes != nil || isVerified(entry, status) { return (entry, source, status) }
+            let checksum = try fileSystem.checksum(of: source.file.file, size: entry.size)
+            if checksum == entry.checksum { return (entry, source, status) }
+            recovery.removeUnreadable(entry, key, as: .corrupt)
+        } catch {
+            reporter.report(CacheError(error, doing: "read a value", path: path), of: key)
+        }
+        takeBackHit(key, asMiss: true)
+        return nil
+    }
+
     /// The file that an export writes.
     struct ExportTarget {
         let name: FileName

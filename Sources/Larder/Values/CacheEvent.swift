@@ -57,7 +57,7 @@ public struct CacheEvent: Sendable {
         public static let invalidated = Kind("invalidated")
         /// A caller removed the entry.
         public static let removed = Kind("removed")
-        /// A new value replaced the entry's value.
+        /// A new value replaced the entry's value, fresh or expired.
         public static let replaced = Kind("replaced")
         /// The cache removed the entry to obey a limit.
         public static let evicted = Kind("evicted")
@@ -89,6 +89,8 @@ public struct CacheEvent: Sendable {
         public static let sharedTierConnected = Kind("sharedTierConnected")
         /// The shared tier cannot be reached, or fails again and again; the cache goes on without it.
         public static let sharedTierLost = Kind("sharedTierLost")
+        /// The shared tier answers too late again and again, so that reads do not wait for it; they find its answers later.
+        public static let sharedTierSlow = Kind("sharedTierSlow")
         /// So many changes were not sent to the shared tier, for the reason that the error gives.
         public static let sharedChangesDropped = Kind("sharedChangesDropped")
         /// An operation failed; its caller continued without it, or received the same error.

@@ -31,7 +31,7 @@ public struct RemovalCause: Hashable, Sendable, CustomStringConvertible {
     @inlinable public static var memoryPressure: RemovalCause { RemovalCause(.memoryPressure) }
     /// Everything was removed because the program is no longer in the foreground.
     @inlinable public static var background: RemovalCause { RemovalCause(.background) }
-    /// A new value replaced the entry's.
+    /// A new value replaced the entry's, fresh or expired.
     @inlinable public static var replaced: RemovalCause { RemovalCause(.replaced) }
     /// A caller removed the entry.
     @inlinable public static var removed: RemovalCause { RemovalCause(.removed) }

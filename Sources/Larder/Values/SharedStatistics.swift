@@ -6,8 +6,10 @@ public struct SharedStatistics: Hashable, Sendable {
     public var misses = 0
     /// Local copies that it has confirmed.
     public var confirmations = 0
-    /// Calls that failed, or took longer than the timeout.
+    /// Calls that failed, or whose callers waited for longer than the timeout.
     public var failures = 0
+    /// Answers that came after the timeout, for later reads.
+    public var late = 0
     /// Changes that it has taken.
     public var changes = 0
     /// Changes that it has refused, because it had a newer one.
@@ -26,7 +28,7 @@ extension SharedStatistics: CustomStringConvertible {
     /// Hits and misses, and every other count that is not 0.
     public var description: String {
         let counts = Wording.counts([
-            "confirmed": confirmations, "failed": failures, "changed": changes, "refused": refusals,
+            "confirmed": confirmations, "failed": failures, "late": late, "changed": changes, "refused": refusals,
             "dropped": dropped, "malformed": malformed, "noticed": notices, "waiting": waiting,
         ])
         let reads = [Wording.number(hits, "hit", "hits"), Wording.number(misses, "miss", "misses")]

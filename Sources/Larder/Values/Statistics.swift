@@ -145,7 +145,8 @@ public struct FetchStatistics: Hashable, Sendable {
 
 /// Counts of a cache with two tiers.
 public struct TierStatistics: Hashable, Sendable {
-    /// Reads answered from memory, including stale answers.
+    /// Reads answered from memory. An answer is a hit of the tier that had the value, be that fresh or stale;
+    /// ``FetchStatistics/staleAnswers`` counts the stale ones among the hits of all tiers.
     public var memoryHits = 0
     /// Reads answered from disk.
     public var diskHits = 0

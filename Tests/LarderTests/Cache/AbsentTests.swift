@@ -139,10 +139,10 @@ struct AbsentTests {
         let options = FetchOptions(ttl: .default, tags: [], policy: .cacheFirst)
         let key = cache.backend.key("k")
         let type = ObjectIdentifier(String.self)
-        let (_, new) = cache.backend.flights.join([key], of: type) {
+        let joining = cache.backend.flights.join([key], of: type) {
             Flight(of: type, to: $0, at: cache.backend.clock.now, tags: [], outlivesCallers: false)
         }
-        let flight = try #require(new)
+        let flight = try #require(joining?.new)
         let reload = begin { try await cache.optionalValue(forKey: "k", policy: .reload) { "there by now" } }
         let reloads = begin { try await cache.values(forKeys: ["k"], policy: .reload) { _ in ["k": "there by now"] } }
         await until("they have joined") { cache.statistics.fetches.coalesced == 2 }

@@ -206,6 +206,52 @@ struct CacheTests {
         #expect(cache.statistics.misses == 1)
     }
 
+    @Test("bytes that do not decode count as missing in all calls, and are reported once", arguments: [true, false])
+    func undecodableEverywhere(hasCoding: Bool) async throws {
+        let log = EventLog()
+        let disk = try World().open()
+        var configuration = Cache<User>.Configuration()
+        configuration.onEvent = log.note
+        let cache = Cache<User>(disk: disk, namespace: "users", configuration: configuration)
+        let user = User(name: "Ann", age: 1)
+        func store(_ key: String) throws {
+            let raw = disk.namespace("users")
+            if hasCoding { try raw.setString("no user", forKey: key) } else { try raw.setData(Data([1]), forKey: key) }
+        }
+        func reports() -> [String] {
+            log.events(of: disk).filter { $0.error?.code == .undecodable }.flatMap(\.keys)
+        }
+        try store("value")
+        for _ in 0..<2 {
+            #expect(await cache.value(forKey: "value") == nil)
+            #expect(await cache.lookup(forKey: "value", allowingStale: true) == nil)
+            #expect(await cache.values(forKeys: ["value"]).isEmpty)
+            #expect(await cache.hasValue(forKey: "value") == false)
+            #expect(await cache.entry(forKey: "value") == nil)
+            #expect(try await cache.setTimeToLive(.hours(1), forKey: "value") == false)
+        }
+        #expect(reports() == ["value"])
+        try store("value")
+        #expect(await cache.value(forKey: "value") == nil)
+        #expect(reports() == ["value", "value"], "another one")
+        await cache.prefetch(["value"]) { _ in user }.value
+        #expect(await cache.value(forKey: "value") == user)
+        try store("fetched")
+        #expect(try await cache.value(forKey: "fetched") { user } == user)
+        for key in ["several", "modified"] { try store(key) }
+        #expect(try await cache.values(forKeys: ["several"]) { _ in ["several": user] } == ["several": user])
+        try await cache.modifyValue(forKey: "modified") { value in
+            #expect(value == nil)
+            value = user
+        }
+        #expect(reports() == ["value", "value", "fetched", "several", "modified"])
+        if hasCoding {
+            try store("unread")
+            #expect(await cache.hasValue(forKey: "unread") == false, "its coding says so")
+            #expect(reports().last == "unread")
+        }
+    }
+
     @Test("two spellings of a key are two keys, in both tiers and in removals")
     func spellings() async throws {
         let cache = Cache<String>(disk: try World().open(), namespace: "n")
@@ -362,5 +408,28 @@ struct CacheTests {
             return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
         }
         #expect(found == 2000)
+    }
+
+    @Test("a value that could not be decrypted for a while is found again")
+    func locked() async throws {
+        struct Locked: Error {}
+        let isLocked = Flag()
+        let isOpen = Flag()
+        let coder = Coder<String>.json.wrapped {
+            $0
+        } decode: { bytes in
+            if isLocked.isSet, !isOpen.isSet { throw Locked() }
+            return bytes
+        }
+        var configuration = Cache<String>.Configuration()
+        configuration.memory = nil
+        let cache = Cache<String>(disk: try World().open(), namespace: "n", coder: coder, configuration: configuration)
+        try await cache.setValue("v", forKey: "k")
+        isLocked.set()
+        #expect(await cache.value(forKey: "k") == nil)
+        #expect(await cache.hasValue(forKey: "k") == false)
+        isOpen.set()
+        #expect(await cache.value(forKey: "k") == "v")
+        #expect(await cache.hasValue(forKey: "k"))
     }
 }

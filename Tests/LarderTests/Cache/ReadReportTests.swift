@@ -109,7 +109,8 @@ struct ReadReportTests {
         let flights = Flights()
         let wasLocked = Lock(false)
         let flight = Flight(of: ObjectIdentifier(Int.self), to: ["k"], at: .now, tags: [], outlivesCallers: true)
-        let (waiters, _) = flights.join(["k"], of: ObjectIdentifier(Int.self)) { _ in flight }
+        let joining = flights.join(["k"], of: ObjectIdentifier(Int.self)) { _ in flight }
+        let waiters = try #require(joining?.waiters)
         func finish() {
             let probe = Probe {
                 // On a thread of its own: the pool may be busy.

@@ -47,6 +47,30 @@ struct FilesTests {
         #expect(home.names() == ["cache", "source", "target"], "no other files are left")
     }
 
+    @Test("the holes of a sparse file stay holes", arguments: [0, 1, 2])
+    func sparse(place: Int) throws {
+        let (size, part) = (64 << 20, random(100_000))
+        let source = home.appending("source")
+        #expect(manager.createFile(atPath: source.path, contents: nil))
+        let file = try FileHandle(forWritingTo: source)
+        try file.truncate(atOffset: UInt64(size))
+        // At the beginning, in the middle, or at the end.
+        try file.seek(toOffset: UInt64((size - part.count) * place / 2))
+        try file.write(contentsOf: part)
+        try file.close()
+        try cache.copyFile(at: source, forKey: "k")
+        let target = home.appending("target")
+        #expect(try cache.exportFile(forKey: "k", to: target))
+        #expect(try Data(contentsOf: target) == Data(contentsOf: source))
+        var (sparse, status) = (0, stat())
+        for path in try manager.subpathsOfDirectory(atPath: home.url.path) {
+            guard stat(home.appending(path).path, &status) == 0, status.st_size >= size else { continue }
+            #expect(status.st_blocks * 512 < 1 << 20, "\(path)")
+            sparse += 1
+        }
+        #expect(sparse == 3, "the source, the entry and the target")
+    }
+
     @Test("a copy takes the content, but not mode or links", arguments: [10, 300 << 10])
     func mode(count: Int) throws {
         let source = try write(random(count), to: "source")

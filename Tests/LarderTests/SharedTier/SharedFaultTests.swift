@@ -81,6 +81,52 @@ struct SharedFaultTests {
         #expect(log.count(of: .sharedTierConnected) == 2)
     }
 
+    @Test("a late answer is there for the next read; after five in a row nobody waits, until one comes in time")
+    func late() async throws {
+        let log = SharedLog()
+        let (one, two) = (try machines.cache(0) { $0.onEvent = { log.note($0) } }, try machines.cache(1))
+        for number in 0..<6 { try await two.setValue("v", forKey: "\(number)") }
+        for number in 0..<5 {
+            #expect(one.sharedTierState == server.connection().state)
+            server.faults = [.silent]
+            async let value = one.value(forKey: "\(number)")
+            await eventually { server.callCount("read") == number + 1 }
+            machines.worlds[0].advance(by: .milliseconds(101))
+            #expect(await value == nil)
+            server.faults = []
+            await eventually { one.disk?.hasValue(forKey: "\(number)") == true }
+            #expect(await one.value(forKey: "\(number)") == "v")
+            #expect(server.callCount("read") == number + 1 && one.statistics.shared?.late == number + 1)
+        }
+        let isSlow = if case .slow? = one.sharedTierState { true } else { false }
+        #expect(isSlow)
+        machines.worlds[0].settle()
+        #expect(log.count(of: .sharedTierSlow) == 1 && log.count(of: .sharedTierLost) == 0)
+        server.faults = [.silent]
+        #expect(await one.value(forKey: "5") == nil, "without a step of the clock")
+        server.faults = []
+        await eventually { one.disk?.hasValue(forKey: "5") == true }
+        #expect(one.sharedTierState == server.connection().state)
+        #expect(await one.value(forKey: "5") == "v")
+        machines.worlds[0].settle()
+        #expect(log.count(of: .sharedTierConnected) == 2)
+    }
+
+    @Test("a call for many keys that is late counts as one failure")
+    func lateBatch() async throws {
+        let (one, two) = (try machines.cache(0), try machines.cache(1))
+        let keys = (0..<200).map { "\($0)" }
+        try await two.setValues(Dictionary(uniqueKeysWithValues: keys.map { ($0, "v") }))
+        server.faults = [.silent]
+        async let values = one.values(forKeys: keys)
+        await eventually { server.callCount("read") == 200 }
+        machines.worlds[0].advance(by: .milliseconds(101))
+        #expect(await values.isEmpty && one.statistics.shared?.failures == 1)
+        server.faults = []
+        await eventually { one.disk?.count == 200 }
+        #expect(await one.values(forKeys: keys).count == 200 && server.callCount("read") == 200)
+    }
+
     @Test("a change waits for a silent server no longer than the timeout")
     func silentChange() async throws {
         let one = try machines.cache(0)
