@@ -35,6 +35,12 @@ static inline CURLcode ccurl_result(const CURLMsg *message) {
     return message->data.result;
 }
 
+/* Whether the request has got a connection. */
+static inline int ccurl_has_connection(CURL *handle) {
+    curl_off_t microseconds = 0;
+    return curl_easy_getinfo(handle, CURLINFO_PRETRANSFER_TIME_T, &microseconds) == CURLE_OK && microseconds > 0;
+}
+
 // Macros that Swift does not import.
 static const size_t ccurl_pause = CURL_WRITEFUNC_PAUSE;
 static const long ccurl_http = CURLPROTO_HTTP | CURLPROTO_HTTPS;

@@ -84,7 +84,7 @@ public final class HTTPCache: Sendable {
         self.ownsDisk = ownsDisk
         responder = Responder(
             transport: transport, store: store, policy: configuration.policy,
-            clock: clock ?? WallClock(configuration.disk.now), spoolLimit: configuration.spoolLimit,
+            clock: clock ?? configuration.disk.clock, spoolLimit: configuration.spoolLimit,
             onEvent: configuration.onEvent)
     }
 
@@ -113,25 +113,25 @@ public final class HTTPCache: Sendable {
         try await responder.store.removeEverything()
     }
 
-    /// Returns when no validation is under way in the background.
+    /// Returns when no validation is under way in the background, or when the task that waits is cancelled. A server that
+    /// never ends a body is waited for as long.
     public func waitForRevalidations() async {
         await responder.revalidations.wait()
     }
 
-    /// Waits for validations in the background, and closes the directory if this cache has opened it. Requests then go
-    /// to their servers.
+    /// Waits for validations in the background, cancels those that take longer, and closes the directory if this cache
+    /// has opened it. Requests then go to their servers.
     ///
+    /// - Parameter limit: How long to wait for validations, and then for their cancellation. Zero: not at all. Five
+    ///   seconds by default.
     /// - Throws: The errors of `DiskCache/close()`; the directory is closed anyway.
-    public func close() async throws {
-        await waitForRevalidations()
+    public func close(waitingForRevalidations limit: Duration = .seconds(5)) async throws {
+        responder.revalidations.close()
+        await responder.revalidations.wait(atMost: limit, responder.clock)
+        responder.revalidations.cancel()
+        await responder.revalidations.wait(atMost: limit, responder.clock)
         guard ownsDisk else { return }
         let disk = disk
         try await BlockingWork.run { try disk.close() }
-    }
-}
-
-extension LarderFiles.WallClock {
-    fileprivate init(_ now: @escaping @Sendable () -> Date) {
-        self.init { Timestamp(milliseconds: Int64((now().timeIntervalSince1970 * 1000).rounded(.up))) }
     }
 }

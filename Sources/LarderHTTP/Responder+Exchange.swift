@@ -31,15 +31,19 @@ extension Responder {
         try await store.removeAll(key)
     }
 
-    /// Asks the server about a GET: with the validators of a stored response, or for a new one.
+    /// Asks the server about a GET: with the validators of a stored response, or for a new one. `announce` is called
+    /// with the head of a new one before its body is there.
     func exchange(
-        _ hop: Hop, _ key: CacheKey, _ found: ResponseStore.Found?, _ reason: HTTPCacheStatus.Forwarding
+        _ hop: Hop, _ key: CacheKey, _ found: ResponseStore.Found?, _ reason: HTTPCacheStatus.Forwarding,
+        _ announce: (HTTPResponseHead) -> Void = { _ in }
     ) async throws -> HopAnswer {
         try await exchanges.withPermit(key.url) { permit in
             let asked = found.map { policy.validation(of: $0.head, for: hop.head) } ?? hop.head
             let arrival: Arrival
             do {
-                arrival = try await send(hop, asked.fields)
+                arrival = try await send(hop, asked.fields) { head in
+                    if head.status != 304, stale(hop, found, reason, insteadOf: head.status) == nil { announce(head) }
+                }
             } catch {
                 return try disconnected(hop, found, reason, error)
             }
@@ -47,7 +51,7 @@ extension Responder {
             if let found, arrival.head.status == 304, asked.hasPreconditions {
                 if let answer = await confirmed(hop, key, found, arrival.head, reason, permit) { return answer }
                 // The 304 is about another response (RFC 9111, section 4.3.4): ask again, without validators.
-                return try await renewed(hop, key, send(hop, hop.head.fields), reason, permit)
+                return try await renewed(hop, key, send(hop, hop.head.fields, announce), reason, permit)
             }
             if let answer = stale(hop, found, reason, insteadOf: arrival.head.status) { return answer }
             // A part instead of a 304 is one of another response (RFC 9110, section 13.2.2).
@@ -179,11 +183,15 @@ extension Responder {
             && policy.mayLose(updated, over: stored, at: clock.now)
     }
 
-    private func send(_ hop: Hop, _ fields: [HTTPField]) async throws -> Arrival {
+    private func send(
+        _ hop: Hop, _ fields: [HTTPField], _ noteHead: (HTTPResponseHead) -> Void = { _ in }
+    ) async throws -> Arrival {
         let requested = clock.now
         let response = try await transport.send(hop.request(with: fields))
         let head = HTTPResponseHead(
-            status: response.status, fields: response.fields, requested: requested, received: clock.now)
+            status: response.status, fields: response.fields, requested: requested, received: clock.now,
+            lead: clock.lead)
+        noteHead(head)
         let spool = Spool(
             limit: spoolLimit, mayStayInMemory: hop.largeBodies == .data, in: store.temporaryFiles)
         let body = try await Content.collect(response.body, spool)

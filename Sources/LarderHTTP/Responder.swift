@@ -91,6 +91,8 @@ struct Responder: Sendable {
             return try await exchange(hop, key, .none, bypasses ? .bypass : .request)
         }
         var waited: HTTPCacheStatus.Forwarding?
+        let patience = Int64(max(1, min(hop.request.timeoutInterval, 1e9)) * 1000)
+        let deadline = clock.now.advanced(byMilliseconds: patience)
         // A request that has waited in vain asks the server itself.
         while true {
             switch await look(hop, key) {
@@ -105,10 +107,13 @@ struct Responder: Sendable {
                 // Only with others of the same patience: none gives up sooner or later than by itself.
                 let flight = "\(hop.request.timeoutInterval) \(wanted)"
                 switch exchanges.join(flight) {
-                case .leader: return try await lead(hop, key, flight)
+                case .leader(let begun): return try await lead(hop, key, flight, begun)
                 case .follower(let flight):
-                    switch await flight.wait() {
-                    case .answered: waited = reason
+                    let rest = Duration.milliseconds(max(0, min(patience, deadline.millisecondsSince(clock.now))))
+                    switch await flight.wait(atMost: rest, clock, { isOfUse($0, hop) }) {
+                    case .answered, .useless: waited = reason
+                    case .late:
+                        return collapsed(try disconnected(hop, found, reason, TransportTimeout.error), reason)
                     case .refused(let status):
                         if let answer = stale(hop, found, reason, insteadOf: status) {
                             return collapsed(answer, reason)
@@ -123,6 +128,17 @@ struct Responder: Sendable {
         }
     }
 
+    /// Whether the response to another request may be the answer, perhaps once a server has confirmed it.
+    private func isOfUse(_ other: Exchanges.Head, _ hop: Hop) -> Bool {
+        guard policy.mayStore(other.response, to: other.request),
+            HTTPVariant(of: other.response, for: other.request) == HTTPVariant(of: other.response, for: hop.head)
+        else { return false }
+        let head = policy.storable(other.response)
+        if head.hasValidator { return true }
+        if case .validate = policy.reuse(of: head, for: hop.head, mode: hop.mode, at: clock.now) { return false }
+        return true
+    }
+
     /// The answer to a request that has waited for another one.
     private func collapsed(_ answer: HopAnswer, _ reason: HTTPCacheStatus.Forwarding) -> HopAnswer {
         var answer = answer
@@ -132,13 +148,18 @@ struct Responder: Sendable {
     }
 
     /// Asks the server while others wait.
-    private func lead(_ hop: Hop, _ key: CacheKey, _ flight: String) async throws -> HopAnswer {
+    private func lead(
+        _ hop: Hop, _ key: CacheKey, _ flight: String, _ begun: Exchanges.Flight
+    ) async throws -> HopAnswer {
         do {
             // Between the look and the lead, another leader may have stored what is wanted.
             let answer: HopAnswer
             switch await look(hop, key) {
             case .answered(let stored): answer = stored
-            case .ask(let reason, let found, _): answer = try await exchange(hop, key, found, reason)
+            case .ask(let reason, let found, _):
+                answer = try await exchange(hop, key, found, reason) { head in
+                    begun.note(Exchanges.Head(response: head, request: hop.head))
+                }
             }
             exchanges.finish(flight, answer.outcome)
             return answer
@@ -158,9 +179,11 @@ struct Responder: Sendable {
     /// Looks for an answer in the store.
     private func look(_ hop: Hop, _ key: CacheKey) async -> Look {
         let found: ResponseStore.Found
-        switch await store.find(
-            key, for: hop.head, bodies: hop.largeBodies == .files ? .filesAbove(spoolLimit) : .data)
-        {
+        let bodies: ResponseStore.Bodies =
+            if hop.head.fields.has("Range") { .openAbove(spoolLimit) } else if hop.largeBodies == .files {
+                .filesAbove(spoolLimit)
+            } else { .data }
+        switch await store.find(key, for: hop.head, bodies: bodies) {
         case .nothing: return .ask(.uriMiss, nil, flight: key.base)
         case .otherVariants(let wanted): return .ask(.varyMiss, nil, flight: wanted ?? key.base)
         case .response(let response): found = response

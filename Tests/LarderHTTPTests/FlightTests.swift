@@ -1,6 +1,8 @@
 import Foundation
+import LarderFiles
 import LarderHTTP
 import LarderHTTPTestSupport
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -153,6 +155,101 @@ struct FlightTests {
         door.open()
         await #expect(throws: URLError.self) { try await requests[0].value }
         #expect(try await requests[1].value == 200)
+    }
+
+    @Test(
+        "a request waits for no body that is of no use to it",
+        arguments: [
+            ["Cache-Control: no-store"], ["Cache-Control: no-cache"], ["Cache-Control: max-age=60", "Vary: X"],
+        ],
+        [false, true])
+    func useless(fields: [String], waits: Bool) async throws {
+        let (door, requests) = (Door(), Lock(0))
+        let (parts, stream) = AsyncThrowingStream.makeStream(of: Data.self)
+        let web = try Web { _ in
+        } _: { _ in
+            let number = requests.withLock { number in
+                number += 1
+                return number
+            }
+            if number > 1 { return Web.Reply(200, "Cache-Control: no-store", body: "own") }
+            await door.pass()
+            return Web.Reply(200, fields, HTTPBody(parts))
+        }
+        let cache = web.cache
+        let leader = Task { try await cache.data(for: Web.request("X: 1")) }
+        await door.waitForArrivals()
+        if !waits {
+            door.open()
+            stream.yield(Data("a".utf8))
+        }
+        let follower = Task { try await cache.data(for: Web.request("X: 2")).0 }
+        if waits {
+            await web.waitForFollowers(1)
+            door.open()
+        }
+        #expect(try await follower.value == Data("own".utf8))
+        stream.finish()
+        _ = try await leader.value
+    }
+
+    @Test("a request waits for another one for no longer than for a server", arguments: [false, true])
+    func ownTimeout(hasStale: Bool) async throws {
+        let web = try Web()
+        if hasStale {
+            web.server.reply(200, "Cache-Control: max-age=1", "ETag: \"a\"", body: "old")
+            _ = try await web.get()
+            web.clock.advance(by: .seconds(1))
+        }
+        let door = Door()
+        web.server.reply { _ in
+            await door.pass()
+            return Web.Reply(200, "Cache-Control: max-age=60", body: "new")
+        }
+        let cache = web.cache
+        var request = URLRequest(url: Web.url)
+        request.timeoutInterval = 2
+        let requests = [request, request].map { request in Task { try await cache.data(for: request).0 } }
+        await web.waitForFollowers(1)
+        web.clock.advance(by: .milliseconds(1_999))
+        #expect(cache.waitingRequests == 1)
+        web.clock.advance(by: .milliseconds(1))
+        await eventually { cache.waitingRequests == 0 }
+        door.open()
+        var answers: [String] = []
+        for request in requests {
+            do {
+                answers.append(String(decoding: try await request.value, as: UTF8.self))
+            } catch {
+                answers.append((error as? URLError)?.code == .timedOut ? "timed out" : "\(error)")
+            }
+        }
+        #expect(answers.sorted() == (hasStale ? ["new", "old"] : ["new", "timed out"]))
+    }
+
+    @Test("closing cancels a validation whose server never ends its answer, and waiting for it can be cancelled")
+    func endlessValidation() async throws {
+        let web = try Web()
+        web.server.reply(200, "Cache-Control: max-age=1, stale-while-revalidate=60", body: "old")
+        _ = try await web.get()
+        web.clock.advance(by: .seconds(1))
+        let (parts, stream) = AsyncThrowingStream.makeStream(of: Data.self)
+        let isCancelled = Door()
+        stream.onTermination = { _ in isCancelled.open() }
+        web.server.reply { _ in Web.Reply(200, ["Cache-Control: max-age=60"], HTTPBody(parts)) }
+        _ = web.server.takeRequests()
+        #expect(try await web.get().0 == "old")
+        await eventually { !web.server.takeRequests().isEmpty }
+        let cache = web.cache
+        let waiting = Task { await cache.waitForRevalidations() }
+        waiting.cancel()
+        await waiting.value
+        let scheduled = web.clock.scheduledCount
+        let closing = Task { try await cache.close() }
+        await eventually { web.clock.scheduledCount > scheduled }
+        web.clock.advance(by: .seconds(5))
+        try await closing.value
+        await isCancelled.pass()
     }
 
     @Test("no-store of the first request leaves the others to ask, that of another takes what is stored")

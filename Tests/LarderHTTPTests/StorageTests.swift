@@ -13,11 +13,13 @@ struct StorageTests {
     private struct Observed: ForwardingFileSystem {
         let base = PosixFileSystem()
         let largest = Lock(0)
+        let total = Lock(0)
 
         func read(
             _ file: borrowing FileDescriptor, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
         ) throws(Errno) -> Int {
             largest.withLock { $0 = max($0, buffer.count) }
+            total.withLock { $0 += buffer.count }
             return try base.read(file, at: offset, into: buffer)
         }
     }
@@ -192,6 +194,103 @@ struct StorageTests {
         #expect(files.largest.withLock { $0 } <= 1 << 20)
         #expect(try await cache.data(from: Web.url).0 == body)
         #expect(files.largest.withLock { $0 } >= body.count)
+        try await cache.close()
+    }
+
+    @Test("a range of a large stored body reads what it names, once the whole has been verified")
+    func ranges() async throws {
+        let folder = try TemporaryDirectory()
+        let body = Self.body
+        let server = ScriptedTransport { _ in
+            Web.Reply(200, ["Cache-Control: max-age=60", "Content-Length: \(body.count)"], HTTPBody(body))
+        }
+        let (files, directory) = (Observed(), folder.appending("web"))
+        let cache = try HTTPCache(directory: directory, transport: server, fileSystem: files, clock: ManualClock())
+        _ = try await cache.download(for: URLRequest(url: Web.url))
+        func range(_ bytes: ClosedRange<Int>) async throws -> (data: Data, isHit: Bool, read: Int) {
+            let before = files.total.withLock { $0 }
+            let request = Web.request("Range: bytes=\(bytes.lowerBound)-\(bytes.upperBound)")
+            let (data, response) = try await cache.data(for: request)
+            return (data, response.cacheStatus.isHit, files.total.withLock { $0 } - before)
+        }
+        let first = try await range(1_000_000...1_065_535)
+        #expect(first.isHit && first.data == body[1_000_000...1_065_535] && first.read >= body.count)
+        for start in [0, 2_000_000, body.count - 65_536] {
+            let part = try await range(start...start + 65_535)
+            #expect(part.isHit && part.data == body[start...start + 65_535] && part.read < 70_000)
+        }
+        #expect(files.largest.withLock { $0 } <= 1 << 20)
+        // Another process finds it damaged, and asks the server.
+        try await cache.close()
+        let entries = directory.appendingPathComponent("entries")
+        for name in try FileManager.default.contentsOfDirectory(atPath: entries.path) where name != "segments" {
+            let file = try FileHandle(forUpdating: entries.appendingPathComponent(name))
+            try file.seek(toOffset: 100)
+            try file.write(contentsOf: [0, 0, 0, 0])
+            try file.close()
+        }
+        let again = try HTTPCache(directory: directory, transport: server, fileSystem: files, clock: ManualClock())
+        let (data, response) = try await again.data(for: Web.request("Range: bytes=0-9"))
+        #expect(!response.cacheStatus.isHit && (data == body || data == body[0...9]))
+        try await again.close()
+    }
+
+    /// Writes into the files of a cache behind its back.
+    private func tamper(_ directory: URL, _ change: (FileHandle) throws -> Void) throws {
+        let entries = directory.appendingPathComponent("entries")
+        for name in try FileManager.default.contentsOfDirectory(atPath: entries.path) where name != "segments" {
+            let file = try FileHandle(forUpdating: entries.appendingPathComponent(name))
+            try change(file)
+            try file.close()
+        }
+    }
+
+    private static func overwrite(_ file: FileHandle) throws {
+        try file.seek(toOffset: 2_000_000)
+        try file.write(contentsOf: Data(repeating: 0xAA, count: 100_000))
+    }
+
+    @Test("no range answers from a body that was damaged after another one", arguments: [true, false])
+    func damagedLater(isCut: Bool) async throws {
+        let folder = try TemporaryDirectory()
+        let body = Self.body
+        let server = ScriptedTransport { _ in
+            Web.Reply(200, ["Cache-Control: max-age=60", "Content-Length: \(body.count)"], HTTPBody(body))
+        }
+        let directory = folder.appending("web")
+        let cache = try HTTPCache(
+            directory: directory, transport: server, fileSystem: PosixFileSystem(), clock: ManualClock())
+        _ = try await cache.data(for: URLRequest(url: Web.url))
+        let first = try await cache.data(for: Web.request("Range: bytes=1000000-1000009"))
+        #expect(first.1.cacheStatus.isHit && first.0 == body[1_000_000...1_000_009])
+        try tamper(directory) { isCut ? try $0.truncate(atOffset: 500_000) : try Self.overwrite($0) }
+        let (data, response) = try await cache.data(for: Web.request("Range: bytes=2000100-2050099"))
+        #expect(data == body || data == body[2_000_100...2_050_099], "\(response.cacheStatus)")
+        try await cache.close()
+    }
+
+    @Test("damage that came after a range is not stored again as valid")
+    func laundered() async throws {
+        let folder = try TemporaryDirectory()
+        let body = Self.body
+        let server = ScriptedTransport { request in
+            if request.value(forHTTPHeaderField: "If-None-Match") != nil {
+                return Web.Reply(304, ["Cache-Control: max-age=6000, must-revalidate", "ETag: \"a\""], HTTPBody())
+            }
+            return Web.Reply(
+                200, ["Cache-Control: max-age=60", "ETag: \"a\"", "Content-Length: \(body.count)"], HTTPBody(body))
+        }
+        let clock = ManualClock()
+        let directory = folder.appending("web")
+        let cache = try HTTPCache(directory: directory, transport: server, fileSystem: PosixFileSystem(), clock: clock)
+        _ = try await cache.data(for: URLRequest(url: Web.url))
+        _ = try await cache.data(for: Web.request("Range: bytes=0-9"))
+        try tamper(directory) { try Self.overwrite($0) }
+        clock.advance(by: .seconds(60))
+        _ = try await cache.data(for: Web.request("Range: bytes=0-9"))
+        let (data, response) = try await cache.data(for: URLRequest(url: Web.url))
+        let isSame = data == body
+        #expect(isSame, "\(response.cacheStatus)")
         try await cache.close()
     }
 

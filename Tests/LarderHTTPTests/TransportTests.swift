@@ -41,6 +41,30 @@ struct TransportTests {
         #expect(try await body(response) == Data("body".utf8))
     }
 
+    #if Curl
+        @Test("the time-out counts while a request waits for one of the six connections of its host")
+        func waitingForConnection() async throws {
+            let (arrived, release) = (Lock(0), DispatchSemaphore(value: 0))
+            let server = try SocketServer { _ in
+                arrived.withLock { $0 += 1 }
+                release.wait()
+                return Array("HTTP/1.1 204 No\r\n\r\n".utf8)
+            }
+            let transport = CurlTransport()
+            let request = URLRequest(url: server.url("/"))
+            let others = (0..<6).map { _ in Task { try await transport.send(request).status } }
+            await eventually { arrived.withLock { $0 } == 6 }
+            var hasty = request
+            hasty.timeoutInterval = 1
+            let error = await #expect(throws: CurlError.self) { _ = try await transport.send(hasty) }
+            #expect(error?.code == 28)
+            // One that has its connection in time is not concerned.
+            for _ in 0..<7 { release.signal() }
+            for other in others { #expect(try await other.value == 204) }
+            #expect(try await transport.send(hasty).status == 204)
+        }
+    #endif
+
     @Test("a request arrives with its method, target, fields and body", arguments: Transport.allCases)
     func request(transport: Transport) async throws {
         let requests = Lock<[SocketServer.Request]>([])

@@ -75,7 +75,8 @@ extension HTTPCachePolicy {
         let replaced = Set((received.map(\.name) + ["Age", "Date"]).map { $0.lowercased() })
         let kept = stored.fields.filter { !replaced.contains($0.name.lowercased()) }
         return HTTPResponseHead(
-            status: stored.status, fields: kept + received, requested: news.requested, received: news.received)
+            status: stored.status, fields: kept + received, requested: news.requested, received: news.received,
+            lead: news.lead)
     }
 
     /// Fields about the stored bytes, which an update leaves alone (section 3.2). An entity tag does not become strong

@@ -9,12 +9,15 @@ public struct HTTPResponseHead: Hashable, Sendable {
     public var fields: [HTTPField]
     package var requested: Timestamp
     package var received: Timestamp
+    /// By how much `received` is ahead of the system's clock. Milliseconds.
+    package var lead: Int64
 
-    package init(status: Int, fields: [HTTPField], requested: Timestamp, received: Timestamp) {
+    package init(status: Int, fields: [HTTPField], requested: Timestamp, received: Timestamp, lead: Int64 = 0) {
         self.status = status
         self.fields = fields
         self.requested = requested
         self.received = received
+        self.lead = lead
     }
 
     /// Creates a head.

@@ -1,7 +1,8 @@
 /// The request fields that select one of the responses of a URL: those that its `Vary` names (RFC 9111, section 4.1).
 ///
 /// A stored response is selected by every request whose variant equals that of the request it was stored for. Values
-/// that mean the same are equal: the order of languages, codings and character sets, and spaces, say nothing.
+/// that are known to mean the same are equal: in lists of preferences, spaces and case say nothing, nor does the order of
+/// codings, of character sets, and of languages with different weights.
 public struct HTTPVariant: Hashable, Sendable {
     /// The names in `Vary`, in small letters, each once, sorted.
     public let names: [String]
@@ -27,16 +28,32 @@ public struct HTTPVariant: Hashable, Sendable {
         }.joined()
     }
 
-    /// The value in a form that is the same for values of the same meaning: lines combined, spaces around commas
-    /// removed. The fields of content negotiation are sets whose members have weights, so their order and their case
-    /// say nothing (RFC 9110, sections 12.4 and 12.5). Values with commas that are no lists stay as they are.
+    /// The value in a form that is the same for values of the same meaning, in the fields of content negotiation (RFC
+    /// 9110, section 12.5). Among languages of the same weight some servers take the first one, so their order counts
+    /// (section 12.5.4). Any other field need not be a list: its lines are combined, and nothing else.
     private static func normalized(_ name: String, _ request: [HTTPField]) -> String {
-        if ["user-agent", "referer", "from"].contains(name) { return request.value(of: name) ?? "" }
-        var members = request.members(of: name)
-        if ["accept-language", "accept-encoding", "accept-charset"].contains(name) {
-            members = members.map { $0.lowercased().filter { $0 != " " && $0 != "\t" } }.sorted()
+        switch name {
+        case "accept": return request.members(of: name).joined(separator: ",")
+        case "accept-encoding", "accept-charset":
+            return preferences(name, request).sorted().joined(separator: ",")
+        case "accept-language":
+            let languages = preferences(name, request).enumerated().map { place, text in
+                (place: place, text: text, weight: weight(of: text))
+            }
+            return languages.sorted { ($1.weight, $0.place) < ($0.weight, $1.place) }.map(\.text)
+                .joined(separator: ",")
+        default: return request.value(of: name) ?? ""
         }
-        return members.joined(separator: ",")
+    }
+
+    private static func preferences(_ name: String, _ request: [HTTPField]) -> [String] {
+        request.members(of: name).map { $0.lowercased().filter { $0 != " " && $0 != "\t" } }
+    }
+
+    /// From 0 to 1; 1 by default (RFC 9110, section 12.4.2).
+    private static func weight(of preference: String) -> Double {
+        let parameter = preference.split(separator: ";").dropFirst().first { $0.hasPrefix("q=") }
+        return parameter.flatMap { Double($0.dropFirst(2)) } ?? 1
     }
 }
 

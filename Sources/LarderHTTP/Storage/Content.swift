@@ -1,3 +1,4 @@
+import Larder
 import LarderFiles
 import LarderFoundation
 
@@ -7,13 +8,15 @@ enum Content: Sendable {
     case file(TemporaryFile)
     /// Some bytes of a file.
     case part(TemporaryFile, Range<Int>)
+    /// Some bytes of a value on disk.
+    case stored(StoredFile, Range<Int>)
 
     /// Bytes.
     var size: Int {
         switch self {
         case .data(let data): data.count
         case .file(let file): file.size
-        case .part(_, let range): range.count
+        case .part(_, let range), .stored(_, let range): range.count
         }
     }
 
@@ -34,6 +37,8 @@ enum Content: Sendable {
         case .file(let file): .part(file, range)
         case .part(let file, let own):
             .part(file, own.lowerBound + range.lowerBound..<own.lowerBound + range.upperBound)
+        case .stored(let file, let own):
+            .stored(file, own.lowerBound + range.lowerBound..<own.lowerBound + range.upperBound)
         }
     }
 
@@ -43,6 +48,7 @@ enum Content: Sendable {
         case .data(let data): data
         case .file(let file): try await file.read(0..<file.size)
         case .part(let file, let range): try await file.read(range)
+        case .stored(let file, let range): try await BlockingWork.run { try file.read(range) }
         }
     }
 
@@ -57,10 +63,10 @@ enum Content: Sendable {
             let file = try TemporaryFile(in: files)
             try await file.append(data)
             return file
-        case .part(let whole, let range):
+        case .part(_, let range), .stored(_, let range):
             let file = try TemporaryFile(in: files)
-            for start in stride(from: range.lowerBound, to: range.upperBound, by: Self.step) {
-                try await file.append(whole.read(start..<min(start + Self.step, range.upperBound)))
+            for start in stride(from: 0, to: range.count, by: Self.step) {
+                try await file.append(part(start..<min(start + Self.step, range.count)).data())
             }
             return file
         }

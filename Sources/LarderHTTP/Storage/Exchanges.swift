@@ -8,34 +8,69 @@ import LarderFiles
 final class Exchanges: Sendable {
     /// An exchange that other requests for the URL wait for.
     final class Flight: Sendable {
-        fileprivate struct State {
+        private struct Waiter {
+            let continuation: CheckedContinuation<Outcome, Never>
+            let isOfUse: @Sendable (Head) -> Bool
+        }
+
+        private struct State {
+            var head: Head?
             var outcome: Outcome?
-            var waiters: [Int: CheckedContinuation<Outcome, Never>] = [:]
+            /// The callers that have not left, and those of them that wait.
+            var callers: Set<Int> = []
+            var waiters: [Int: Waiter] = [:]
             var next = 0
         }
 
-        fileprivate let state = Lock(State())
+        private let state = Lock(State())
 
-        /// Returns its outcome, or `abandoned` once the waiting task is cancelled.
-        func wait() async -> Outcome {
+        /// Returns its outcome; `useless` once its head is there and of no use to the caller, or its body takes longer
+        /// than `limit`; `late` after `limit` without a head; and `abandoned` once the waiting task is cancelled.
+        func wait(
+            atMost limit: Duration, _ clock: any LarderFiles.Clock, _ isOfUse: @escaping @Sendable (Head) -> Bool
+        ) async -> Outcome {
             let number = state.withLock { state in
                 state.next += 1
+                state.callers.insert(state.next)
                 return state.next
             }
+            let timer = clock.schedule(after: limit) { [self] in leave(number, as: Self.end) }
+            defer { timer.cancel() }
             return await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
-                    let outcome = state.withLock { state -> Outcome? in
-                        if let outcome = state.outcome { return outcome }
-                        if Task.isCancelled { return .abandoned }
-                        state.waiters[number] = continuation
-                        return nil
+                    let (outcome, head) = state.withLock { state -> (Outcome?, Head?) in
+                        if let outcome = state.outcome { return (outcome, nil) }
+                        if Task.isCancelled { return (.abandoned, nil) }
+                        if !state.callers.contains(number) { return (Self.end(state.head), nil) }
+                        state.waiters[number] = Waiter(continuation: continuation, isOfUse: isOfUse)
+                        return (nil, state.head)
                     }
-                    if let outcome { continuation.resume(returning: outcome) }
+                    if let outcome { return continuation.resume(returning: outcome) }
+                    if let head, !isOfUse(head) { leave(number) { _ in .useless } }
                 }
             } onCancel: {
-                let waiter = state.withLock { $0.waiters.removeValue(forKey: number) }
-                waiter?.resume(returning: .abandoned)
+                leave(number) { _ in .abandoned }
             }
+        }
+
+        /// How waiting ends after the limit.
+        private static func end(_ head: Head?) -> Outcome { head == nil ? .late : .useless }
+
+        private func leave(_ number: Int, as outcome: (Head?) -> Outcome) {
+            let (waiter, head) = state.withLock { state in
+                state.callers.remove(number)
+                return (state.waiters.removeValue(forKey: number), state.head)
+            }
+            waiter?.continuation.resume(returning: outcome(head))
+        }
+
+        /// Lets those go for whom the response is of no use, whatever its body.
+        func note(_ head: Head) {
+            let waiters = state.withLock { state in
+                state.head = head
+                return state.waiters
+            }
+            for (number, waiter) in waiters where !waiter.isOfUse(head) { leave(number) { _ in .useless } }
         }
 
         fileprivate var waiting: Int { state.withLock { $0.waiters.count } }
@@ -43,14 +78,20 @@ final class Exchanges: Sendable {
         fileprivate func finish(_ outcome: Outcome) {
             let waiters = state.withLock { state in
                 state.outcome = outcome
-                defer { state.waiters = [:] }
+                defer { (state.callers, state.waiters) = ([], [:]) }
                 return state.waiters.values
             }
-            for waiter in waiters { waiter.resume(returning: outcome) }
+            for waiter in waiters { waiter.continuation.resume(returning: outcome) }
         }
     }
 
-    /// How a flight ended.
+    /// A response whose body is still to come, and the request that it answers.
+    struct Head: Sendable {
+        let response: HTTPResponseHead
+        let request: HTTPRequestHead
+    }
+
+    /// How a flight ended, or the wait for it.
     enum Outcome: Sendable {
         /// The server has answered.
         case answered
@@ -60,6 +101,10 @@ final class Exchanges: Sendable {
         case failed(any Error)
         /// It ended for a reason of its own: its caller was cancelled, for example.
         case abandoned
+        /// The server has answered what the caller may not use, or does not end in time.
+        case useless
+        /// The server has not answered for as long as the caller waits for one.
+        case late
     }
 
     /// The right of an exchange to store its response.

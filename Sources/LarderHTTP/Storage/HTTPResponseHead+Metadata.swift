@@ -6,6 +6,8 @@ extension HTTPResponseHead {
     private static let fieldsKey = "http-fields"
     private static let requestedKey = "http-requested"
     private static let receivedKey = "http-received"
+    /// Absent: 0.
+    private static let leadKey = "http-lead"
 
     /// Nil for metadata of something else.
     init?(metadata: [String: String]) {
@@ -18,16 +20,18 @@ extension HTTPResponseHead {
         }
         self.init(
             status: status, fields: fields, requested: Timestamp(milliseconds: requested),
-            received: Timestamp(milliseconds: received))
+            received: Timestamp(milliseconds: received), lead: metadata[Self.leadKey].flatMap(Int64.init) ?? 0)
     }
 
     var metadata: [String: String] {
-        [
+        var metadata = [
             Self.statusKey: String(status),
             Self.fieldsKey: fields.map { "\($0.name):\($0.value)\n" }.joined(),
             Self.requestedKey: String(requested.milliseconds),
             Self.receivedKey: String(received.milliseconds),
         ]
+        if lead != 0 { metadata[Self.leadKey] = String(lead) }
+        return metadata
     }
 }
 

@@ -30,6 +30,9 @@ struct ResponseStore: Sendable {
     let disk: DiskCache
     let temporaryFiles: any FileSystem
     let failedRemovals = FailedRemovals()
+    /// Large bodies of which parts were read. Bounded.
+    private let verified = Lock<Set<StoredFile.Identity>>([])
+    private static let mostVerified = 1_000
 
     init(
         disk: DiskCache, namespace: String, memory: MemoryCache<String, Data>.Configuration?,
@@ -45,6 +48,8 @@ struct ResponseStore: Sendable {
         case data
         /// Those of more bytes as copies in files.
         case filesAbove(Int)
+        /// Those of more bytes as they are on disk, to read parts of them.
+        case openAbove(Int)
         /// Empty.
         case none
     }
@@ -86,11 +91,30 @@ struct ResponseStore: Sendable {
             if let entry = await cache.entry(forKey: key), entry.size > limit, let exported = await export(key) {
                 return exported
             }
+        case .openAbove(let limit):
+            if let entry = await cache.entry(forKey: key), entry.size > limit, let opened = await open(key) {
+                return opened
+            }
         case .data: break
         }
         return await cache.lookup(forKey: key).map {
             Entry(metadata: $0.metadata, body: .data($0.value), size: $0.value.count)
         }
+    }
+
+    /// Opens the body of an entry; nil when that fails. All of it is verified, unless that was done since its file was
+    /// written last.
+    private func open(_ key: String) async -> Entry? {
+        let opened = try? await BlockingWork.run { [disk, verified] in
+            disk.openValue(forKey: key) { identity in verified.withLock { $0.contains(identity) } }
+        }
+        guard let file = opened ?? nil else { return nil }
+        verified.withLock { verified in
+            if verified.count >= Self.mostVerified { verified = [] }
+            verified.insert(file.identity)
+        }
+        let size = file.entry.size
+        return Entry(metadata: file.entry.metadata, body: .stored(file, 0..<size), size: size)
     }
 
     /// Copies the body of an entry to a file; nil when that fails.
@@ -148,7 +172,9 @@ struct ResponseStore: Sendable {
             case .data(let data): try await set(data, entryKey, ttl, head.metadata, key)
             // A part is an answer, never a stored response.
             case .part: return nil
-            case .file(let file):
+            case .file, .stored:
+                if case .stored(let file, _) = body, try await !BlockingWork.run({ try file.isIntact() }) { return nil }
+                let file = try await body.file(in: temporaryFiles)
                 try await BlockingWork.run { [disk] in
                     try disk.copyFile(
                         at: file.url, forKey: entryKey, ttl: ttl, metadata: head.metadata, tags: [key.url])

@@ -1,5 +1,6 @@
 #if Curl
     import CCurl
+    import Dispatch
     import Foundation
     import LarderFiles
 
@@ -17,6 +18,8 @@
         private struct Active {
             let transfer: CurlTransfer
             let fields: UnsafeMutablePointer<curl_slist>?
+            /// When it must have a connection: libcurl does not count the time until one is free. Nil once it has.
+            var deadline: DispatchTime?
         }
 
         private let multi: UnsafeMutableRawPointer
@@ -67,10 +70,30 @@
                 var running: Int32 = 0
                 curl_multi_perform(multi, &running)
                 reap()
+                let rest = timeToDeadline()
                 if isStopped, active.isEmpty, commands.isEmpty { return }
                 // Woken by commands; the time is only an upper bound.
-                curl_multi_poll(multi, nil, 0, 60_000, nil)
+                curl_multi_poll(multi, nil, 0, rest, nil)
             }
+        }
+
+        /// Ends the transfers that have waited too long for a connection. Returns the milliseconds until the next one may
+        /// have, at most a minute.
+        private func timeToDeadline() -> Int32 {
+            let now = DispatchTime.now()
+            var next = now + .seconds(60)
+            for (handle, waiting) in active {
+                guard let deadline = waiting.deadline else { continue }
+                if ccurl_has_connection(handle) != 0 {
+                    active[handle]?.deadline = nil
+                } else if deadline > now {
+                    next = min(next, deadline)
+                } else {
+                    remove(handle)
+                    waiting.transfer.finish(.failure(CurlError(CURLE_OPERATION_TIMEDOUT)))
+                }
+            }
+            return Int32((next.uptimeNanoseconds - now.uptimeNanoseconds) / 1_000_000) + 1
         }
 
         private func perform(_ command: CurlTransfer.Command, _ transfer: CurlTransfer) {
@@ -117,7 +140,8 @@
                 return transfer.receive(part: part) ? size * count : ccurl_pause
             }
             // Retained here while libcurl refers to it.
-            active[handle] = Active(transfer: transfer, fields: fields)
+            let deadline = DispatchTime.now() + .seconds(CurlRequest.seconds(of: transfer.request))
+            active[handle] = Active(transfer: transfer, fields: fields, deadline: deadline)
             handles[ObjectIdentifier(transfer)] = handle
             curl_multi_add_handle(multi, handle)
         }
@@ -138,8 +162,7 @@
                     transfer?.finish(.success(()))
                     continue
                 }
-                let text = String(cString: curl_easy_strerror(result))
-                transfer?.finish(.failure(CurlError(code: Int(result.rawValue), message: text)))
+                transfer?.finish(.failure(CurlError(result)))
             }
         }
 

@@ -44,8 +44,7 @@
             ccurl_set_long(handle, CURLOPT_FOLLOWLOCATION, 0)
             ccurl_set_long(handle, CURLOPT_NOSIGNAL, 1)
             ccurl_set_long(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
-            // As URLSession counts: the time without any progress.
-            let seconds = Int(max(1, min(request.timeoutInterval, 1e9)))
+            let seconds = seconds(of: request)
             ccurl_set_long(handle, CURLOPT_CONNECTTIMEOUT, seconds)
             ccurl_set_long(handle, CURLOPT_LOW_SPEED_LIMIT, 1)
             ccurl_set_long(handle, CURLOPT_LOW_SPEED_TIME, seconds)
@@ -73,6 +72,9 @@
             ccurl_set_pointer(handle, CURLOPT_HTTPHEADER, fields)
             return fields
         }
+
+        /// The time-out, as URLSession counts it: the time without any progress. Seconds.
+        static func seconds(of request: URLRequest) -> Int { Int(max(1, min(request.timeoutInterval, 1e9))) }
 
         /// Without the user and password, of which libcurl would make a field, and without the fragment.
         private static func url(of request: URLRequest) -> String? {

@@ -142,3 +142,8 @@ private final class SessionTasks: NSObject, URLSessionDataDelegate {
                 status: response.statusCode, fields: fields, body: HTTPBody(waiting.stream)))
     }
 }
+
+/// The error of Foundation for an answer that does not come in time.
+enum TransportTimeout {
+    static var error: any Error { URLError(.timedOut) }
+}
