@@ -28,7 +28,7 @@ extension Timestamp {
 
 /// The system's time, steady as long as the process lives.
 private enum SystemTime {
-    private static let steady = SteadyTime()
+    private static let steady = ProcessLock(SteadyTime())
     /// The last time of the clock, and in the lower bits by how much `steady` is ahead of it: the two have to be compared
     /// once per millisecond.
     private static let last = Word()
@@ -53,7 +53,7 @@ private enum SystemTime {
         var (passed, time) = (Platform.uptime(), clock)
         // Of one moment, unless the thread is stopped in between again and again.
         for _ in 0..<4 where Platform.uptime() - passed > 1_000_000 { (passed, time) = (Platform.uptime(), clock) }
-        let now = steady.time(clock: time, passed: passed / 1_000_000)
+        let now = steady.withLock { $0.time(clock: time, passed: passed / 1_000_000) }
         last.value = UInt64(bitPattern: time) << aheadBits | UInt64(now - time)
         return now
     }
@@ -62,18 +62,19 @@ private enum SystemTime {
 /// A clock that reads the time from a function, steady as long as it lives.
 package struct WallClock: Clock {
     private let read: @Sendable () -> Timestamp
-    private let steady = SteadyTime()
+    private let steady = Lock(SteadyTime())
 
     package init(reading read: @escaping @Sendable () -> Timestamp) {
         self.read = read
     }
 
     package var now: Timestamp {
-        let count = steady.count
-        return Timestamp(milliseconds: steady.time(clock: read().milliseconds, readAfter: count))
+        let count = steady.withLock { $0.count }
+        let time = read().milliseconds
+        return Timestamp(milliseconds: steady.withLock { $0.time(clock: time, readAfter: count) })
     }
 
-    package var lead: Int64 { steady.lead }
+    package var lead: Int64 { steady.withLock { $0.lead } }
 }
 
 /// An instant, in whole milliseconds since 1970. Wall-clock time, because entries outlive reboots.

@@ -95,7 +95,8 @@ package enum Platform {
     /// The time since the system was started, with the time in which it slept; nothing sets it. Nanoseconds.
     static func uptime() -> Int64 {
         #if canImport(Darwin)
-            let clock = CLOCK_MONOTONIC_RAW
+            // Not the raw one: the clock is slewed, and would fall behind that.
+            let clock = CLOCK_MONOTONIC
         #else
             let clock = CLOCK_BOOTTIME
         #endif

@@ -54,8 +54,7 @@ public final class HTTPCache: Sendable {
     ///   - disk: The directory, or a namespace in it. Its opener closes it.
     ///   - namespace: As for `DiskCache/namespace(_:)`.
     ///   - transport: Sends requests to servers. Default: `URLSession`.
-    ///   - configuration: The settings. Of those of the disk tier, only its clock counts, which has to be the one that
-    ///     the directory was opened with. Default: those of `Configuration`.
+    ///   - configuration: The settings; the directory keeps those of its opener. Default: those of `Configuration`.
     public convenience init(
         disk: DiskCache, namespace: String, transport: any HTTPTransport = URLSessionTransport(),
         configuration: Configuration = .init()
@@ -70,12 +69,12 @@ public final class HTTPCache: Sendable {
     ) throws(CacheError) {
         let disk = try DiskCache(
             directory: directory, configuration: configuration.disk, fileSystem: fileSystem, clock: clock)
-        self.init(disk, "", transport, configuration, clock, temporaryFiles, ownsDisk: true)
+        self.init(disk, "", transport, configuration, temporaryFiles, ownsDisk: true)
     }
 
     private init(
         _ disk: DiskCache, _ namespace: String, _ transport: any HTTPTransport, _ configuration: Configuration,
-        _ clock: (any LarderFiles.Clock)? = nil, _ temporaryFiles: any FileSystem = PosixFileSystem(), ownsDisk: Bool
+        _ temporaryFiles: any FileSystem = PosixFileSystem(), ownsDisk: Bool
     ) {
         let store = ResponseStore(
             disk: disk, namespace: namespace, memory: configuration.memory, temporaryFiles: temporaryFiles)
@@ -84,8 +83,7 @@ public final class HTTPCache: Sendable {
         self.ownsDisk = ownsDisk
         responder = Responder(
             transport: transport, store: store, policy: configuration.policy,
-            clock: clock ?? configuration.disk.clock, spoolLimit: configuration.spoolLimit,
-            onEvent: configuration.onEvent)
+            clock: disk.clock, spoolLimit: configuration.spoolLimit, onEvent: configuration.onEvent)
     }
 
     /// Counts since the cache was opened. O(1).

@@ -67,7 +67,7 @@
                 isPrepared = true
             }
         }
-        private static let isPrepared = Lock(false)
+        private static let isPrepared = ProcessLock(false)
 
         init(_ settings: RedisConfiguration) throws {
             let limit = Self.time(settings.connectTimeout)

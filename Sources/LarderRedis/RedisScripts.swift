@@ -18,7 +18,8 @@
     /// but for the highest version in it (`floor`; `last`, in each half): older versions are not known to be current.
     /// So the memory is bounded, and forgets nothing before as many keys have been changed.
     ///
-    /// What is under these names and not of these forms is not ours: it counts as missing, and a change replaces it.
+    /// A value of another form under one of these names belongs to another program: it counts as missing, and the next
+    /// change replaces it.
     ///
     /// A server without memory refuses commands that might need more, but only until the first change of a script
     /// (tried with Redis 7.0). So writes begin with one that changes nothing, tombstones and generations with a

@@ -180,7 +180,7 @@
             guard case .error(let message) = reply else { return reply }
             if message.contains("OOM ") { throw SharedTierError(.full, message) }
             if message.contains("READONLY ") { throw SharedTierError(.readOnly, message) }
-            // What another program has put under one of our names says nothing about the server.
+            // Another program's value under one of our names says nothing about the server.
             if message.contains("WRONGTYPE ") { throw SharedTierError(.malformed, message) }
             throw SharedTierError(.unavailable, message)
         }

@@ -5,7 +5,7 @@ import Testing
 struct SteadyTimeTests {
     @Test("goes on when the clock is set back by less than a minute, and is that of the clock again later")
     func step() {
-        let steady = SteadyTime()
+        var steady = SteadyTime()
         #expect(steady.time(clock: 1_000_000, passed: 500) == 1_000_000)
         #expect(steady.time(clock: 1_005_000, passed: 5_500) == 1_005_000)
         #expect(steady.time(clock: 975_000, passed: 5_500) == 1_005_000, "30 s back")
@@ -18,7 +18,7 @@ struct SteadyTimeTests {
 
     @Test("follows a clock that runs, is set forward, or differs by the time of reading it")
     func running() {
-        let steady = SteadyTime()
+        var steady = SteadyTime()
         for (clock, passed) in [
             (0, 0), (10, 10), (3_600_000, 11), (3_600_100, 112), (3_600_199, 210), (3_600_300, 310),
         ] {
@@ -28,7 +28,7 @@ struct SteadyTimeTests {
 
     @Test("passes as a clock without another one beside it goes forward")
     func alone() {
-        let steady = SteadyTime()
+        var steady = SteadyTime()
         #expect(steady.time(clock: 100_000) == 100_000)
         #expect(steady.time(clock: 99_000) == 100_000)
         #expect(steady.time(clock: 99_500) == 100_500)
@@ -38,7 +38,7 @@ struct SteadyTimeTests {
 
     @Test("is not set back by a thread that has read the clock before another one")
     func order() {
-        let steady = SteadyTime()
+        var steady = SteadyTime()
         for time in Int64(1)...70_000 {
             let count = steady.count
             #expect(steady.time(clock: time, readAfter: count) == time)

@@ -1,6 +1,7 @@
 import Foundation
-import LarderHTTP
 import Testing
+
+@testable import LarderHTTP
 
 @Suite("The policy serves caches with a store of their own")
 struct PolicyTests {
@@ -70,6 +71,11 @@ struct PolicyTests {
         for date in [Date.distantPast, .distantFuture, Date(timeIntervalSince1970: -1e300)] {
             _ = policy.age(of: stored, at: date)
             #expect(policy.reuse(of: stored, for: request, at: date) == .validate(.stale))
+        }
+        for time in [Int64.min, .max] {
+            var metadata = stored.metadata
+            for key in ["http-requested", "http-received", "http-lead"] { metadata[key] = "\(time)" }
+            #expect(HTTPResponseHead(metadata: metadata).map { policy.age(of: $0, at: Date()) } != nil)
         }
     }
 }

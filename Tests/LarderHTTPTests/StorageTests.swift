@@ -222,12 +222,9 @@ struct StorageTests {
         #expect(files.largest.withLock { $0 } <= 1 << 20)
         // Another process finds it damaged, and asks the server.
         try await cache.close()
-        let entries = directory.appendingPathComponent("entries")
-        for name in try FileManager.default.contentsOfDirectory(atPath: entries.path) where name != "segments" {
-            let file = try FileHandle(forUpdating: entries.appendingPathComponent(name))
+        try tamper(directory) { file in
             try file.seek(toOffset: 100)
             try file.write(contentsOf: [0, 0, 0, 0])
-            try file.close()
         }
         let again = try HTTPCache(directory: directory, transport: server, fileSystem: files, clock: ManualClock())
         let (data, response) = try await again.data(for: Web.request("Range: bytes=0-9"))

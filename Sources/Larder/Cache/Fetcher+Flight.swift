@@ -163,7 +163,7 @@ extension Fetcher {
         flight.tellEnd()
     }
 
-    /// What the outcome says about the next fetch of the key.
+    /// How a flight with this outcome ends for a key: a failure may be a reason not to fetch again for a while.
     private func ending(_ outcome: FetchOutcome, _ options: FetchOptions) -> Flights.Ending {
         guard case .failed(let error) = outcome else { return .answered }
         let now = backend.clock.now

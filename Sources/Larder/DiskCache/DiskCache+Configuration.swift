@@ -1,4 +1,4 @@
-package import LarderFiles
+import LarderFiles
 public import LarderFoundation
 
 extension DiskCache {
@@ -92,7 +92,7 @@ extension DiskCache {
             self.onEvent = onEvent
         }
 
-        package var clock: any LarderFiles.Clock {
+        var clock: any LarderFiles.Clock {
             let now = now
             return isSystemTime ? SystemClock() : WallClock { Timestamp(now()) }
         }

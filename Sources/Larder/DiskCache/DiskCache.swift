@@ -172,7 +172,10 @@ public final class DiskCache: Sendable {
     }
 
     /// The store's current time.
-    var now: Timestamp { store.clock.now }
+    /// The clock of the directory.
+    package var clock: any LarderFiles.Clock { store.clock }
+
+    var now: Timestamp { clock.now }
 }
 
 /// For tests.

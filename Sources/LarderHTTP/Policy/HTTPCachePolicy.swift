@@ -126,7 +126,7 @@ public struct HTTPCachePolicy: Hashable, Sendable {
 
     /// Milliseconds.
     package func age(of response: HTTPResponseHead, at now: Timestamp) -> Int64 {
-        let received = response.received.milliseconds - response.lead
+        let received = response.received.advanced(byMilliseconds: -response.lead).milliseconds
         // A server whose clock is slow makes its responses older; one whose clock is fast does not make them younger.
         // Whole seconds, because dates have no others: no part of a second is an age.
         let apparent = max(0, received / 1000 - response.date) * 1000

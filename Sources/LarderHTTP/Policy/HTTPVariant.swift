@@ -53,7 +53,7 @@ public struct HTTPVariant: Hashable, Sendable {
     /// From 0 to 1; 1 by default (RFC 9110, section 12.4.2).
     private static func weight(of preference: String) -> Double {
         let parameter = preference.split(separator: ";").dropFirst().first { $0.hasPrefix("q=") }
-        return parameter.flatMap { Double($0.dropFirst(2)) } ?? 1
+        return parameter.flatMap { Double($0.dropFirst(2)) }.map { max(0, min(1, $0)) } ?? 1
     }
 }
 

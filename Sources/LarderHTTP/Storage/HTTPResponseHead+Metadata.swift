@@ -20,7 +20,8 @@ extension HTTPResponseHead {
         }
         self.init(
             status: status, fields: fields, requested: Timestamp(milliseconds: requested),
-            received: Timestamp(milliseconds: received), lead: metadata[Self.leadKey].flatMap(Int64.init) ?? 0)
+            received: Timestamp(milliseconds: received),
+            lead: metadata[Self.leadKey].flatMap(Int64.init).map { min(max(0, $0), SteadyTime.longestStep) } ?? 0)
     }
 
     var metadata: [String: String] {
