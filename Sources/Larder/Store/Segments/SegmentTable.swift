@@ -74,7 +74,9 @@ extension SegmentTable {
     }
 
     private func open(_ number: UInt64, in directory: SharedDescriptor) throws(Errno) -> Segment {
-        let file = try fileSystem.open(.number(number), in: directory.file, for: .updating)
+        // One that only reads still can.
+        let use: OpenUse = fileSystem.isReadOnly ? .reading : .updating
+        let file = try fileSystem.open(.number(number), in: directory.file, for: use)
         var bytes = [UInt8](repeating: 0, count: SegmentFormat.start)
         bytes.removeLast(bytes.count - (try fileSystem.read(file, at: 0, into: &bytes)))
         var header: SegmentFormat.Header?

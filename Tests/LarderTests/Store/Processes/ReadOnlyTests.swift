@@ -11,8 +11,11 @@ struct ReadOnlyTests {
     private static let errors: [Errno] = [.readOnly, .accessDenied]
 
     /// A closed cache. `isMarked`: it has been shared, and has a page.
-    private func world(isMarked: Bool) throws -> World {
-        var world = World { $0.sharing = isMarked ? .processes : .exclusive }
+    private func world(isMarked: Bool, inlineThreshold: Int = 0) throws -> World {
+        var world = World {
+            $0.sharing = isMarked ? .processes : .exclusive
+            $0.inlineThreshold = inlineThreshold
+        }
         let cache = try world.open()
         try cache.store("a", "one")
         try cache.close()
@@ -20,9 +23,11 @@ struct ReadOnlyTests {
         return world
     }
 
-    @Test("beside others that read, and its changes throw the reason", arguments: errors, [true, false])
-    func reads(error: Errno, isMarked: Bool) throws {
-        let world = try world(isMarked: isMarked)
+    @Test(
+        "beside others that read, from files or segments, and its changes throw the reason",
+        arguments: errors, [(false, 0), (true, 0), (true, 1000)])
+    func reads(error: Errno, cache: (isMarked: Bool, inlineThreshold: Int)) throws {
+        let world = try world(isMarked: cache.isMarked, inlineThreshold: cache.inlineThreshold)
         let before = world.files.image
         let caches = try (0..<2).map { _ in
             try world.open(through: world.files.another().refusingChanges(with: error))
