@@ -94,10 +94,16 @@ final class Housekeeper: StoreOwner {
     }
 
     /// Saves the manifest if that is cheap relative to the changes, or with `always` if there are any changes. Then
-    /// requests the deletion of tombstones that were waiting for a manifest.
+    /// requests the deletion of tombstones that were waiting for a manifest. Values make room for it.
     func save(always: Bool) throws(CacheError) {
-        try frozen.run { () throws(CacheError) in try saveOnQueue(always: always) }
+        // Once: each attempt may begin a journal.
+        try evictor.makingRoom(for: index.totals.count * Self.recordSize, atMost: 1) { () throws(CacheError) in
+            try frozen.run { () throws(CacheError) in try saveOnQueue(always: always) }
+        }
     }
+
+    /// About the size of a record in the manifest. Bytes.
+    private static let recordSize = 128
 
     private func saveOnQueue(always: Bool) throws(CacheError) {
         // The next opening would trust a manifest written during the scan, and not look for the files that are still

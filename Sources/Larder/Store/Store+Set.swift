@@ -46,29 +46,17 @@ extension Store {
         return finish(outcome, request.key)
     }
 
-    /// Stores a value of some bytes. Where the disk has no room or no inode for it, a cache with limits evicts as much,
-    /// and tries again: the disk is then the limit.
+    /// Stores a value of some bytes, and evicts others where the disk has no room for it.
     func makingRoom<Result>(
         for size: Int, _ store: () throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
-        for _ in 0..<Self.evictions {
-            do throws(CacheError) {
-                return try store()
-            } catch {
-                if error.code == .noSpace, hasLimits.use({ $0.isSet }) {
-                    // Nothing is evicted before.
-                    recovery.awaitScan()
-                    if evictor.makeRoom(for: size) { continue }
-                }
-                if error.code == .noSpace { cleaner.cleanInBackground(isShort: true) }
-                throw error
-            }
+        do throws(CacheError) {
+            return try evictor.makingRoom(for: size, store)
+        } catch {
+            if error.code == .noSpace { cleaner.cleanInBackground(isShort: true) }
+            throw error
         }
-        return try store()
     }
-
-    /// How often values are evicted for one: other programs may use up the room.
-    private static let evictions = 8
 
     private func insert(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest

@@ -197,10 +197,30 @@ extension Evictor {
 extension Evictor {
     /// At least so much is evicted for a value, in bytes: it and its record need inodes, too.
     private static let leastRoom = 64 << 10
+    /// How often values are evicted for one change: other programs may use up the room.
+    private static let evictions = 8
+
+    /// Makes a change that needs some bytes. Where the disk has no room or no inode for it, a cache with limits evicts as
+    /// much, and tries again: the disk is then the limit. Call it outside of the queues.
+    func makingRoom<Result>(
+        for size: @autoclosure () -> Int, atMost attempts: Int = evictions, _ change: () throws(CacheError) -> Result
+    ) throws(CacheError) -> Result {
+        for _ in 0..<attempts {
+            do throws(CacheError) {
+                return try change()
+            } catch {
+                guard error.code == .noSpace, hasLimits.use({ $0.isSet }) else { throw error }
+                // Nothing is evicted before.
+                maintenance.awaitScan(provisional)
+                guard makeRoom(for: size()) else { throw error }
+            }
+        }
+        return try change()
+    }
 
     /// Evicts about as much as a value of `size` bytes needs, because the disk has no room; false when there is nothing
     /// to evict. Call it outside of the disk queue.
-    func makeRoom(for size: Int) -> Bool {
+    private func makeRoom(for size: Int) -> Bool {
         index.loadAll()
         let need = max(size + size / 8, Self.leastRoom)
         if clearer.removeSomeCleared() { return true }

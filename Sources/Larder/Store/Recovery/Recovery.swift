@@ -15,10 +15,7 @@ final class Recovery: StoreOwner {
     /// Returns when every file has been checked. O(files), once after an unclean close. Never call it from the
     /// maintenance queue, or in a block of the disk queue.
     func awaitScan() {
-        // More than once: another scan may have begun meanwhile.
-        for _ in 0..<3 where provisional.isReconciling || provisional.hasLeftovers {
-            maintenance.wait(for: .reconcile)
-        }
+        maintenance.awaitScan(provisional)
     }
 
     /// Runs a change, and repeats it if there was no room for its tombstone: once every file is known, none is needed.

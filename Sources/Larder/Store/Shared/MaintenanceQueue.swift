@@ -107,3 +107,11 @@ final class StoreLifetime: Sendable {
         return withExtendedLifetime(store, body)
     }
 }
+
+extension MaintenanceQueue {
+    /// Returns when every file has been checked. Never call it on this queue, or in a block of the disk queue.
+    func awaitScan(_ provisional: ProvisionalState) {
+        // More than once: another scan may have begun meanwhile.
+        for _ in 0..<3 where provisional.isReconciling || provisional.hasLeftovers { wait(for: .reconcile) }
+    }
+}

@@ -273,6 +273,32 @@ struct LimitsTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test(
+        "a cache with limits evicts for a save; one without any says that there is no room", arguments: [false, true])
+    func roomForSave(isShared: Bool) throws {
+        func filled(_ configure: (inout DiskCache.Configuration) -> Void) throws -> (World, DiskCache) {
+            let world = isShared ? World.shared(configure) : World.grouped(configure)
+            let cache = try world.open()
+            for number in 0..<20 { try cache.setData(Data(count: 20_000), forKey: "\(number)") }
+            cache.settle()
+            world.files.limitFreeSpace(to: 0)
+            return (world, cache)
+        }
+        let (world, cache) = try filled { $0.countLimit = 1000 }
+        try cache.flush()
+        #expect(cache.count < 20 && cache.count >= 10 && cache.hasValue(forKey: "19"))
+        #expect(cache.statistics.evictions.freeSpace == 20 - cache.count)
+        cache.checkInvariants(world, settled: true)
+        let keys = Set(cache.keys())
+        world.files.limitFreeSpace(to: 0)
+        try cache.close()
+        #expect(try Set(world.open().keys()) == keys)
+
+        let (_, unlimited) = try filled { _ in }
+        #expect(code { try unlimited.flush() } == .noSpace)
+        #expect(unlimited.count == 20)
+    }
+
     @Test("limits belong to the store: a second handle with other limits is refused")
     func handles() throws {
         var world = World.grouped { $0.countLimit = 3 }
