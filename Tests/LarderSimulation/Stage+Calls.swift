@@ -247,8 +247,11 @@ extension Stage {
         case .clear(let everything):
             for key in 0..<Self.keys where everything || key % 2 == 0 { add(key, .clear(onlyTagged: false)) }
         case .clearTag: for key in 0..<Self.keys where key % 2 == 0 { add(key, .clear(onlyTagged: true)) }
-        // Which keys it evicts is not known.
-        case .trim: for key in 0..<Self.keys { records.add(operation(.evict, to: nil), to: key) }
+        // Which keys it evicts is not known; one that is stored meanwhile may go again.
+        case .trim:
+            for key in 0..<Self.keys {
+                for _ in 0..<2 { records.add(operation(.evict, to: nil), to: key) }
+            }
         case .removeExpired, .flush, .close: break
         }
     }
