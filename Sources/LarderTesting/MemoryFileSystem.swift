@@ -131,7 +131,12 @@ package final class MemoryFileSystem: Sendable {
     /// Bytes, since the file system was created.
     package var bytesRead: Int { state.withLock { $0.process.bytesRead } }
 
-    package var image: MemoryImage { state.withLock { $0.image } }
+    package var image: MemoryImage {
+        state.withLock { state in
+            state.writeBackMapped()
+            return state.image
+        }
+    }
 
     /// Makes the disk larger or smaller. Only `freeSpace` reflects this; writes still succeed. A file takes whole
     /// blocks.

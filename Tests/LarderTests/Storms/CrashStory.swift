@@ -17,6 +17,7 @@ struct CrashStory: Sendable {
         given[key, default: []].insert(value)
         pending = [key: value]
         try cache.setKept(value, forKey: key, ttl: ttl, keptStale: Self.kept(key), tags: ["t"])
+        try cache.requireLiving()
         acknowledged[key] = value
         pending = [:]
     }
@@ -27,6 +28,7 @@ struct CrashStory: Sendable {
     mutating func expire(_ cache: DiskCache, _ key: String) throws {
         pending = [key: nil]
         try cache.expireValue(forKey: key)
+        try cache.requireLiving()
         acknowledged[key] = nil
         pending = [:]
     }
@@ -34,6 +36,7 @@ struct CrashStory: Sendable {
     mutating func expireSpace(_ cache: DiskCache) throws {
         for key in acknowledged.keys where key.hasPrefix("space/") { pending[key] = .some(nil) }
         try cache.namespace("space").expireAll()
+        try cache.requireLiving()
         for key in pending.keys { acknowledged[key] = nil }
         pending = [:]
     }
@@ -43,6 +46,7 @@ struct CrashStory: Sendable {
         for key in acknowledged.keys where !key.hasPrefix("space/") { pending[key] = .some(nil) }
         isClearingRoot = true
         if tagged { try cache.expireAll(tagged: "t") } else { try cache.expireAll() }
+        try cache.requireLiving()
         for key in pending.keys { acknowledged[key] = nil }
         pending = [:]
         isClearingRoot = false
@@ -51,6 +55,7 @@ struct CrashStory: Sendable {
     mutating func remove(_ cache: DiskCache, _ key: String) throws {
         pending = [key: nil]
         try cache.removeValue(forKey: key)
+        try cache.requireLiving()
         acknowledged[key] = nil
         pending = [:]
     }
@@ -61,6 +66,7 @@ struct CrashStory: Sendable {
         pending = ["space/" + key: value]
         try cache.namespace("space").setKept(
             value, forKey: key, ttl: .default, keptStale: Self.kept(key), tags: ["t"])
+        try cache.requireLiving()
         acknowledged["space/" + key] = value
         pending = [:]
     }
@@ -68,6 +74,7 @@ struct CrashStory: Sendable {
     mutating func removeSpace(_ cache: DiskCache) throws {
         for key in acknowledged.keys where key.hasPrefix("space/") { pending[key] = .some(nil) }
         try cache.namespace("space").removeAll()
+        try cache.requireLiving()
         for key in pending.keys { acknowledged[key] = nil }
         pending = [:]
     }
@@ -77,6 +84,7 @@ struct CrashStory: Sendable {
         for key in acknowledged.keys where !key.hasPrefix("space/") { pending[key] = .some(nil) }
         isClearingRoot = true
         try cache.removeAll()
+        try cache.requireLiving()
         for key in pending.keys { acknowledged[key] = nil }
         pending = [:]
         isClearingRoot = false
@@ -85,6 +93,7 @@ struct CrashStory: Sendable {
     mutating func removeAll(_ cache: DiskCache) throws {
         isClearing = true
         try cache.removeAllNamespaces()
+        try cache.requireLiving()
         acknowledged = [:]
         isClearing = false
     }

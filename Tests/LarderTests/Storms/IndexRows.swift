@@ -84,7 +84,7 @@ struct TakenBackRow: KillRow {
     let failingSync: Int
 
     var name: String { "a session after a set whose sync \(failingSync) failed" }
-    var least: Int { 100 }
+    var least: Int { 60 }
 
     func configure(_ configuration: inout DiskCache.Configuration) {
         configuration.durability = .powerSafe

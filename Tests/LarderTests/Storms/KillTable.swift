@@ -67,6 +67,15 @@ extension KillRow {
     func finish(_ cache: DiskCache, _ scene: inout KillScene) throws {}
 }
 
+extension DiskCache {
+    /// Throws when the background work of the process was killed during a change: nobody has heard that it returned.
+    func requireLiving() throws {
+        if let files = store.fileSystem as? MemoryFileSystem, files.isDead {
+            throw CacheError(code: .io, message: "killed")
+        }
+    }
+}
+
 /// How values are stored, and what happens after a kill.
 struct KillMode: Sendable {
     let name: String

@@ -22,17 +22,18 @@ struct LimitStory: Sendable {
     /// Keys evicted by a returned trim, and not stored since.
     var gone: Set<String> = []
 
-    mutating func storing(_ values: [String: String], _ store: () throws -> Void) throws {
+    mutating func storing(_ values: [String: String], in cache: DiskCache, _ store: () throws -> Void) throws {
         for (key, value) in values { given[key, default: []].insert(value) }
         gone.subtract(values.keys)
         pending = Set(values.keys)
         try store()
+        try cache.requireLiving()
         pending = []
         acknowledged.merge(values) { $1 }
     }
 
     mutating func set(_ cache: DiskCache, _ key: String, _ value: String) throws {
-        try storing([key: value]) { try cache.setString(value, forKey: key) }
+        try storing([key: value], in: cache) { try cache.setString(value, forKey: key) }
     }
 
     /// Trims do not throw: their effect counts if the process outlived them.
@@ -59,13 +60,13 @@ struct LimitStory: Sendable {
     mutating func tell(_ cache: DiskCache, isDead: () -> Bool) throws {
         let old = URL(fileURLWithPath: "/old", isDirectory: true)
         for number in 0..<3 { try set(cache, "k\(number)", "first \(number)") }
-        try storing(["k0": "small"]) {
+        try storing(["k0": "small"], in: cache) {
             try cache.copyFile(at: URL(fileURLWithPath: "/out/small"), forKey: "k0")
         }
-        try storing(["large": Self.large]) {
+        try storing(["large": Self.large], in: cache) {
             try cache.copyFile(at: URL(fileURLWithPath: "/out/large"), forKey: "large")
         }
-        try storing(["a/b": "ab", "c": "c"]) {
+        try storing(["a/b": "ab", "c": "c"], in: cache) {
             let report = try cache.importEGOCache(from: old)
             #expect(report.imported == ["a/b", "c"] || report.skipped.contains { $0.reason == .failed })
             if report.imported.count < 2 { throw CacheError(code: .io, message: "killed in the import") }

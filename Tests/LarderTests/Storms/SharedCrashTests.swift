@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import Testing
 
 @testable import Larder
@@ -126,8 +127,17 @@ struct SharedCrashTests {
 
         if remains == .sharedAfterwards || remains == .aloneAfterwards {
             world.other.files.kill()
-            var next = world.killed.with(world.killed.files.another())
-            next.configuration.sharing = remains == .sharedAfterwards ? .processes : .exclusive
+            // Those that have it alone are killed, too, while they open the directory or soon afterwards.
+            for call in remains == .aloneAfterwards ? Self.laterKills(point) : [] {
+                let short = next(world, shares: false)
+                short.files.inject { number, _ in number == call ? .kill : nil }
+                let cache = try? short.open()
+                let found = cache?.content
+                #expect(short.files.isDead || found == content, "\(context), then killed in \(call)")
+                cache?.settle()
+                short.files.kill()
+            }
+            let next = next(world, shares: remains == .sharedAfterwards)
             let cache = try next.open()
             #expect(cache.content == content, context)
             try cache.flush()
@@ -156,6 +166,18 @@ struct SharedCrashTests {
             #expect(world.other.files.openCount == 0, context)
         }
         try checkAfterwards(world, content, context, remains, point)
+    }
+
+    private func next(_ world: SharedCrashWorld, shares: Bool) -> World {
+        var next = world.killed.with(world.killed.files.another())
+        next.configuration.sharing = shares ? .processes : .exclusive
+        return next
+    }
+
+    /// The calls in which those that open the directory afterwards are killed, one after another.
+    private static func laterKills(_ point: Int) -> [Int] {
+        var generator = RunSeed.generator("\(point)")
+        return (0..<3).map { _ in Int.random(in: 0..<120, using: &generator) }
     }
 
     /// Lets the survivor act first. Returns the content afterwards, of which it has seen everything.

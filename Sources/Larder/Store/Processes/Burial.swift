@@ -6,20 +6,23 @@ struct Burial {
     let root: SharedDescriptor
     let fileSystem: any FileSystem
 
-    /// Buries all lanes, if the page was last used for these journals.
-    func buryAll(_ origin: SharedPage.Origin) {
-        guard origin.boot != 0, page.isOf(origin) else { return }
-        for lane in page.alive.bits { bury(lane) }
-    }
-
     /// Cuts off the lines that were written but not published: their calls never returned, and others have already
     /// seen that nothing had changed. If that fails, the lane ends all the same: nobody may wait for the dead.
-    func bury(_ lane: Int) {
+    ///
+    /// Returns the journal, if it could not be cut.
+    @discardableResult
+    func bury(_ lane: Int) -> JournalPart? {
+        var uncut: JournalPart?
         let count = page.journalCount(of: lane)
         if count > 0, let part = page.journal(count, of: lane), part.generation > 0 {
-            try? cut(part)
+            do throws(Errno) {
+                try cut(part)
+            } catch {
+                uncut = part
+            }
         }
         page.end(lane, isDead: true)
+        return uncut
     }
 
     private func cut(_ part: JournalPart) throws(Errno) {
@@ -33,20 +36,70 @@ struct Burial {
         }
         try fileSystem.truncate(file.file, to: part.length)
     }
+}
 
-    /// Ends the page of processes that are all dead, for one that has the directory alone: the lengths in it will not
-    /// hold any more.
-    static func retirePage(in root: SharedDescriptor, _ fileSystem: any FileSystem) {
-        let name = DirectoryLayout.shared.name
-        guard let (file, size) = try? fileSystem.openRegular(name, in: root.file, for: .updating),
-            (try? SharedPage.isPage(file.file, in: fileSystem)) == true
-        else { return }
-        let pages = PageFile(fileSystem: fileSystem, shared: file, place: .memory)
-        if let status = try? fileSystem.status(of: file.file) {
-            let origin = SharedPage.Origin(inode: status.identity.inode, boot: fileSystem.boot)
-            if let page = pages.left() { Burial(page: page, root: root, fileSystem: fileSystem).buryAll(origin) }
-            if size < SharedPage.size { pages.removeMemory(of: origin.inode) }
+/// The page of processes that are all dead.
+struct LeftPage {
+    private let pages: PageFile
+    private let root: SharedDescriptor
+    private let origin: SharedPage.Origin
+    /// Nil when it cannot be read.
+    private let page: SharedPage?
+
+    /// What the page proves.
+    struct Proof {
+        /// The journals that had lines, and their published lengths.
+        let announced: [UInt64: Int]
+        /// Those of which the unpublished end could not be cut off.
+        let uncut: [UInt64: Int]
+        /// The last number that was taken: perhaps by a change without a line.
+        let lastNumber: UInt64
+    }
+
+    init(_ pages: PageFile, _ origin: SharedPage.Origin, in root: SharedDescriptor) {
+        (self.pages, self.origin, self.root) = (pages, origin, root)
+        page = pages.left()
+    }
+
+    /// The same for a process that has the directory alone, or only reads; nil: there is none.
+    init?(in root: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
+        do throws(Errno) {
+            guard let (file, _) = try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file),
+                try SharedPage.isPage(file.file, in: fileSystem)
+            else { return nil }
+            self.root = root
+            pages = PageFile(fileSystem: fileSystem, shared: file, place: .memory)
+            origin = SharedPage.Origin(
+                inode: try fileSystem.status(of: file.file).identity.inode, boot: fileSystem.boot)
+            page = try SharedPage.isSafe(file.file, in: fileSystem) ? pages.left() : nil
+        } catch {
+            // One that only reads may not be the owner of the page.
+            if error == .noEntry || fileSystem.isReadOnly { return nil }
+            throw error
         }
-        try? fileSystem.remove(name, in: root.file, directory: false)
+    }
+
+    /// Buries the processes. Nil when it is not known whether lines are missing.
+    func bury() -> Proof? {
+        guard let page, origin.boot != 0, page.isOf(origin) else { return nil }
+        let burial = Burial(page: page, root: root, fileSystem: pages.fileSystem)
+        var uncut: [UInt64: Int] = [:]
+        for lane in page.alive.bits {
+            if let part = burial.bury(lane) { uncut[part.generation] = part.length }
+        }
+        if !page.isProved { return nil }
+        return Proof(announced: page.announcedJournals, uncut: uncut, lastNumber: page.lastNumber)
+    }
+
+    /// Ends the page, before the first change of a process that has the directory alone: the lengths in it will not hold
+    /// any more. Where nothing can be changed it stays.
+    func retire() throws(Errno) {
+        guard (try? pages.fileSystem.requireWritable(root.file)) != nil else { return }
+        pages.removeMemory(of: origin.inode)
+        do throws(Errno) {
+            try pages.fileSystem.remove(DirectoryLayout.shared.name, in: root.file, directory: false)
+        } catch {
+            if error != .noEntry, error != .readOnly { throw error }
+        }
     }
 }

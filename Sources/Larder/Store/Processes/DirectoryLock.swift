@@ -45,7 +45,6 @@ final class DirectoryLock: Sendable {
     static func alone(_ root: SharedDescriptor, in fileSystem: any FileSystem) throws(Errno) -> DirectoryLock? {
         let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
         guard try fileSystem.lock(own.file) else { return nil }
-        Burial.retirePage(in: root, fileSystem)
         return DirectoryLock(own, nil, in: fileSystem)
     }
 
@@ -307,18 +306,18 @@ private struct Joining {
         }
         let pages = PageFile(fileSystem: fileSystem, shared: file, place: place)
         let found: (page: SharedPage, memory: PageFile.Memory?)
-        var announced: [UInt64: Int]?
+        var proof: LeftPage.Proof?
         if let living {
             found = try find(pages, origin, of: living)
         } else {
-            announced = announcedByTheDead(pages, origin)
+            proof = LeftPage(pages, origin, in: root).bury()
             found = try make(pages, origin)
             let token = found.memory == nil ? 0 : PageLocks.tokens.lowerBound + Simulation.randomNumber() % Self.tokens
             found.page.begin(origin, token: token)
         }
         let files = Membership.Files(page: file, root: root, memory: found.memory)
         let membership = try translating("join the cache", at: path) { () throws(Errno) in
-            try Membership(found.page, files, identity, in: fileSystem, isFirst: living == nil, announced)
+            try Membership(found.page, files, identity, in: fileSystem, isFirst: living == nil, proof)
         }
         guard let membership else {
             throw CacheError(
@@ -328,13 +327,6 @@ private struct Joining {
     }
 
     private static let tokens = PageLocks.tokens.upperBound - PageLocks.tokens.lowerBound
-
-    /// Buries the processes that have left a page. Returns their journals; nil when they are not known.
-    private func announcedByTheDead(_ pages: PageFile, _ origin: SharedPage.Origin) -> [UInt64: Int]? {
-        guard let page = pages.left() else { return nil }
-        Burial(page: page, root: root, fileSystem: fileSystem).buryAll(origin)
-        return origin.boot != 0 && page.isOf(origin) && page.isProved ? page.announcedJournals : nil
-    }
 
     private func make(
         _ pages: PageFile, _ origin: SharedPage.Origin

@@ -24,8 +24,8 @@ final class Membership: Sendable {
     private let token: UInt64
     /// Nobody else was there.
     let isFirst: Bool
-    /// The journals of the processes that were there before the first one, and their lengths; nil: not known.
-    let announced: [UInt64: Int]?
+    /// What the processes that were there before the first one have left; nil: not known.
+    let proof: LeftPage.Proof?
     let identity: FileIdentity
     private let fileSystem: any FileSystem
     /// The page's file is never handed out: closing it late would end the locks of a successor in this process. Nil
@@ -50,10 +50,10 @@ final class Membership: Sendable {
 
     private init(
         _ page: SharedPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
-        isFirst: Bool, _ announced: [UInt64: Int]?
+        isFirst: Bool, _ proof: LeftPage.Proof?
     ) {
         self.page = page
-        self.announced = announced
+        self.proof = proof
         self.identity = identity
         self.fileSystem = fileSystem
         self.isFirst = isFirst
@@ -64,10 +64,10 @@ final class Membership: Sendable {
 
     /// Takes a lane, with the lock for joining held, which the first one keeps. Nil when all are in use.
     ///
-    /// `announced`: the journals that those before the first one have left, if they are known.
+    /// `proof`: what those before the first one have left, if it is known.
     convenience init?(
         _ page: SharedPage, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem, isFirst: Bool,
-        _ announced: [UInt64: Int]?
+        _ proof: LeftPage.Proof?
     ) throws(Errno) {
         let burial = Burial(page: page, root: files.root, fileSystem: fileSystem)
         let token = page.token
@@ -80,11 +80,11 @@ final class Membership: Sendable {
             break
         }
         guard let found else { return nil }
-        self.init(page, found, files, identity, in: fileSystem, isFirst: isFirst, announced)
+        self.init(page, found, files, identity, in: fileSystem, isFirst: isFirst, proof)
         page.begin(found)
         // At once: if this process is killed while it reads the journals, the next one needs their lengths.
-        if let announced {
-            let journals = announced.inOrder(of: { $0.key }).map { JournalPart(generation: $0, length: $1) }
+        if let proof {
+            let journals = proof.announced.inOrder(of: { $0.key }).map { JournalPart(generation: $0, length: $1) }
             page.take(journals, in: found)
         }
         if !isFirst { letJoin() }

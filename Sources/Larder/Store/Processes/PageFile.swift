@@ -23,7 +23,7 @@ struct PageFile {
     /// Returns a copy of the page that dead processes have left, in memory of this process; nil when there is none.
     func left() -> SharedPage? {
         if let page = try? copy(of: shared) { return page }
-        return (try? memory()).flatMap { memory in memory.flatMap { try? copy(of: $0.file) } }
+        return (try? memory(for: .reading)).flatMap { memory in memory.flatMap { try? copy(of: $0.file) } }
     }
 
     private func copy(of file: SharedDescriptor) throws(Errno) -> SharedPage? {
@@ -114,7 +114,7 @@ struct PageFile {
     }
 
     /// Opens the file that `shared` names; nil when there is none, or another user may change it.
-    private func memory() throws(Errno) -> Memory? {
+    private func memory(for use: OpenUse = .updating) throws(Errno) -> Memory? {
         let start = SharedPage.mark.count
         var bytes = [UInt8](repeating: 0, count: start + Self.nameLength + 1)
         let count = try fileSystem.read(shared.file, at: 0, into: &bytes)
@@ -122,7 +122,7 @@ struct PageFile {
         let name = Self.name(Array(bytes[start..<count]))
         do throws(Errno) {
             let directory = SharedDescriptor(try fileSystem.sharedMemory())
-            guard let (file, _) = try fileSystem.openRegular(name, in: directory.file, for: .updating),
+            guard let (file, _) = try fileSystem.openRegular(name, in: directory.file, for: use),
                 try SharedPage.isSafe(file.file, in: fileSystem)
             else { return nil }
             return Memory(directory: directory, name: name, file: file)

@@ -10,8 +10,10 @@ struct IndexReader {
     let entries: SharedDescriptor?
     let path: String
 
-    /// The journals that had lines when the last of several processes died, and their lengths; nil: not known.
-    var announced: [UInt64: Int]?
+    /// What several processes have left that are dead; nil: not known.
+    var proof: LeftPage.Proof?
+    /// The journals that had lines when the last of them died, and their lengths.
+    var announced: [UInt64: Int]? { proof?.announced }
     /// The memory that records may take before the files are counted. Bytes.
     var freely = 512 << 20
     /// The number of entries whose files may be missing, as after a power cut; also the bound of other things in
@@ -183,12 +185,13 @@ struct IndexReader {
         var settled: UInt64 = 0
         let damagedBefore = replay.damagedLines
         let outcome = try readLines(of: DirectoryLayout.manifest(.json).name, isManifest: true, into: &replay) {
-            line, _ in
+            line, _, _ in
             if case .record(.header(_, let found, _, let boot)) = line {
                 (generation, isDoubtful) = (found, boot == Record.doubtfulBoot)
             }
             if case .record(.groups(let table)) = line { (older, settled) = (table.journals, table.settled) }
             if case .end = line { hasEnd = true }
+            return true
         }
         guard outcome.isWhole, hasEnd, replay.damagedLines == damagedBefore, let generation, generation > 0 else {
             if replay.damagedLines == damagedBefore { replay.damagedLines += 1 }
@@ -214,11 +217,19 @@ struct IndexReader {
         var endsClosed = false
         var hasHeader = false
         var closedLength = 0
+        var hasUnpublished = false
+        let publishedEnd = proof?.uncut[generation] ?? .max
         var header: (version: UInt64, last: UInt64, boot: UInt64?) = (0, 0, nil)
         let outcome = try readLines(
             of: DirectoryLayout.journal(generation).name, in: start..<end, mayVanish: published != nil,
             appliesRecords: placed == nil, into: &replay
-        ) { line, length in
+        ) { line, offset, length in
+            if offset > publishedEnd {
+                guard case .record(.closed) = line else {
+                    hasUnpublished = true
+                    return false
+                }
+            }
             if case .record(let record) = line { placed?.append(placer.place(record)) }
             switch line {
             case .record(.header(let version, _, let last, let boot)):
@@ -233,6 +244,7 @@ struct IndexReader {
             case .damaged: endsClosed = false
             case .end, .blank: break
             }
+            return true
         }
         // A process was killed when it had just created it, or the disk was full.
         let least = leastLength(of: generation, published)
@@ -243,6 +255,7 @@ struct IndexReader {
             return
         }
         if !outcome.isWhole || !hasHeader && start == 0 || outcome.length < least { replay.damagedLines += 1 }
+        if hasUnpublished { replay.journals.isIncomplete = true }
         replay.journals.records += records
         let marked = endsClosed && isLast ? closedLength : 0
         replay.journals.parts.append(JournalPart(generation: generation, length: outcome.length - marked))
@@ -254,14 +267,14 @@ struct IndexReader {
         replay.journals.endsClosed = endsClosed
         replay.journals.closedLength = closedLength
         replay.journals.length = outcome.length
-        replay.journals.isBroken = !outcome.isWhole
+        replay.journals.isBroken = !outcome.isWhole || hasUnpublished
     }
 
-    /// Applies every line of a file. A file that the disk cannot read to its end counts as damaged, like a lost one; a
-    /// failure that may pass (no descriptors left, no permission) is an error.
+    /// Applies every line of a file for which `look` returns true. A file that the disk cannot read to its end counts as
+    /// damaged, like a lost one; a failure that may pass (no descriptors left, no permission) is an error.
     private func readLines(
         of name: FileName, in part: Range<Int> = 0..<Int.max, mayVanish: Bool = false, isManifest: Bool = false,
-        appliesRecords: Bool = true, into replay: inout Replay, _ look: (Line, _ length: Int) -> Void
+        appliesRecords: Bool = true, into replay: inout Replay, _ look: (Line, _ offset: Int, _ length: Int) -> Bool
     ) throws(Refusal) -> (length: Int, isWhole: Bool) {
         let what = "read \(name)"
         let opened: (file: SharedDescriptor, size: Int)?
@@ -277,11 +290,13 @@ struct IndexReader {
         guard let (file, _) = opened else { return (0, false) }
         var damage = 0
         var allowed = max(freely, 2 * replay.claimed)
+        var offset = part.lowerBound
         do {
             let length = try LineReader(fileSystem: fileSystem).forEachLine(of: file.file, in: part) {
                 bytes throws(Refusal) in
+                defer { offset += bytes.count + 1 }
                 let line = Line(bytes)
-                look(line, bytes.count)
+                guard look(line, offset, bytes.count) else { return true }
                 switch line {
                 case .damaged:
                     replay.damagedLines += 1

@@ -15,15 +15,22 @@ struct Opener {
 
     /// Reads the cache in the directory; creates a missing `entries`. Writes nothing else.
     func load() throws(CacheError) -> LoadedStore {
-        guard let membership else { return try loadAlone() }
+        guard let membership else {
+            let left = try translating("examine the shared page", at: path) { () throws(Errno) in
+                try LeftPage(in: root, fileSystem)
+            }
+            let loaded = try loadAlone(left?.bury(), ignoringPage: left != nil)
+            try translating("remove the shared page", at: path) { () throws(Errno) in try left?.retire() }
+            return loaded
+        }
         if !membership.isFirst { return try loadBesideOthers() }
-        var loaded = try loadAlone()
+        var loaded = try loadAlone(membership.proof, ignoringPage: true)
         let (page, journals) = (membership.page, loaded.journals)
         page.raiseNumbers(to: loaded.lastNumber)
         page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
         page.noteSaved(journals.savedGeneration)
         // Last: a process that is killed before leaves a page that proves nothing.
-        if membership.announced == nil, let complete = journals.complete { page.take(complete, in: membership.lane) }
+        if membership.proof == nil, let complete = journals.complete { page.take(complete, in: membership.lane) }
         if loaded.found.hasLeftFiles { page.noteDeath() }
         loaded.keepGraves(ClearMarks())
         return loaded
@@ -67,15 +74,24 @@ struct Opener {
         if try !listing.isCache(entries: entries, fileSystem) { throw notACache(path) }
     }
 
-    private func loadAlone() throws(CacheError) -> LoadedStore {
-        let listing = try RootListing(of: root, in: fileSystem, path: path, ignoringPage: membership != nil)
+    /// `proof`: what several processes have left that are dead.
+    private func loadAlone(_ proof: LeftPage.Proof?, ignoringPage: Bool) throws(CacheError) -> LoadedStore {
+        var loaded = try readAlone(proof, ignoringPage: ignoringPage)
+        if let last = proof?.lastNumber, OpeningScan.isPlausible(last, above: loaded.lastNumber) {
+            loaded.lastNumber = max(loaded.lastNumber, last)
+        }
+        return loaded
+    }
+
+    private func readAlone(_ proof: LeftPage.Proof?, ignoringPage: Bool) throws(CacheError) -> LoadedStore {
+        let listing = try RootListing(of: root, in: fileSystem, path: path, ignoringPage: ignoringPage)
         let entries = try openEntries(listing)
-        // Where the directory is shared this has been checked. Opening the page once more would end the locks on it.
-        if membership == nil, !listing.isEmpty, try !listing.isCache(entries: entries, fileSystem) {
+        // Where there is a page this has been checked. Opening the page once more would end the locks on it.
+        if !ignoringPage, !listing.isEmpty, try !listing.isCache(entries: entries, fileSystem) {
             throw Self.notACache(path)
         }
         let reader = IndexReader(
-            fileSystem: fileSystem, root: root, entries: entries, path: path, announced: membership?.announced)
+            fileSystem: fileSystem, root: root, entries: entries, path: path, proof: proof)
         if mayLoadLater, let entries, var found = GroupedIndex(listing, reader) {
             let directory = StoreDirectory(
                 fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
@@ -108,7 +124,7 @@ struct Opener {
     ///
     /// `again`: the directory is open in this process. It may be the one that has replaced a file.
     func loadBesideOthers(again: Bool = false) throws(CacheError) -> LoadedStore {
-        guard let page = membership?.page else { return try loadAlone() }
+        guard let page = membership?.page else { return try load() }
         var hasLookedAgain = false
         for _ in 0..<Self.attempts {
             let saved = page.savedGeneration
@@ -198,8 +214,9 @@ struct Opener {
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
             replay.journals.isLost = replay.journals.generations.isEmpty && replay.journals.savedGeneration == 0
-            scan = OpeningScan(replay, files, tombstones)
+            scan = OpeningScan(replay, files, tombstones, isShared: membership != nil)
         }
+        if membership == nil { scan?.deleteProvedDead(in: directory, isPowerSafe: isPowerSafe) }
         let lookedAt = try scan?.look(in: directory, at: now)
         let found = LoadedStore.Found(
             expired: expired, adopted: scan?.adopted ?? [], failures: failures + (scan?.failures ?? []),
@@ -213,7 +230,7 @@ struct Opener {
             reconciliation: lookedAt ?? Reconciliation(cleared: replay.cleared), damagedLines: replay.damagedLines,
             tombstones: scan?.tombstones ?? TombstoneFiles(), found: found)
         // No line mentions an adopted entry.
-        loaded.journals.isIncomplete = !found.adopted.isEmpty
+        if !found.adopted.isEmpty { loaded.journals.isIncomplete = true }
         loaded.journals.lacksTag = !listing.hasTag
         loaded.journals.lacksRemovals = expired > 0 && replay.hasGroups
         loaded.journals.isUnsettled = !loaded.reconciliation.isConsistent || loaded.journals.isIncomplete

@@ -9,7 +9,11 @@ struct OpeningScan {
     static let mostAtOnce = 256
     /// An unproven number counts if it is at most this much above the proven ones. A cache may have changed that often
     /// since its second newest entry, but a stray file with a name like `0020000000000000` must not use up all numbers.
-    static let plausible: UInt64 = 1 << 36
+    private static let plausible: UInt64 = 1 << 36
+
+    static func isPlausible(_ number: UInt64, above proved: UInt64) -> Bool {
+        number <= proved.addingReportingOverflow(plausible).partialValue
+    }
 
     private(set) var shards: [Shard]
     /// The highest number that a line or a footer proves, or that is plausible above those.
@@ -32,12 +36,18 @@ struct OpeningScan {
     /// index is proved complete, and each process deletes some later. Silence alone is no proof.
     private let settled: UInt64
     private var adoptsNothing: Bool { settled == .max }
+    /// Several processes use the directory again, and delete what one of them leaves.
+    private let isShared: Bool
     /// Such files may be in segments that cannot be read.
-    var hasLeftFiles: Bool { adoptsNothing && !segments.unreadable.isEmpty }
+    var hasLeftFiles: Bool { isShared && adoptsNothing && !segments.unreadable.isEmpty }
     private var torn: [FileID] = []
+    private var provedDead: [FileID] = []
     private var findings = Reconciliation.Findings()
 
-    init(_ replay: borrowing Replay, _ listing: StoreDirectory.Listing, _ found: FoundTombstones) {
+    init(
+        _ replay: borrowing Replay, _ listing: StoreDirectory.Listing, _ found: FoundTombstones, isShared: Bool
+    ) {
+        self.isShared = isShared
         shards = replay.shards
         lastNumber = replay.lastNumber
         cleared = replay.cleared
@@ -83,8 +93,9 @@ struct OpeningScan {
         live.sort()
         let unmentioned = files.without(live)
         for file in unmentioned.without(dead.sorted()) {
-            if isSettled(file, beside: live) { torn.append(file) } else { findings.suspects.append(file) }
+            if isSettled(file, beside: live) { provedDead.append(file) } else { findings.suspects.append(file) }
         }
+        torn = provedDead
         findings.dead += unmentioned.without(findings.suspects).map { ($0, nil) }
         // Whether these exist will be known when their segments can be read.
         findings.dead += dead.filter { isUnreadable($0) }.map { ($0, nil) }
@@ -95,6 +106,12 @@ struct OpeningScan {
     private func isSettled(_ file: FileID, beside live: [FileID]) -> Bool {
         if adoptsNothing { return true }
         return file.number <= settled && !live.hasNumber(file.number)
+    }
+
+    /// Deletes the unmentioned files that are proved dead. Call it while the proof is on disk: without it, the next
+    /// opening would adopt them, although others have seen that they are not there. Best effort.
+    func deleteProvedDead(in directory: StoreDirectory, isPowerSafe: Bool) {
+        for file in provedDead { try? directory.delete(file, ofKey: nil, isPowerSafe: isPowerSafe) }
     }
 
     /// Reads the newest suspects, and returns the work that is left.
@@ -131,7 +148,7 @@ struct OpeningScan {
         if numbers.contains(where: { unread[$0] == nil }) {
             lastNumber += findings.isDamaged ? Reconciliation.mostUnknown : Reconciliation.concurrency
         }
-        if adoptsNothing { return }
+        if hasLeftFiles { return }
         findings.unreadable += Reconciliation.unreadable(
             numbers, below: lastNumber, isDamaged: findings.isDamaged, known: unread)
     }
