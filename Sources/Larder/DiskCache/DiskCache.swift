@@ -171,10 +171,10 @@ public final class DiskCache: Sendable {
         return store.pool.attachments(traits, metadata: metadata)
     }
 
-    /// The store's current time.
     /// The clock of the directory.
     package var clock: any LarderFiles.Clock { store.clock }
 
+    /// The store's current time.
     var now: Timestamp { clock.now }
 }
 

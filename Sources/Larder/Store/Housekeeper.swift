@@ -94,7 +94,8 @@ final class Housekeeper: StoreOwner {
     }
 
     /// Saves the manifest if that is cheap relative to the changes, or with `always` if there are any changes. Then
-    /// requests the deletion of tombstones that were waiting for a manifest. Values make room for it.
+    /// requests the deletion of tombstones that were waiting for a manifest. On a full disk, a cache with limits
+    /// evicts values for it.
     func save(always: Bool) throws(CacheError) {
         // Once: each attempt may begin a journal.
         try evictor.makingRoom(for: index.totals.count * Self.recordSize, atMost: 1) { () throws(CacheError) in

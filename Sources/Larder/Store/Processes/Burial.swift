@@ -46,7 +46,7 @@ struct LeftPage {
     /// Nil when it cannot be read.
     private let page: SharedPage?
 
-    /// What the page proves.
+    /// The index is complete up to this, and files that it does not mention are dead.
     struct Proof {
         /// The journals that had lines, and their published lengths.
         let announced: [UInt64: Int]

@@ -24,7 +24,7 @@ final class Membership: Sendable {
     private let token: UInt64
     /// Nobody else was there.
     let isFirst: Bool
-    /// What the processes that were there before the first one have left; nil: not known.
+    /// The first process found this in the page of dead ones; nil: nothing is proved.
     let proof: LeftPage.Proof?
     let identity: FileIdentity
     private let fileSystem: any FileSystem
@@ -64,7 +64,7 @@ final class Membership: Sendable {
 
     /// Takes a lane, with the lock for joining held, which the first one keeps. Nil when all are in use.
     ///
-    /// `proof`: what those before the first one have left, if it is known.
+    /// `proof`: the first process found it in the page of dead ones.
     convenience init?(
         _ page: SharedPage, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem, isFirst: Bool,
         _ proof: LeftPage.Proof?

@@ -10,7 +10,7 @@ struct IndexReader {
     let entries: SharedDescriptor?
     let path: String
 
-    /// What several processes have left that are dead; nil: not known.
+    /// Processes that shared the directory and are all dead have left this; nil: nothing is proved.
     var proof: LeftPage.Proof?
     /// The journals that had lines when the last of them died, and their lengths.
     var announced: [UInt64: Int]? { proof?.announced }

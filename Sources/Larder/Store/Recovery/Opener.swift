@@ -74,7 +74,7 @@ struct Opener {
         if try !listing.isCache(entries: entries, fileSystem) { throw notACache(path) }
     }
 
-    /// `proof`: what several processes have left that are dead.
+    /// `proof`: from the page of processes that are all dead.
     private func loadAlone(_ proof: LeftPage.Proof?, ignoringPage: Bool) throws(CacheError) -> LoadedStore {
         var loaded = try readAlone(proof, ignoringPage: ignoringPage)
         if let last = proof?.lastNumber, OpeningScan.isPlausible(last, above: loaded.lastNumber) {
