@@ -140,7 +140,7 @@ public final class DiskCache: Sendable {
     var openStore: Store {
         get throws(CacheError) {
             if isClosed { throw CacheError.closed(directory.path) }
-            try store.followOrThrow()
+            if !session.unretainedStore.use({ $0.follow() }) { try store.disk.followOrThrow() }
             return store
         }
     }

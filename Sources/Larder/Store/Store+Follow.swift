@@ -16,12 +16,6 @@ extension Store {
         return false
     }
 
-    /// The same, for changes.
-    @inline(__always)
-    func followOrThrow() throws(CacheError) {
-        if !follow() { try disk.followOrThrow() }
-    }
-
     /// Returns the follower that brings them into the index. It must not keep the store, or its commits, which keep it.
     func follower(_ membership: Membership, at positions: JournalPositions) -> Follower {
         let (index, pool, observer, events) = (index, pool, observer, events)
