@@ -140,6 +140,7 @@ public final class DiskCache: Sendable {
     var openStore: Store {
         get throws(CacheError) {
             if isClosed { throw CacheError.closed(directory.path) }
+            // Not through `store`, which would be retained once more. That is slow: the store has weak references.
             if !session.unretainedStore.use({ $0.follow() }) { try store.disk.followOrThrow() }
             return store
         }
