@@ -16,7 +16,7 @@ extension Cache {
     ///   - tags: Names by which it can be removed with others. Default: none.
     /// - Returns: The fresh value that was there; nil when `value` was stored.
     /// - Throws: The errors of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``; `.io` when there is a value that
-    ///   cannot be read.
+    ///   cannot be read. One that a damaged index hides counts as missing.
     @discardableResult
     public func setValueIfAbsent(
         _ value: Value, forKey key: String, ttl: TimeToLive = .default, keepStale: TimeToLive? = nil,

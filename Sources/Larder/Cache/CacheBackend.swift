@@ -170,6 +170,8 @@ struct CurrentValue<Value: Sendable>: Sendable {
     var stored: StoredValue<Value>?
     /// The fresh entry on disk, even if it cannot be decoded; nil: none.
     var entry: IndexEntry?
+    /// An entry that cannot be trusted or read, and counts as none.
+    var hidden: IndexEntry?
     /// How long the caller may still wait for a shared tier; nil: the whole time.
     var patience: Duration?
 }

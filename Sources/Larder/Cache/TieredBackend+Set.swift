@@ -43,7 +43,9 @@ extension TieredBackend {
                 return CurrentValue(stored: unstored)
             }
             attempts: for _ in 0..<2 {
-                guard let known = store.freshEntry(key, at: now) else { return CurrentValue() }
+                // First: one that is found from here on is a change.
+                let hidden = store.index.entry(key)
+                guard let known = store.freshEntry(key, at: now) else { return CurrentValue(hidden: hidden) }
                 if let stored = storedInMemory(key), let entry = stored.entry, entry.isFresh(at: now) {
                     return CurrentValue(stored: stored, entry: entry)
                 }
@@ -170,7 +172,10 @@ private final class ModificationPermit<Value: Sendable>: WritePermit {
     private func isUnchanged(_ key: Key) -> Bool {
         let entry = backend.disk.store.index.entry(key)
         if let seen = seen.entry { return entry?.change == seen.change && entry?.isSameValue(as: seen) == true }
-        if entry?.isFresh(at: now) == true { return false }
+        // Not by its file alone: a fetch may have revalidated it meanwhile.
+        if let entry, entry.isFresh(at: now), entry.file != seen.hidden?.file || entry.change != seen.hidden?.change {
+            return false
+        }
         return seen.stored.map { backend.isUnchanged(unstored: $0, key, at: now) } ?? true
     }
 }

@@ -185,6 +185,63 @@ struct ModifyTests {
         #expect(await numbers.value(forKey: "k") == 11)
     }
 
+    @Test("a value that an unreadable file hides counts as missing")
+    func hidden() async throws {
+        var world = World.exclusive { $0.sweepInterval = nil }
+        var disk = try world.open()
+        try disk.setString("1", forKey: "k", ttl: .forever)
+        try disk.setString("2", forKey: "other", ttl: .forever)
+        let newest = "/cache/entries/" + (try #require(world.entryFiles.last))
+        world.files.setUnreadable(true, at: newest)
+        let image = world.files.image
+        world.restart(with: image)
+        world.loseIndex()
+        world.files.setUnreadable(true, at: newest)
+        disk = try world.open()
+        #expect(disk.string(forKey: "k") == nil)
+        let numbers = Cache<Int>(disk: disk, namespace: "")
+        let runs = Lock(0)
+        let seen = try await numbers.modifyValue(forKey: "k") { value in
+            defer { value = 3 }
+            if runs.withLock({
+                $0 += 1; return $0
+            }) > 3 {
+                throw CancellationError()
+            }
+            return value
+        }
+        #expect(seen == nil && runs.withLock(\.self) == 1)
+        #expect(await numbers.value(forKey: "k") == 3)
+    }
+
+    @Test("a stale value that a fetch revalidates meanwhile is not overwritten unseen")
+    func revalidatedMeanwhile() async throws {
+        struct Permit: WritePermit {
+            func isValid(for key: Key) -> Bool { true }
+        }
+        let world = World { $0.sweepInterval = nil }
+        let disk = try world.open()
+        let cache = Cache<String>(disk: disk, namespace: "")
+        try await cache.setValue("v", forKey: "k", ttl: .minutes(1), keepStale: .hours(1))
+        world.clock.advance(by: .seconds(90))
+        #expect(await cache.value(forKey: "k") == nil)
+        let runs = Lock(0)
+        try await cache.modifyValue(forKey: "k") { value in
+            let isFirst = runs.withLock { runs in
+                runs += 1
+                return runs == 1
+            }
+            if isFirst {
+                let key = cache.backend.key("k")
+                let known = try #require(disk.store.index.entry(key))
+                let life = try #require(TimeToLive.hours(1).life(from: disk.now, default: .default))
+                #expect(try disk.store.renew(known, key, Store.Renewal(life: life), with: Permit()))
+            }
+            value = (value ?? "none") + "+"
+        }
+        #expect(await cache.value(forKey: "k") == "v+")
+    }
+
     @Test("a running fetch does not overwrite the change", arguments: Tiers.allCases)
     func fetch(_ tiers: Tiers) async throws {
         let cache: Cache<String> = try tiers.cache(in: World())
