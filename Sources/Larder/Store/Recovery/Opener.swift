@@ -107,6 +107,8 @@ struct Opener {
 
     /// How often an index is read that others replace meanwhile.
     private static let attempts = 100
+    /// How often a journal may be missing in an index that nobody has saved meanwhile.
+    private static let looks = 10
     /// How long to wait for a save of another process. Milliseconds.
     private static let saveWait = 1_000
 
@@ -125,7 +127,7 @@ struct Opener {
     /// `again`: the directory is open in this process. It may be the one that has replaced a file.
     func loadBesideOthers(again: Bool = false) throws(CacheError) -> LoadedStore {
         guard let page = membership?.page else { return try load() }
-        var hasLookedAgain = false
+        var looks = 0
         for _ in 0..<Self.attempts {
             let saved = page.savedGeneration
             // First: what changes from here on is followed.
@@ -146,14 +148,12 @@ struct Opener {
                     found.cleared,
                     found.lastNumber, found.journals, positions, directory, lacksTag: !listing.hasTag)
             }
-            guard var replay = try reader.read(listing, at: now, published: positions) else { continue }
-            // Somebody may have deleted the manifest, too.
-            if replay.journals.isDamaged || replay.journals.savedGeneration < saved {
-                // Another process may have cut off a clean-shutdown marker after its length was read.
-                if !hasLookedAgain {
-                    hasLookedAgain = true
-                    continue
-                }
+            let read = try reader.read(listing, at: now, published: positions)
+            guard var replay = read, !replay.journals.isDamaged, replay.journals.savedGeneration >= saved else {
+                // Another process may have saved meanwhile, or left, or cut off a clean-shutdown marker after its
+                // length was read. Otherwise somebody has damaged or deleted a file.
+                looks += 1
+                if page.savedGeneration > saved || looks <= (read == nil ? Self.looks : 1) { continue }
                 if !again, awaitSave(page) { continue }
                 throw damagedIndex
             }
