@@ -58,6 +58,9 @@ struct History {
         case mayVanish
         /// Reads may miss, or not any more.
         case mayMiss(Bool)
+        /// An eviction may be undone, or a removal of a process that was killed in it: the line that others have seen
+        /// is lost.
+        case mayUndo
     }
 
     let slides: Bool
@@ -88,6 +91,8 @@ struct History {
         /// The value that was evicted since, and the operations that were open then.
         var evicted: Int?
         var beside: UInt64 = 0
+        /// The value that was evicted, or that a call has removed which never ended.
+        var undoable: Content?
     }
 
     /// Returns the call that contradicts the others of a key, and what it could have seen.
@@ -120,8 +125,10 @@ struct History {
                 if found.insert(state).inserted { waiting.append(state) }
             }
             while let state = waiting.popLast() {
-                if state.isFrail || evicts, state.content != nil { add(State(done: state.done)) }
+                if state.isFrail || evicts, let gone = state.content { add(State(done: state.done, undoable: gone)) }
                 for (slot, number) in open() where state.done & 1 << UInt64(slot) == 0 {
+                    // It has read the value, which lasts longer then, and has not replaced it yet.
+                    if slides, case .modify = operations[number].effect { add(used(state)) }
                     for next in after(operations[number].effect, slot, state, mayMiss) {
                         var next = next
                         if operations[number].effect == .evict {
@@ -129,6 +136,9 @@ struct History {
                             next.beside = open().reduce(0) { $0 | 1 << UInt64($1.slot) }
                         }
                         next.done |= 1 << UInt64(slot)
+                        if operations[number].end == nil, next.content == nil {
+                            next.undoable = state.content ?? state.undoable
+                        }
                         add(next)
                     }
                 }
@@ -188,6 +198,11 @@ struct History {
                 case .mayVanish:
                     states = Set(states.map { State(content: $0.content, done: $0.done, isFrail: true) })
                 case .mayMiss(let may): mayMiss = may
+                case .mayUndo:
+                    let undone = states.compactMap { state in
+                        state.undoable.map { State(content: $0, done: state.done) }
+                    }
+                    states = states.union(undone.flatMap { aged($0) })
                 }
             }
         }
@@ -222,13 +237,14 @@ struct History {
             (content.from, content.to) = (start + content.life, now + content.life)
             return [state] + with(content)
         case .write(let content): return with(content)
-        case .writeIfAbsent(let content, nil, _): return value == nil ? with(content) : []
+        case .writeIfAbsent(let content, nil, _): return value == nil || mayMiss ? with(content) : []
         case .writeIfAbsent(_, let seen?, let start): return after(.read(seen, start: start), slot, state, false)
         case .modify(let content, let seen, let start):
             let wasEvicted = seen != nil && seen == state.evicted && state.beside & 1 << UInt64(slot) != 0
-            return value == seen || start < now && seen == state.expired?.value || wasEvicted ? with(content) : []
+            let isSeen = value == seen || start < now && seen == state.expired?.value || wasEvicted
+            return isSeen || seen == nil && mayMiss ? with(content) : []
         case .remove(nil, _): return with(nil)
-        case .remove(false, _): return value == nil ? with(nil) : []
+        case .remove(false, _): return value == nil || mayMiss ? with(nil) : []
         case .remove(_, let start): return value != nil || start < now && state.expired != nil ? with(nil) : []
         case .renew(let life, let wasDone, let start):
             let renewed = value ?? (start < now ? state.expired?.value : nil)

@@ -15,6 +15,8 @@ extension Stage {
         /// The moment at which it began to fetch.
         var fetch: Int?
         var isOver = false
+        /// The time when it failed because its process was killed.
+        var failure: Int64?
         var seen: Seen?
     }
 
@@ -52,11 +54,12 @@ extension Stage {
             process.release()
             if places[process.place] === process { places[process.place] = nil }
         }
-        begun[number].isOver = true
         begun[number].seen = try? result.get()
+        guard isAlive else { return begun[number].failure = time.milliseconds }
+        begun[number].isOver = true
         simulator.note("\(end): \(call) has returned \(begun[number].seen, default: "nothing")")
-        let isCertain = isAlive && begun[number].seen != nil && !isClosed
-        record(number, end: isCertain ? end : nil, limit: isAlive ? end : process.death ?? end)
+        let isCertain = begun[number].seen != nil && !isClosed
+        record(number, end: isCertain ? end : nil, limit: end)
     }
 
     private func perform(
@@ -205,7 +208,7 @@ extension Stage {
         let (call, process, begin, start) = (
             begun[number].call, begun[number].process, begun[number].begin, begun[number].start
         )
-        let now = time.milliseconds
+        let now = begun[number].failure ?? time.milliseconds
         func content(_ value: Int, _ life: Int) -> History.Content {
             History.Content(value: value, from: start + Int64(life), to: now + Int64(life), life: Int64(life))
         }

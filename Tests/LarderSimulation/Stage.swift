@@ -77,6 +77,8 @@ package final class Stage: @unchecked Sendable {
 
     func noteDamage(ofValues: Bool) {
         hasDamage = true
+        note(.mayUndo)
+        decideAnew()
         note(ofValues ? .mayVanish : .mayMiss(true))
     }
 
@@ -137,12 +139,16 @@ package final class Stage: @unchecked Sendable {
         note(.time(time.milliseconds))
     }
 
+    /// What was under way in processes that were killed is decided anew: the page that proved the index complete counts
+    /// no more.
+    private func decideAnew() {
+        for process in all where process.death != nil { process.death = tick() }
+    }
+
     private func cutPower() {
         let image = files.imageAfterPowerCut(using: &generator)
         files = files.restarted(with: image)
-        // What was under way in processes that were killed before is decided anew: the page that proved the index
-        // complete counts no more.
-        for process in all where process.death != nil { process.death = tick() }
+        decideAnew()
         for process in inPlaces { bury(process) }
         // Evicting is no change that anybody waits for.
         if !story.setting.isPowerSafe || story.setting.countLimit != nil { note(.forgets) }

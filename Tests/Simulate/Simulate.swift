@@ -50,6 +50,7 @@ struct Simulate {
             guard let finding = findings.first else { continue }
             failed += 1
             say("seed \(seed): \(finding)")
+            if !shrinks, !keepsGoing { sayHistory(finding, of: stage) }
             if shrinks {
                 let (short, found) = Shrinker.shrink(story, finding)
                 say(short.test(found))
@@ -65,6 +66,11 @@ struct Simulate {
         exit(failed == 0 ? 0 : 1)
     }
 
+    private static func sayHistory(_ finding: String, of stage: Stage) {
+        guard let key = finding.split(separator: " ").dropFirst().first.flatMap({ Int($0.dropLast()) }) else { return }
+        for line in stage.history(of: key) { say(line) }
+    }
+
     /// Plays the stories of the standard input, until one fails: then it prints what is wrong.
     private static func playStories(prints: Bool) throws {
         let data = FileHandle.standardInput.readDataToEndOfFile()
@@ -74,9 +80,7 @@ struct Simulate {
             if prints { say(stage.trace.joined(separator: "\n")) }
             guard let finding = findings.first else { continue }
             say("story \(number): \(findings.joined(separator: "\n"))\n\(story.test(finding))")
-            if let key = finding.split(separator: " ").dropFirst().first.flatMap({ Int($0.dropLast()) }) {
-                for line in stage.history(of: key) { say(line) }
-            }
+            sayHistory(finding, of: stage)
             exit(1)
         }
         exit(0)

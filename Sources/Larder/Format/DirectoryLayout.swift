@@ -8,7 +8,7 @@ import LarderFiles
 ///     CACHEDIR.TAG                      tells backups that they need not copy the directory
 ///     shared                            what the processes that use the directory know of each other
 ///     entries/<sequence number>         one file per entry
-///     entries/10<number>                an unreadable file, set aside
+///     entries/10<number>                a file set aside: the last one of a removed key, or one that cannot be read
 ///     entries/40<number>                the tombstone of a namespace, a tag or a key
 ///     entries/80<number>                a staged copy, until it has its footer and its number
 ///     entries/segments/<number>         short values, many in a file; see `SegmentFormat`
@@ -53,8 +53,8 @@ enum DirectoryLayout: Hashable {
         return number
     }
 
-    /// The mark in the number of a file that is set aside. Such a file is never adopted, and entries below its number
-    /// are not returned.
+    /// The mark in the number of a file that is set aside. Such a file is never adopted, and the older files of its key
+    /// are dead.
     private static let asideMark: UInt64 = 1 << 60
 
     static func asideNumber(_ number: UInt64) -> UInt64 { number | asideMark }

@@ -37,11 +37,21 @@ enum EntryFile {
     /// The outcome of reading the end of a file.
     enum Footer {
         case valid(IndexEntry)
+        /// A dead entry of a segment that hides the older ones of its key; its life is over.
+        case last(IndexEntry)
         /// The record is longer than the bytes read: this many bytes from the end are needed.
         case longer(Int)
         /// A footer of a newer format: left alone.
         case newer
         case invalid
+
+        /// What it describes, dead or alive.
+        var entry: IndexEntry? {
+            switch self {
+            case .valid(let entry), .last(let entry): entry
+            case .longer, .newer, .invalid: nil
+            }
+        }
     }
 
     /// Prints the footer of a new entry after its record, which `printer` holds.

@@ -28,7 +28,8 @@ import LarderFiles
 /// | 40-43 | length of the record                                                                          |
 /// | 44-47 | length of the payload                                                                         |
 /// | 48-55 | XXH64 of bytes 32-47, seeded with the salt and the entry's place                              |
-/// | 56-63 | in place: 0; all bits set once the entry is dead. The majority of the bits counts             |
+/// | 56-63 | in place: 0; all bits set once the entry is dead; the second half once it is the last one of  |
+/// |       | a removed key, whose older entries are dead, too. The majority of the bits counts            |
 ///
 /// The check of the place makes sure that no payload looks like an entry, and that no entry is taken for one elsewhere.
 enum SegmentFormat {
@@ -43,6 +44,9 @@ enum SegmentFormat {
     /// The offset of the word that says whether an entry is dead.
     static let markOffset = 56
     static let mark = [UInt8](repeating: .max, count: 8)
+    /// The second half: a mark of a dead entry that a power cut has torn begins with the first.
+    static let lastMark = [UInt8](repeating: .max, count: 4)
+    static let lastMarkOffset = 60
     static let numberOffset = 16
     static let settledOffset = 40
     /// In the second header.
@@ -140,6 +144,8 @@ enum SegmentFormat {
         let recordLength: Int
         let payloadLength: Int
         let isDead: Bool
+        /// It is dead, and hides the older entries of its key.
+        let isLast: Bool
 
         /// The offset of the record from the beginning of the entry.
         var recordOffset: Int { entryHeaderLength + payloadLength + 1 }
@@ -174,7 +180,7 @@ enum SegmentFormat {
         let lengths = bytes.word(at: 40)
         let header = EntryHeader(
             recordCheck: bytes.word(at: 32), recordLength: Int(lengths & 0xFFFF_FFFF),
-            payloadLength: Int(lengths >> 32), isDead: bytes.word(at: markOffset).nonzeroBitCount > 32)
+            payloadLength: Int(lengths >> 32), isDead: isDead(bytes), isLast: !isDead(bytes) && isLast(bytes))
         // Anybody who knows the salt can make a header, and the announced bytes are read into memory.
         guard header.recordLength <= LineReader.longestRecord, header.payloadLength <= longestPayload,
             place.offset + header.span <= Place.end
@@ -193,7 +199,7 @@ enum SegmentFormat {
     static func condition(_ bytes: UnsafeRawBufferPointer, at place: Place, salt: UInt64?) -> Condition {
         // It was to begin behind the end of the segment.
         guard bytes.count >= entryHeaderLength else { return .dead }
-        if bytes.word(at: markOffset).nonzeroBitCount > 32 { return .dead }
+        if isDead(bytes) || isLast(bytes) { return .dead }
         return salt.flatMap { entryHeader(bytes, at: place, salt: $0) } == nil ? .unknown : .live
     }
 
@@ -207,7 +213,16 @@ enum SegmentFormat {
             entry.size == header.payloadLength
         else { return nil }
         entry.takeSlot(EntryFile.slot(in: headerBytes, recordCheck: header.recordCheck))
+        if header.isLast { (entry.life, entry.change) = (.over, entry.change + 1) }
         return entry
+    }
+
+    private static func isDead(_ header: UnsafeRawBufferPointer) -> Bool {
+        header.word(at: markOffset).nonzeroBitCount > 32
+    }
+
+    private static func isLast(_ header: UnsafeRawBufferPointer) -> Bool {
+        (header.word(at: markOffset) >> 32).nonzeroBitCount > 16
     }
 
     private static func seed(_ salt: UInt64, _ place: Place) -> UInt64 {

@@ -109,7 +109,7 @@ extension Index {
         }
         var dead = Array(repeating: [Key: UInt64](), count: Self.shardCount)
         for (key, number) in content.shard.tombstones { dead[key.shard][key] = number }
-        var obsolete = Array(repeating: [Shard.ObsoleteFile](), count: Self.shardCount)
+        var obsolete = Array(repeating: [Debts.File](), count: Self.shardCount)
         if state.saved.isUnsettled {
             for file in content.supersededFiles { obsolete[file.shard].append(file) }
         }
@@ -118,7 +118,7 @@ extension Index {
         where !parts[position].isEmpty || !dead[position].isEmpty || !obsolete[position].isEmpty {
             withoutSums(at: position, of: groups) { shard in
                 added.add(shard.add(parts[position], dead[position], at: groups.opening))
-                shard.obsolete += obsolete[position]
+                for file in obsolete[position] { shard.debts.add(file) }
             }
         }
         noteLoaded(group, content, added, of: groups, &state)

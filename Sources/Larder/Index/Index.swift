@@ -37,6 +37,10 @@ final class Index: Sendable {
         /// The groups that have keys in the shard, until all are loaded.
         var groups: ColdGroups?
         var tiers: [any MemoryTier] = []
+        /// Tells other processes of the lowest debt; nil: there are no others.
+        var debtNote: DebtNote?
+        /// What it has told them.
+        var notedDebt: UInt64 = 0
 
         /// True when the group of a key is not loaded.
         @inline(__always)
@@ -59,6 +63,17 @@ final class Index: Sendable {
             var tag: Key?
             if case .tag(let wanted) = scope { tag = wanted }
             for tier in tiers where scope.mayConcern(tier.namespace) { tier.expireAll(tagged: tag) }
+        }
+
+        @inline(__always)
+        mutating func noteDebt() {
+            if shard.debts.lowest != notedDebt { noteOtherDebt() }
+        }
+
+        @inline(never)
+        private mutating func noteOtherDebt() {
+            notedDebt = shard.debts.lowest
+            debtNote?.note(notedDebt)
         }
 
         func hasTier(_ tier: any MemoryTier) -> Bool { tiers.contains { $0 === tier } }
@@ -165,7 +180,7 @@ final class Index: Sendable {
         // that waits for commits.
         return cells[key.shard].withLock { cell in
             let before = cell.shard.table.totals
-            defer { settle(before, cell.shard.table.totals) }
+            defer { settle(before, &cell) }
             if mayBeOvertaken || cell.shard.hasGraves, let loser = cell.shard.overtaken(entry, key) {
                 cell.invalidate(key, .changedElsewhere)
                 return loser
@@ -198,7 +213,7 @@ final class Index: Sendable {
                 return false
             }
             let before = cell.shard.table.totals
-            defer { settle(before, cell.shard.table.totals) }
+            defer { settle(before, &cell) }
             cell.invalidate(key, .changedElsewhere)
             return cell.shard.receive(entry, key, replacing: known)
         }
@@ -238,13 +253,15 @@ final class Index: Sendable {
     private func withCell<Result>(at position: Int, _ body: (inout Cell) -> Result) -> Result {
         cells[position].withLock { cell in
             let before = cell.shard.table.totals
-            defer { settle(before, cell.shard.table.totals) }
+            defer { settle(before, &cell) }
             return body(&cell)
         }
     }
 
-    /// Adds the change of a shard's totals to the sums.
-    private func settle(_ before: EntryTable.Totals, _ after: EntryTable.Totals) {
+    /// Adds the change of a shard's totals to the sums, and notes its debts.
+    private func settle(_ before: EntryTable.Totals, _ cell: inout Cell) {
+        cell.noteDebt()
+        let after = cell.shard.table.totals
         if after == before { return }
         sums.withLock { sums in
             sums.loaded.add(after)
@@ -267,9 +284,9 @@ final class Index: Sendable {
                     let old = withShard(at: position) { shard in
                         // Cleared entries are not in the fresh content, and only here is it known that they have files.
                         _ = shard.markClearedObsolete(limit: .max)
-                        return (shard.obsolete, shard.graves)
+                        return (shard.debts, shard.graves)
                     }
-                    content.obsolete += old.0
+                    content.debts.add(old.0)
                     if let graves = old.1 { content.keep(graves) }
                 }
                 replace(position, with: content, groups, at: now)
@@ -503,7 +520,40 @@ final class Index: Sendable {
     /// Tombstones in memory. O(shards).
     var tombstoneCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.tombstones.count } } }
 
-    var obsoleteCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.obsolete.count } } }
+    var obsoleteCount: Int { (0..<Self.shardCount).reduce(0) { $0 + withShard(at: $1) { $0.debts.count } } }
+
+    /// True while there are files to delete, or some that are set aside. O(shards).
+    var hasDebts: Bool { cells.indices.contains { !withShard(at: $0) { $0.debts.isEmpty } } }
+
+    /// Forgets the files set aside that have been deleted, by their names.
+    func forgetAside(_ deleted: Set<FileID>) {
+        for position in cells.indices {
+            withShard(at: position) { shard in
+                if shard.debts.aside.isEmpty { return }
+                shard.debts.forgetAside { aside in
+                    let name = DirectoryLayout.asideNumber(aside.file.number)
+                    return deleted.contains(aside.file) || deleted.contains(FileID(name))
+                }
+            }
+        }
+    }
+
+    /// How many files are set aside. O(shards).
+    var asideCount: Int { cells.indices.reduce(0) { $0 + withShard(at: $1) { $0.debts.aside.count } } }
+
+    /// True while there are files that are set aside. O(shards).
+    var hasFilesAside: Bool { cells.indices.contains { !withShard(at: $0) { $0.debts.aside.isEmpty } } }
+
+    /// Tells other processes of the debts from now on.
+    func noteDebts(_ note: (_ shard: Int) -> DebtNote) {
+        for (position, cell) in cells.enumerated() {
+            cell.withLock { cell in
+                cell.debtNote = note(position)
+                cell.notedDebt = 0
+                cell.noteDebt()
+            }
+        }
+    }
 }
 
 /// Access to the groups that are not loaded, for `Index+Groups`.
@@ -515,7 +565,11 @@ extension Index {
 
     /// Runs `body` with a shard unless its content was replaced meanwhile. `noteLoaded` then adds the sums.
     func withoutSums(at position: Int, of groups: ColdGroups, _ body: (inout Shard) -> Void) {
-        cells[position].withLock { cell in if cell.groups === groups { body(&cell.shard) } }
+        cells[position].withLock { cell in
+            guard cell.groups === groups else { return }
+            body(&cell.shard)
+            cell.noteDebt()
+        }
     }
 
     /// Notes that a group was loaded. Call it with the state of the groups.

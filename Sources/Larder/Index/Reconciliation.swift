@@ -55,8 +55,8 @@ struct Reconciliation: Sendable {
 
     /// Suspects that could not be read, and segments. The sweep retries them.
     private(set) var unreadable: Set<FileID> = []
-    /// Files set aside after being unreadable for too long. They are never adopted, but may have replaced entries below
-    /// their numbers.
+    /// Files set aside: after being unreadable for too long, or because others might have older files of a removed key.
+    /// They are never adopted, and entries below their numbers may be dead.
     private(set) var aside: Set<UInt64> = []
     /// Tombstones that could not be read: entries below may be dead.
     private var unreadTombstones: Set<UInt64> = []
@@ -128,6 +128,7 @@ struct Reconciliation: Sendable {
         missing = findings.missing
         unrecorded = findings.unrecorded
         aside = Set(findings.aside)
+        retried = findings.aside.map { .resolve(aside: $0) }
         unreadTombstones = Set(findings.unreadTombstones)
         isDamaged = findings.isDamaged
         self.cleared = cleared
@@ -171,7 +172,8 @@ struct Reconciliation: Sendable {
         var highest = max(suspects.last?.number ?? 0, current ?? 0)
         for file in unreadable { highest = max(highest, file.number) }
         if highest <= floor { highest = 0 }
-        for number in aside { highest = max(highest, number) }
+        // What an undamaged index does not know covers nothing in it.
+        if isDamaged { for number in aside { highest = max(highest, number) } }
         for number in unreadTombstones { highest = max(highest, number) }
         return highest
     }
@@ -184,11 +186,12 @@ struct Reconciliation: Sendable {
         return (isDamaged || hasExpired) && file <= max(unverified.last?.file.number ?? 0, verifying ?? 0)
     }
 
-    /// The lowest number of the files that are not read, or were set aside; 0: nobody knows the numbers in one of them.
-    /// Nil: there are none.
+    /// The lowest number of the files that are not read or are dead; 0: nobody knows the numbers in one of them. Nil:
+    /// there are none. One that was set aside is never adopted.
     var lowestUnread: UInt64? {
-        var numbers = [suspects.first?.number, current, aside.min(), unreadTombstones.min()].compactMap { $0 }
+        var numbers = [suspects.first?.number, current, unreadTombstones.min()].compactMap { $0 }
         for file in unreadable { numbers.append(file.place.isWholeSegment ? 0 : file.number) }
+        for (file, _) in dead { numbers.append(file.number) }
         return numbers.min()
     }
 
@@ -222,7 +225,8 @@ struct Reconciliation: Sendable {
             dead.sort { $0.file > $1.file }
             isDeadSorted = true
         }
-        if let (file, key) = dead.popLast() { return .delete(file: file, of: key) }
+        // A dead file may hide an older one that cannot be read.
+        if unreadable.isEmpty, let (file, key) = dead.popLast() { return .delete(file: file, of: key) }
         if let entry = missing.popLast() { return .check(entry) }
         return .finish
     }
@@ -241,7 +245,9 @@ struct Reconciliation: Sendable {
     /// With an undamaged index they belong to changes that were under way when the session was killed, and count from
     /// now on: other entries are not hidden meanwhile.
     mutating func add(suspects files: [FileID]) {
-        suspects = (suspects + files).sorted()
+        // Lines may say of some that they are dead.
+        let known = Set(dead.lazy.map(\.file))
+        suspects = (suspects + files.filter { !known.contains($0) }).sorted()
         if !isDamaged { floor = max(floor, suspects.last?.number ?? 0) }
     }
 

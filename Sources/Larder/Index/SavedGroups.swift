@@ -61,14 +61,15 @@ struct SavedGroups: Sendable {
         var saved = SavedTotals()
         /// Lines are missing or damaged. The others are in `shard`.
         var isDamaged = false
+        /// Several processes have the directory.
+        let areOfSeveral: Bool
 
         var entries: some Sequence<IndexEntry> { shard.table.entries.lazy.filter { $0.file != 0 } }
 
         /// The files that lines mention and no entry uses, the oldest first. An entry may use a file that had been
         /// replaced: the replacement could not be synced, and was taken back.
-        var supersededFiles: [Shard.ObsoleteFile] {
-            let used = Set(entries.lazy.map(\.file))
-            return shard.superseded.filter { !used.contains($0.file) }.sorted { $0.file < $1.file }
+        var supersededFiles: [Debts.File] {
+            shard.unusedFiles(areOfSeveral: areOfSeveral)
         }
     }
 
@@ -95,7 +96,7 @@ struct SavedGroups: Sendable {
     func content(of group: Int) -> Content {
         var shard = Shard()
         shard.table.beginLoading()
-        var content = Content(shard: shard)
+        var content = Content(shard: shard, areOfSeveral: isOfSeveral)
         let (bytes, isIntact) = read(group)
         content.isDamaged = !isIntact
         bytes.withBytes { bytes in

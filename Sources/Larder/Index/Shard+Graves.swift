@@ -21,7 +21,7 @@ extension Shard {
         guard let graves else { return nil }
         if table.file(key) > entry.file || graves.cover(entry, key) {
             removeOlder(entry, key)
-            markObsolete(entry.file, of: key)
+            markObsolete(entry.file, of: key, isLast: table.file(key) == 0)
             return entry
         }
         guard !entry.life.isEnded, !graves.marks.isEmpty, case let ended = graves.marked(entry), ended.life.isEnded
@@ -79,7 +79,7 @@ extension Shard {
         if graves != nil, known > entry.file || graves?.cover(entry, key) == true {
             // The other process may not have known what replaced it.
             removeOlder(entry, key)
-            markObsolete(entry.file, of: key)
+            markObsolete(entry.file, of: key, isLast: table.file(key) == 0)
             return false
         }
         if let graves, !graves.marks.isEmpty {
@@ -88,7 +88,7 @@ extension Shard {
             table.publish(entry, for: key)
         }
         // Another process has taken back what had replaced the entry here.
-        if known == 0, !obsolete.isEmpty { obsolete.removeAll { $0.file == entry.file } }
+        if known == 0, debts.count > 0 { debts.removeAll { $0.file == entry.file } }
         return true
     }
 }

@@ -2,20 +2,9 @@ import LarderFiles
 
 /// One of the parts into which keys are divided by their hash: its entries, and the work still to be done for it.
 struct Shard: Sendable {
-    /// A file that no entry mentions, to be deleted in the background; with the hash of its key, so that removing the
-    /// key finds it.
-    struct ObsoleteFile: Hashable, Sendable {
-        let file: FileID
-        let hash: UInt64
-
-        /// Nil when the key is not known.
-        var keyHash: UInt64? { hash == 0 ? nil : hash }
-        /// The shard of its key.
-        var shard: Int { Key.shard(ofHash: hash) }
-    }
-
     var table = EntryTable()
-    var obsolete: [ObsoleteFile] = []
+    /// The files that no entry mentions.
+    var debts = Debts()
     /// The tombstones of removed keys: files of the key below the number are dead. They are kept while there are unread
     /// files, which may be among these.
     private(set) var tombstones: [Key: UInt64] = [:]
@@ -23,7 +12,7 @@ struct Shard: Sendable {
     /// The removals that late changes of other processes must lose to; nil when the directory is not shared.
     var graves: Graves?
     /// Files that lines of the index mention but no entry uses. Filled only while the index is read.
-    private(set) var superseded: [ObsoleteFile] = []
+    private(set) var superseded: [Debts.File] = []
     var hits = 0
     var misses = 0
     var stores = 0
@@ -60,7 +49,7 @@ struct Shard: Sendable {
     }
 
     private mutating func supersede(_ file: FileID, of key: Key) {
-        superseded.append(ObsoleteFile(file: file, hash: key.hash))
+        superseded.append(Debts.File(file: file, hash: key.hash))
     }
 
     /// Removes an entry for good; files of the key below `number` are dead.
@@ -73,16 +62,11 @@ struct Shard: Sendable {
         return table.remove(key)
     }
 
-    /// The obsolete files of a key, the oldest first. O(obsolete files).
-    func obsoleteFiles(of key: Key) -> [ObsoleteFile] {
-        obsolete.isEmpty ? [] : obsolete.filter { $0.hash == key.hash }
-    }
-
     /// Removes an entry; its file is obsolete.
     mutating func removeWithFile(_ entry: IndexEntry) {
         let key = entry.key
         remove(key, below: entry.file.number + 1)
-        markObsolete(entry.file, of: key)
+        markObsolete(entry.file, of: key, isLast: true)
     }
 
     /// Removes up to `limit` entries that have expired at `now`; their files are obsolete.
@@ -109,7 +93,7 @@ struct Shard: Sendable {
     /// The same for an entry that expired before it was added.
     mutating func dismiss(_ entry: IndexEntry, _ key: Key, isCleared: Bool) {
         keepDead(key, below: entry.file.number + 1)
-        if isCleared { supersede(entry.file, of: key) } else { markObsolete(entry.file, of: key) }
+        if isCleared { supersede(entry.file, of: key) } else { markObsolete(entry.file, of: key, isLast: true) }
     }
 
     /// Marks the files of cleared entries as obsolete, after looking at up to `limit` slots; false when there are no
@@ -124,7 +108,7 @@ struct Shard: Sendable {
         for entry in entries {
             let key = entry.key
             keepDead(key, below: entry.file.number + 1)
-            markObsolete(entry.file, of: key)
+            markObsolete(entry.file, of: key, isLast: true)
         }
         return entries
     }
@@ -153,7 +137,7 @@ struct Shard: Sendable {
             let key = entry.key
             if let graves, graves.cover(entry, key) {
                 // It was removed by another process before its group was loaded.
-                markObsolete(entry.file, of: key)
+                markObsolete(entry.file, of: key, isLast: true)
             } else if let loser = table.add(graves?.marked(entry) ?? entry, for: key, at: opening) {
                 markObsolete(loser, of: key)
             } else {
@@ -164,33 +148,32 @@ struct Shard: Sendable {
         return added
     }
 
-    /// Notes that obsolete files have been deleted.
-    mutating func forgetObsolete(_ files: [ObsoleteFile]) {
-        obsolete.removeAll { files.contains($0) }
-    }
-
-    /// The same for many files, most of the time the first ones. O(obsolete files).
-    mutating func forgetDeleted(_ files: [ObsoleteFile]) {
-        // Without hashing.
-        if obsolete.starts(with: files) { return obsolete.removeFirst(files.count) }
-        let files = Set(files)
-        obsolete.removeAll { files.contains($0) }
+    /// The files that lines mention and no entry uses, the oldest first. Where several processes have the directory,
+    /// another may have removed their keys.
+    func unusedFiles(areOfSeveral: Bool) -> [Debts.File] {
+        if superseded.isEmpty { return [] }
+        let used = Set(table.entries.lazy.map(\.file))
+        // The old place of a value that was moved has its number.
+        let numbers = areOfSeveral ? Set(used.lazy.map(\.number)) : []
+        return superseded.filter { !used.contains($0.file) }.sorted { $0.file < $1.file }.map { file in
+            let isLast = areOfSeveral && !numbers.contains(file.file.number)
+            return Debts.File(file: file.file, hash: file.hash, last: isLast ? .ofUnknown : nil)
+        }
     }
 
     /// An entry may use a file that had been replaced: the replacement was taken back.
     mutating func markSupersededObsolete() {
-        let used = Set(table.entries.lazy.map(\.file))
-        obsolete += superseded.filter { !used.contains($0.file) }.sorted { $0.file < $1.file }
+        for file in unusedFiles(areOfSeveral: true) { debts.add(file) }
     }
 
     /// Publishes the copy of a value, which has waited to be deleted; the old one is obsolete. Unless another process has
     /// replaced or removed the value.
     mutating func move(_ copy: IndexEntry, from old: FileID, of key: Key) {
         guard table.entry(key)?.file == old,
-            let position = obsolete.firstIndex(where: { $0.file == copy.file && $0.hash == key.hash })
+            debts.files.contains(where: { $0.file == copy.file && $0.hash == key.hash })
         else { return }
         table.move(copy, of: key)
-        obsolete.remove(at: position)
+        debts.removeAll { $0.file == copy.file && $0.hash == key.hash }
         markObsolete(old, of: key)
     }
 
@@ -198,13 +181,14 @@ struct Shard: Sendable {
         superseded = []
     }
 
-    mutating func markObsolete(_ file: FileID, of key: Key) {
-        obsolete.append(ObsoleteFile(file: file, hash: key.hash))
+    /// `isLast`: no later file of the key hides older ones.
+    mutating func markObsolete(_ file: FileID, of key: Key, isLast: Bool = false) {
+        debts.add(isLast ? .last(file, of: key) : Debts.File(file: file, hash: key.hash))
     }
 
     /// The same for a file of an unknown key.
     mutating func markObsolete(_ file: FileID) {
-        obsolete.append(ObsoleteFile(file: file, hash: 0))
+        debts.add(Debts.File(file: file, hash: 0))
     }
 }
 
@@ -226,6 +210,7 @@ extension Shard {
     func verdict(on found: IndexEntry, _ key: Key, clearedBelow: UInt64, at now: Timestamp) -> Verdict {
         let entry = table.entry(key)
         let known = entry?.file ?? FileID(0)
+        if found.life == .over, known.number == found.file.number { return .over }
         if found.file == known { return .known }
         if let entry, known.number == found.file.number { return .copy(of: entry) }
         if known.number > found.file || found.file < tombstones[key] ?? 0 { return .dead }

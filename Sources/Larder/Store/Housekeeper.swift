@@ -13,6 +13,9 @@ final class Housekeeper: StoreOwner {
     private let leftFiles: LeftFiles
     private let cleaner: SegmentCleaner
     private let sweepTimer = OwnedTimer()
+    private let deletionTimer = OwnedTimer()
+    /// The delay after which obsolete files are deleted next; nil: nobody waits for that.
+    private let deletionDelay = Lock<Duration?>(nil)
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ frozen: ManifestWriter, _ reaper: FileReaper,
@@ -27,10 +30,31 @@ final class Housekeeper: StoreOwner {
         self.evictor = evictor
         self.reconciler = reconciler
         self.cleaner = cleaner
-        leftFiles = LeftFiles(context)
+        leftFiles = evictor.leftFiles
         info.saveDue.install { [weak self] in self?.saveInBackground() }
         evictor.willEvict.install { [weak reconciler] in reconciler?.boundTombstones() }
+        reaper.hidesMany.install { [weak leftFiles] in leftFiles?.deleteForRoomInBackground() }
+        reaper.othersWait.install { [weak self] in self?.deleteSoon(after: Self.patience) }
+        reaper.othersOwe.install { [weak self] in self?.deleteSoon(after: Self.retryDelay) }
         reconciler.mustSave.install { [weak self] in self?.saveForOthers() }
+    }
+
+    /// How long others may have to set files aside because of a few that this process has to delete.
+    private static let patience = Duration.milliseconds(100)
+    /// Until a process looks again whether others have deleted what it waits for.
+    private static let retryDelay = Duration.seconds(10)
+
+    private func deleteSoon(after delay: Duration) {
+        deletionDelay.withLock { known in
+            if let known, known <= delay { return }
+            known = delay
+            let timer = clock.schedule(after: delay) { [weak self] in
+                guard let self else { return }
+                deletionDelay.withLock { $0 = nil }
+                reaper.deleteAllInBackground()
+            }
+            deletionTimer.set(timer)
+        }
     }
 
     /// Sweeps after each interval while the store is alive.

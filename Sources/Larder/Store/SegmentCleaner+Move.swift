@@ -188,7 +188,7 @@ extension SegmentCleaner {
 
     /// False when a removal that failed has deleted the copy, or may have.
     private func isThere(_ copy: Copy, in directory: StoreDirectory) -> Bool {
-        let isWaiting = index.withShard(of: copy.key) { $0.obsoleteFiles(of: copy.key) }.contains {
+        let isWaiting = index.withShard(of: copy.key) { $0.debts.files(of: copy.key) }.contains {
             $0.file == copy.entry.file
         }
         do throws(Errno) {

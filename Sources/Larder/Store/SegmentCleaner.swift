@@ -257,7 +257,7 @@ final class SegmentCleaner: StoreOwner {
 
     /// True when a file that cannot be deleted is dead only because of a value in the segment: if the index were lost, it
     /// would be adopted.
-    private func isNeeded(_ work: Work, for stuck: Set<Shard.ObsoleteFile>) -> Bool {
+    private func isNeeded(_ work: Work, for stuck: Set<Debts.File>) -> Bool {
         stuck.contains { newer in
             newer.file.place.segment == work.segment.number
                 && stuck.contains { older in
@@ -270,7 +270,7 @@ final class SegmentCleaner: StoreOwner {
     /// False when the key of a value has a newer one, or the value is dead.
     private func isLast(_ file: FileID, in directory: StoreDirectory) -> Bool {
         do throws(Errno) {
-            guard case .valid(let found)? = try directory.footer(of: file) else { return false }
+            guard let found = try directory.footer(of: file)?.entry else { return false }
             return index.entry(found.key).map { $0.file.number < file.number } ?? true
         } catch {
             return error != .noEntry
@@ -293,10 +293,15 @@ final class SegmentCleaner: StoreOwner {
         }
         try disk.followOrThrow()
         var isUnused = true
+        var lowest = others.page.lowestDebt(but: others.lane)
+        index.forEachShard { if $0.debts.lowest > 0 { lowest = min(lowest, $0.debts.lowest) } }
         try translating("read a segment", at: path) { () throws(Errno) in
             _ = try work.segment.forEachEntry { _, reading in
                 guard case .entry(let entry, _) = reading, !work.damaged.contains(entry.file) else { return }
-                if index.isCurrentFile(entry, entry.key) { isUnused = false }
+                // The last one of a key hides the older files that others have.
+                if index.isCurrentFile(entry, entry.key) || entry.file > lowest && index.entry(entry.key) == nil {
+                    isUnused = false
+                }
             }
         }
         return isUnused
@@ -307,11 +312,11 @@ final class SegmentCleaner: StoreOwner {
         // Older files of keys whose newer values are in the segment go first. A change that may still be taken back needs
         // what it has replaced.
         disk.runAlone {}
-        var older: Set<Shard.ObsoleteFile> = []
-        index.forEachShard { older.formUnion($0.obsolete) }
+        var older: Set<Debts.File> = []
+        index.forEachShard { older.formUnion($0.debts.files) }
         reaper.deleteAllObsolete()
-        var stuck: Set<Shard.ObsoleteFile> = []
-        index.forEachShard { stuck.formUnion(older.intersection($0.obsolete)) }
+        var stuck: Set<Debts.File> = []
+        index.forEachShard { stuck.formUnion(older.intersection($0.debts.files)) }
         if isNeeded(work, for: stuck) { return false }
         // Newer values of the keys must not be lost with the old ones.
         try info.syncJournal()

@@ -42,7 +42,10 @@ extension Store {
                 return .unknown
             }
             guard let entry = index.entry(key) else {
-                try buryObsoleteFiles(of: key, in: directory)
+                // Another process may have stored it meanwhile.
+                if let removed = try buryObsoleteFiles(of: key, in: directory) {
+                    return .expired(wasFresh: removed.isFresh(at: now), isRemoved: true)
+                }
                 index.invalidate(key, .invalidated)
                 return .nothing
             }
@@ -67,19 +70,21 @@ extension Store {
     }
 
     /// Makes sure that the files of a key without an entry do not come back fresh if the index is lost: deletes them,
-    /// or places a tombstone if that fails.
-    private func buryObsoleteFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) {
-        if index.withShard(of: key, { $0.obsoleteFiles(of: key).isEmpty }) {
-            return try reaper.syncDeletions(of: key, in: directory)
+    /// or places a tombstone if that fails. Returns an entry that was removed all the same.
+    private func buryObsoleteFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) -> IndexEntry? {
+        if index.withShard(of: key, { $0.debts.files(of: key).isEmpty }), !disk.hasLeftFiles {
+            try reaper.syncDeletions(of: key, in: directory)
+            return nil
         }
         do throws(CacheError) {
-            _ = try removeFiles(of: key, in: directory)
+            return try removeFiles(of: key, in: directory)
         } catch {
             // It stays until the files are deleted.
             let number = try reaper.placeTombstone(of: .key(key), in: directory)
             _ = try info.commitRemoval(.remove(key: key, number: number)) {
                 index.change(key, .invalidated) { _ = $0.remove(key, below: number) }
             }
+            return nil
         }
     }
 

@@ -34,12 +34,16 @@ extension Store {
             self?.reloadIndex(following: follower, isWhole: isWhole)
         } awaitOwnCommit: { [weak info] in
             info?.awaitCommit()
+        } dropValues: {
+            index.invalidateAll(in: .everything)
+            observer.didClear(.everything) { _ in true }
         } meetDemand: { [weak info] in
             info?.demandSave()
             info?.scheduleSaveIfDirty()
         } forgetGraves: { number in
             index.forgetGraves(through: number)
         }
+        index.noteDebts { membership.page.debts(of: membership.lane, shard: $0) }
         return Follower(membership, at: positions, in: fileSystem, actions)
     }
 

@@ -161,12 +161,12 @@ extension Store {
         guard let directory = disk.directory else { return }
         disk.replace(nil)
         directory.stopSegments()
-        if index.obsoleteCount > 0 { disk.others.object?.membership.owesFiles.set() }
+        if index.hasDebts { disk.others.object?.membership.owesFiles.set() }
         defer { disk.others.object?.stop() }
         // First: a reader may be loading a group.
         let totals = index.forgetUnloaded()
         let isConsistent =
-            index.obsoleteCount == 0 && !reaper.hasTombstones && provisional.isSettled && !index.takeUnrecorded()
+            !index.hasDebts && !reaper.hasTombstones && provisional.isSettled && !index.takeUnrecorded()
         try info.endSession(isConsistent: isConsistent, totals, directory)
     }
 }

@@ -14,7 +14,7 @@ extension Store {
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
         guard disk.follow() else { return nil }
-        if provisional.isSet || provisional.hasLeftovers { return readAgain(key, at: now, orStale, body) }
+        if provisional.mayLackFiles { return readAgain(key, at: now, orStale, body) }
         guard let entry = use(key, at: now, orStale) else { return nil }
         if provisional.isSet {
             // Another index has replaced the trusted one.
@@ -38,7 +38,7 @@ extension Store {
         for _ in 0..<(disk.others.object == nil ? 3 : 100) {
             guard disk.follow() else { return nil }
             let isProvisional = provisional.isSet
-            if isProvisional || provisional.hasLeftovers, !recovery.settle(key, at: now) {
+            if isProvisional || provisional.mayLackFiles, !recovery.settle(key, at: now) {
                 index.withShard(of: key) { $0.misses += 1 }
                 return nil
             }
@@ -88,7 +88,7 @@ extension Store {
     ) -> Value? {
         let reading = reporter.attempt { () throws(CacheError) in
             try disk.run(changing: key) { directory throws(CacheError) -> StoreDirectory.Reading<Value>? in
-                if provisional.isSet || provisional.hasLeftovers,
+                if provisional.mayLackFiles,
                     !recovery.settle(key, at: now, in: directory, holdsStripe: true)
                 {
                     index.withShard(of: key) { $0.misses += 1 }

@@ -36,10 +36,17 @@ extension Store {
     /// Returns the entry that was removed.
     func removeFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) -> IndexEntry? {
         let mayBeUnknown = provisional.mayHaveUnread
-        let (entry, obsolete) = index.withShard(of: key) { shard in
-            (shard.table.entry(key), shard.obsoleteFiles(of: key))
+        var (entry, obsolete) = index.withShard(of: key) { shard in
+            (shard.table.entry(key), shard.debts.files(of: key))
         }
-        if entry == nil, obsolete.isEmpty {
+        var tombstone: UInt64?
+        if entry == nil, obsolete.isEmpty, !mayBeUnknown, disk.hasLeftFiles {
+            tombstone = placeTombstoneOverLeftFiles(of: key, in: directory)
+            // A change with a lower number may have been published meanwhile. One with a higher number comes after
+            // this.
+            if let tombstone, let found = index.entry(key), found.file < tombstone { entry = found }
+        }
+        if entry == nil, obsolete.isEmpty, tombstone == nil {
             // Nothing of the key was stored after its tombstone. That of a killed session may not be on stable storage.
             if !mayBeUnknown || !settings.isPowerSafe && reaper.hasTombstone(of: key) {
                 index.invalidate(key)
@@ -49,13 +56,13 @@ extension Store {
             }
         }
         try info.removeShutdownMarker()
-        let tombstone =
-            mayBeUnknown
-            ? try reaper.placeTombstone(of: .key(key), in: directory, isAlone: !disk.isShared) : nil
+        if mayBeUnknown {
+            tombstone = try reaper.placeTombstone(of: .key(key), in: directory, isAlone: !disk.isShared)
+        }
         if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
         if disk.isShared { return try removeBesideOthers(key, entry, obsolete, tombstone, in: directory) }
         do throws(CacheError) {
-            try deleteFiles(of: key, entry, obsolete, in: directory)
+            try reaper.delete(obsolete, entry?.file, of: key, in: directory)
         } catch {
             // The value stays, even after the next opening.
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
@@ -63,10 +70,7 @@ extension Store {
         }
         let number = if let tombstone { tombstone } else { try info.takeNumber(.key(key)) }
         let ticket = info.commitBestEffort(.remove(key: key, number: number)) {
-            index.change(key, .removed) { shard in
-                shard.remove(key, below: number)
-                if !obsolete.isEmpty { shard.obsolete.removeAll { obsolete.contains($0) } }
-            }
+            index.change(key, .removed) { _ = $0.remove(key, below: number) }
         }
         if settings.isPowerSafe {
             try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
@@ -75,15 +79,34 @@ extension Store {
         return entry
     }
 
+    private static let mostOverLeftFiles = 1024
+
+    /// A dead process may have left a file of a key that it was removing when it was killed. Others have seen that, and
+    /// another removal finds nothing. Returns the tombstone that covers the file until it is deleted; nil where it
+    /// cannot be placed.
+    private func placeTombstoneOverLeftFiles(of key: Key, in directory: StoreDirectory) -> UInt64? {
+        // Where a stopped process keeps others from cleaning, that is all that can be done.
+        if reaper.tombstoneCount > Self.mostOverLeftFiles { return nil }
+        guard let membership = disk.others.object?.membership, (try? info.removeShutdownMarker()) != nil,
+            let number = try? reaper.placeTombstone(of: .key(key), in: directory, isAlone: false)
+        else { return nil }
+        // It would cover a change that is under way with a lower number, and that this call has not seen.
+        if membership.awaitChanges(below: number, stripe: key.stripe, .round(0)), disk.follow() { return number }
+        reaper.takeBackTombstone(number, in: directory)
+        return nil
+    }
+
     /// The same in a shared directory: the record first, or another process would miss the value while a third one
     /// still returns it from memory.
     ///
     /// Without a tombstone the removal has no number of its own: one that was taken now would cover a value that
     /// another process is storing, and that this call has not seen.
     private func removeBesideOthers(
-        _ key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], _ tombstone: UInt64?,
+        _ key: Key, _ entry: IndexEntry?, _ obsolete: [Debts.File], _ tombstone: UInt64?,
         in directory: StoreDirectory
     ) throws(CacheError) -> IndexEntry? {
+        info.beginRemoving()
+        defer { info.endRemoving() }
         // A process that joins later takes higher numbers.
         let isAlone = disk.isAlone
         let number = tombstone ?? entry.map { $0.file.number + 1 }
@@ -92,7 +115,7 @@ extension Store {
             if let number {
                 ticket = try info.commitRemoval(.remove(key: key, number: number)) { () throws(CacheError) in
                     if let tombstone { try reaper.finishTombstone(tombstone, of: .key(key), in: directory) }
-                    try deleteFiles(of: key, entry, obsolete, in: directory)
+                    try reaper.delete(obsolete, entry?.file, of: key, in: directory)
                 } publish: {
                     index.change(key, .removed) { _ = $0.remove(key, below: number, mayComeLater: !isAlone) }
                 }
@@ -111,13 +134,12 @@ extension Store {
             }
         }
         do throws(CacheError) {
-            try deleteFiles(of: key, entry, obsolete, in: directory)
-            if !obsolete.isEmpty { index.withShard(of: key) { $0.forgetObsolete(obsolete) } }
+            try reaper.delete(obsolete, entry?.file, of: key, in: directory)
         } catch {
             if number == nil { throw error }
             // It is removed all the same, and deleted later.
             reporter.report(error, of: key)
-            if let entry { index.withShard(of: key) { $0.markObsolete(entry.file, of: key) } }
+            if let entry { index.withShard(of: key) { $0.markObsolete(entry.file, of: key, isLast: true) } }
         }
         if settings.isPowerSafe {
             try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
@@ -130,22 +152,6 @@ extension Store {
     /// found before.
     private func tellOthers(ofRemoved key: Key) throws(CacheError) {
         if !disk.isAlone { _ = try info.commitRemoval(.remove(key: key, number: 1)) {} }
-    }
-
-    /// Deletes the files of a key, the oldest first.
-    private func deleteFiles(
-        of key: Key, _ entry: IndexEntry?, _ obsolete: [Shard.ObsoleteFile], in directory: StoreDirectory
-    ) throws(CacheError) {
-        for file in obsolete { try delete(file.file, of: key, in: directory) }
-        if let entry { try delete(entry.file, of: key, in: directory) }
-    }
-
-    private func delete(_ file: FileID, of key: Key, in directory: StoreDirectory) throws(CacheError) {
-        do throws(Errno) {
-            try directory.delete(file, ofKey: key.hash, isPowerSafe: settings.isPowerSafe)
-        } catch {
-            throw CacheError(error, doing: "remove an entry", path: directory.path(of: file))
-        }
     }
 
     /// Removes every entry in a scope. O(1) in system calls; entries and files are removed in the background.

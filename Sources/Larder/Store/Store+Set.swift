@@ -187,7 +187,8 @@ extension Store {
     /// Marks the file of a value that another process has replaced or removed meanwhile.
     private func disposeIfSuperseded(_ file: FileID, _ key: Key) {
         index.withShard(of: key) { shard in
-            if shard.table.entry(key)?.file != file { shard.markObsolete(file, of: key) }
+            let known = shard.table.entry(key)?.file
+            if known != file { shard.markObsolete(file, of: key, isLast: known == nil) }
         }
     }
 

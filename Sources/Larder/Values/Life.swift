@@ -20,6 +20,10 @@ struct Life: Hashable, Sendable {
     /// The life of an entry that a caller has expired.
     static func ended(at time: Timestamp) -> Life { Life(expires: time, ttl: 0) }
 
+    /// The life of a dead entry that hides the older files of its key. No time that stale values are kept reaches
+    /// beyond.
+    static let over = ended(at: Timestamp(milliseconds: .min + 1))
+
     /// True for a life that a caller has ended; no other has a duration of zero.
     var isEnded: Bool { ttl == 0 }
 

@@ -214,6 +214,65 @@ struct FoundStoryTests {
         try await Stories.expectClean(stories)
     }
 
+    @Test("a file that was set aside goes after the older ones of its key")
+    func olderFirst() async throws {
+        var setting = Story.Setting()
+        (setting.seed, setting.isPowerSafe, setting.countLimit, setting.switchPercent) = (1309, true, 3, 2)
+        try await Stories.expectClean(
+            (80...110).map { steps in
+                Story(
+                    setting,
+                    [
+                        .open(1),
+                        .call(process: 1, caller: 0, .set(0, value: 47, life: 500, isTagged: false)), .run(68),
+                        .call(process: 1, caller: 0, .set(4, value: 57, life: Self.day, isTagged: false)),
+                        .advance(1500), .open(2),
+                        .call(process: 2, caller: 0, .set(1, value: 60, life: Self.day, isTagged: false)),
+                        .call(process: 2, caller: 0, .set(5, value: 61, life: 2000, isTagged: false)),
+                        .call(process: 1, caller: 0, .set(1, value: 64, life: Self.day, isTagged: false)),
+                        .call(process: 1, caller: 0, .setIfAbsent(0, value: 65, life: 500, isTagged: false)),
+                        .call(process: 1, caller: 0, .set(3, value: 66, life: Self.day, isTagged: false)),
+                        .advance(70_000), .kill(1), .kill(2),
+                    ] + Story.lossOfIndex + [.open(1), .run(steps), .kill(1)] + Story.lossOfIndex)
+            })
+    }
+
+    @Test("whoever cannot read what another has cleared drops the values in memory")
+    func lostClear() async throws {
+        var setting = Story.Setting()
+        (setting.hasMemory, setting.countsAccesses, setting.switchPercent) = (true, true, 10)
+        try await Stories.expectClean(
+            (1...20).map { seed in
+                setting.seed = UInt64(seed)
+                return Story(
+                    setting,
+                    [
+                        .open(1), .open(2),
+                        .call(process: 1, caller: 0, .set(1, value: 9, life: Self.day, isTagged: false)),
+                        .call(process: 2, caller: 0, .clear(everything: true)), .settle, .kill(2),
+                    ] + Story.lossOfIndex)
+            })
+    }
+
+    @Test("the tombstone of a clear stays while cleared entries are there, beside the files of a killed process")
+    func clearBesideLeftFiles() async throws {
+        var setting = Story.Setting()
+        setting.switchPercent = 10
+        try await Stories.expectClean(
+            (1...40).map { steps in
+                setting.seed = UInt64(steps)
+                return Story(
+                    setting,
+                    [
+                        .open(1), .call(process: 1, caller: 0, .set(1, value: 51, life: Self.day, isTagged: false)),
+                        .open(2), .call(process: 2, caller: 0, .modify(2, value: 72, life: Self.day)), .run(153),
+                        .kill(1),
+                        .call(process: 2, caller: 0, .clear(everything: false)), .run(11),
+                        .call(process: 2, caller: 0, .close), .run(steps), .kill(2),
+                    ] + Story.lossOfIndex)
+            })
+    }
+
     private func hold(_ held: Story.Call, beside other: Story.Call, after before: [Story.Act]) async throws {
         try await Stories.expectClean(
             Self.steps.map { step in

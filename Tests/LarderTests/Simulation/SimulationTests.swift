@@ -14,6 +14,12 @@ struct SimulationTests {
         #expect(status == 0, "\(output)")
     }
 
+    @Test("answer nothing that was replaced or removed in 150 stories in which the whole index is lost")
+    func lostIndex() async throws {
+        let (status, output) = try await Stories.run(["1", "150", "--kind", "indexLost"] + Self.short)
+        #expect(status == 0, "\(output)")
+    }
+
     @Test("do the same for the same seed, in another process")
     func sameSeed() async throws {
         let arguments = ["1", "200", "--calls", "12", "--hashes", "--keep-going"]

@@ -8,6 +8,9 @@ struct SharingReport: CustomStringConvertible {
     var stops = 0
     var mishaps = 0
     var deletion: Deletion?
+    /// When the first process was about to be killed before the index was lost. Nobody has seen for certain what the
+    /// others returned from then on: the line of a change that was under way may be lost.
+    var loss: UInt64?
     var errors: [String] = []
     private(set) var violations: [Linearizability.Violation] = []
     private(set) var impossibleReads: [Linearizability.ImpossibleRead] = []
@@ -74,6 +77,9 @@ struct SharingReport: CustomStringConvertible {
                     + [ObservedCall(caller: 0, key: calls[0].key, .clear, begin: 0, end: nil, death: moment)]
             }
         }
+        if let loss {
+            histories = histories.mapValues { calls in calls.map { $0.caller == 0 ? $0 : $0.unfinished(after: loss) } }
+        }
         errors += failures.map(\.text)
         measure(logged)
         let begin = SharingSetup.now
@@ -122,5 +128,13 @@ struct SharingReport: CustomStringConvertible {
         lines += violations.map { "  \($0)" }
         lines += impossibleReads.prefix(20).map { "  \($0)" }
         return lines.joined(separator: "\n")
+    }
+}
+
+extension ObservedCall {
+    /// A call that ended after a moment, or never, may have taken effect at any time.
+    fileprivate func unfinished(after moment: UInt64) -> ObservedCall {
+        if let end, end < moment { return self }
+        return ObservedCall(caller: caller, key: key, operation, begin: begin, end: nil, death: nil)
     }
 }

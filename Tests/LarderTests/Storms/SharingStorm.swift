@@ -18,6 +18,9 @@ struct SharingStorm {
     var hasSegments = false
     /// The mishaps of the directory.
     var mishap: Mishap?
+    /// Nobody is killed until so many calls have begun, then all are, and files of the index whose names begin with one
+    /// of these are deleted.
+    var loss: (calls: Int, names: [String])?
     /// The name of a register that the processes use instead of a cache.
     var register: String?
     var seed: UInt64 = 1
@@ -55,8 +58,13 @@ struct SharingStorm {
                 + (hasSegments ? ["segments"] : []))
         defer { children.killAll() }
         var report = SharingReport(seed: seed)
-        try unleash(children, &report)
+        if let loss {
+            try awaitCalls(loss.calls, of: children, &report)
+        } else {
+            try unleash(children, &report)
+        }
         children.killAll()
+        try loseIndex(of: home.appending("cache"))
         report.errors += children.failures
         let reads = register == nil ? finalReads(home.appending("cache"), &report) : []
         report.check(
@@ -100,6 +108,26 @@ struct SharingStorm {
                 report.kills += 1
                 try children.start()
             }
+        }
+    }
+
+    /// Waits for calls, the last of them beside a process that is stopped and may keep the others from going on.
+    private func awaitCalls(_ calls: Int, of children: SharingChildren, _ report: inout SharingReport) throws {
+        for _ in 0..<processes { try children.start() }
+        var stops = SharingStops()
+        guard wait(for: { children.calls >= calls }, children, &stops, &report) else { return }
+        children.running.first?.stop()
+        report.stops += 1
+        let end = SharingSetup.now + 50_000_000
+        _ = wait(for: { children.calls >= calls + 100 || SharingSetup.now > end }, children, &stops, &report)
+        report.loss = SharingSetup.now
+    }
+
+    private func loseIndex(of directory: URL) throws {
+        guard let loss else { return }
+        for name in try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        where loss.names.contains(where: name.hasPrefix) {
+            try FileManager.default.removeItem(at: directory.appendingPathComponent(name))
         }
     }
 
@@ -158,7 +186,7 @@ struct SharingStorm {
             let cache = try DiskCache(
                 directory: directory,
                 configuration: SharingSetup.configuration(isShared: processes > 1, hasSegments: hasSegments) {
-                    failures.add("event: \($0)")
+                    if loss == nil { failures.add("event: \($0)") }
                 })
             for round in 0..<2 {
                 for key in 0..<keys {
@@ -167,6 +195,8 @@ struct SharingStorm {
                         .data(forKey: SharingCall.name(ofKey: key))
                     let value = data.flatMap(SharingSetup.value(of:))
                     if data != nil && value == nil { failures.add("the value of key \(key) is damaged") }
+                    // While the index is rebuilt, a read may miss.
+                    if loss != nil, round == 0, data == nil { continue }
                     reads.append(
                         ObservedCall(
                             caller: 0, key: "key \(key)", .get, begin: begin, end: SharingSetup.now, .value(value)))

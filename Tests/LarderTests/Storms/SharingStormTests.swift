@@ -34,6 +34,24 @@ struct SharingStormTests {
         try await Self.run(SharingStorm(hasSegments: hasSegments, mishap: .deletions), kills: Self.kills ?? 4)
     }
 
+    /// The index is lost after all have been killed, one of them while it was stopped.
+    @Test(
+        "what was replaced or removed stays away when the index is lost",
+        arguments: [["manifest"], ["journal"], ["shared"], ["manifest", "journal", "shared"]], [false, true])
+    func lostIndex(names: [String], hasSegments: Bool) async throws {
+        for number in 0..<(Self.kills ?? 4) / 4 {
+            for processes in [2, 5] {
+                var storm = SharingStorm(processes: processes, keys: 16, hasSegments: hasSegments)
+                storm.loss = (calls: 600, names: names)
+                storm.seed = RunSeed.seed("\(names) \(hasSegments) \(number) \(processes)")
+                let report = try await Self.report(of: storm)
+                print("sharing storm: \(report)")
+                #expect(report.isClean && report.calls > 300, "\(report)")
+                if !report.isClean { return }
+            }
+        }
+    }
+
     @Test("a process killed again and again leaves one history", arguments: Sample.few(1, of: [false, true]))
     func alone(hasSegments: Bool) async throws {
         let storm = SharingStorm(processes: 1, stopPercent: 0, hasSegments: hasSegments)

@@ -268,6 +268,9 @@ extension CommitQueue {
     ) throws(CacheError) -> Ticket? {
         queue.enter()
         defer { queue.leave() }
+        // Until the files are among the debts.
+        if isRemoval { beginRemoving() }
+        defer { if isRemoval { endRemoving() } }
         let begun = isPowerSafe || mustSync ? journal.sync.map { Ticket($0) } : nil
         do throws(Errno) {
             try journal.append(lines, count: count, last: lastTaken, isRemoval: isRemoval)
@@ -284,6 +287,10 @@ extension CommitQueue {
         _ = others.use { $0.noteOwnCommit(journal.epoch) }
         return ticket
     }
+
+    func beginRemoving() { _ = others.use { $0.page.beginRemoving(of: $0.lane) } }
+
+    func endRemoving() { _ = others.use { $0.page.endRemoving(of: $0.lane) } }
 
     /// The same for one record.
     func commit(_ record: Record, publish: () -> Void) throws(CacheError) -> Ticket? {
@@ -539,7 +546,9 @@ extension CommitQueue {
             try membership.whileNobodyJoins { isAlone throws(CacheError) in
                 let page = membership.page
                 let isLast = isAlone && page.deaths == page.cleanedDeaths && hasOtherJournals == false
-                try endSessionAlone(isConsistent: isConsistent && isLast, totals, directory)
+                // The index of a process that joined after a removal without a record still has the entry.
+                let isWhole = isConsistent && page.unrecorded == 0
+                try endSessionAlone(isConsistent: isWhole && isLast, totals, directory)
             }
             return queue.run { journal.release() }
         }

@@ -292,7 +292,7 @@ final class ManifestWriter: Sendable {
             guard try body(.obsolete(file: file, of: nil)) else { return }
         }
         for shard in 0..<Index.shardCount {
-            let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.obsolete) }
+            let (tombstones, obsolete) = index.withShard(at: shard) { ($0.tombstones, $0.debts.files) }
             for (key, number) in tombstones.inOrder(of: { $0.value }) {
                 guard try body(.remove(key: key, number: number)) else { return }
             }

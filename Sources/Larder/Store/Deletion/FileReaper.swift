@@ -18,6 +18,17 @@ final class FileReaper: Sendable {
     private let reporter: Reporter
     private let maintenance: MaintenanceQueue
     private let tombstones: Lock<TombstoneFiles>
+    /// Called when many files have been set aside since the last call, or many tombstones wait for those of others.
+    let hidesMany = Hook()
+    /// Called when others may set files aside because this process has some to delete.
+    let othersWait = Hook()
+    /// Called when files stay aside because others have some to delete.
+    let othersOwe = Hook()
+    private let aside = Lock((files: 0, bytes: 0))
+    /// Files, and bytes.
+    private static let manyAside = (files: 1024, bytes: 8 << 20)
+    /// How many tombstones were kept when `hidesMany` was called last.
+    private let kept = Lock(0)
 
     init(_ tombstones: TombstoneFiles, _ context: StoreContext, info: CommitQueue) {
         fileSystem = context.fileSystem
@@ -38,17 +49,19 @@ extension FileReaper {
     /// Schedules the deletion of replaced files after a write: in the background when some have accumulated, at once
     /// when there are too many.
     func deleteReplaced(shard: Int) {
-        let count = index.withShard(at: shard) { $0.obsolete.count }
+        let count = index.withShard(at: shard) { $0.debts.count }
         if count > Self.mostWaiting {
             _ = try? disk.run { directory throws(CacheError) in deleteObsolete(in: directory, shard: shard) }
         } else if count > Self.fewWaiting {
             beginDeleting()
+        } else if count > 0, !disk.isAlone {
+            othersWait()
         }
     }
 
     /// Deletes every obsolete file and then the tombstones, in the background.
     func deleteAllInBackground() {
-        if index.obsoleteCount > 0 || hasTombstones { beginDeleting() }
+        if index.hasDebts || hasTombstones { beginDeleting() }
     }
 
     private func beginDeleting() {
@@ -64,6 +77,7 @@ extension FileReaper {
             }
             if deleted >= Self.slice { return true }
             deleteNeedlessTombstones()
+            if index.hasFilesAside { othersOwe() }
             return false
         }
     }
@@ -79,7 +93,7 @@ extension FileReaper {
 
     /// The same for all shards.
     func deleteAllObsolete() {
-        if index.obsoleteCount > 0 { for shard in 0..<Index.shardCount { deleteObsolete(shard: shard) } }
+        if index.hasDebts { for shard in 0..<Index.shardCount { deleteObsolete(shard: shard) } }
     }
 
     /// Deletes a slice of the obsolete files of each shard. Returns their number. Call it in a block of the disk queue.
@@ -90,21 +104,42 @@ extension FileReaper {
     /// The same for one shard. A file that cannot be deleted stays obsolete.
     ///
     /// Deletes nothing during reconciliation: an obsolete file may be the only proof that an older one of its key is
-    /// dead.
+    /// dead. Nor the last file of a key while another process may have an older one: that is set aside.
     @discardableResult
     func deleteObsolete(in directory: StoreDirectory, shard: Int) -> Int {
         // Both at once: copies are held before they wait.
-        let (waiting, held) = index.withShard(at: shard) { shard in
-            (provisional.isReconciling ? [] : Array(shard.obsolete.prefix(Self.slice)), directory.segments.held)
+        let (waiting, aside, held) = index.withShard(at: shard) { shard in
+            provisional.isReconciling
+                ? ([], [], [])
+                : (
+                    Array(shard.debts.files.prefix(Self.slice)), shard.debts.aside,
+                    directory.segments.held
+                )
         }
-        if waiting.isEmpty { return 0 }
+        if waiting.isEmpty, aside.isEmpty { return 0 }
+        // Afterwards: what was removed by then is known to others, and no older file can be added.
+        var unread = provisional.hasLeftovers ? 0 : provisional.lowestUnread ?? .max
+        let payable = aside.lazy.filter { $0.file < unread && self.isBelowOthers($0) }.prefix(Self.slice)
+        let due = aside.isEmpty ? [] : Array(payable)
+        if waiting.isEmpty, due.isEmpty { return 0 }
         do {
             try info.removeShutdownMarker()
         } catch {
             reporter.report(error)
             return 0
         }
-        var deleted: [Shard.ObsoleteFile] = []
+        // One that nobody can read does not make all others stay.
+        if unread > 0, unread < .max, index.asideCount > Self.manyAside.files { unread = .max }
+        // What others have deleted, or marked, must not come back once the last one is gone.
+        if isPowerSafe, disk.hasHadOthers, !due.isEmpty || waiting.contains(where: \.isLast) {
+            do throws(Errno) {
+                try directory.syncNames(ofAll: true)
+            } catch {
+                reporter.report(CacheError(error, doing: "sync the directory", path: path))
+                return 0
+            }
+        }
+        var (deleted, hidden): ([Debts.File], [Debts.File]) = ([], [])
         var failure: CacheError?
         var stuck: Set<UInt64> = []
         // In order, so no newer file of a key goes before an older one: if the index were lost, the older one would be
@@ -115,16 +150,93 @@ extension FileReaper {
                 continue
             }
             do {
-                try directory.delete(file.file, ofKey: file.keyHash, isPowerSafe: isPowerSafe)
+                if try delete(file, in: directory, hiding: file.file >= unread) { hidden.append(file) }
                 deleted.append(file)
             } catch {
                 stuck.insert(file.hash)
                 failure = CacheError(error, doing: "delete a file", path: directory.path(of: file.file))
             }
         }
-        if !deleted.isEmpty { index.withShard(at: shard) { $0.forgetDeleted(deleted) } }
+        let own = index.withShard(at: shard) { shard in
+            shard.debts.settle(deleted, hiding: hidden)
+            return shard.debts.lowest
+        }
+        // Some are of unknown keys.
+        let hasOther = index.withShard(at: 0) { $0.debts.files.contains { $0.keyHash == nil } }
+        var forgotten: Set<Debts.File> = []
+        for file in due where (own == 0 || file.file < own) && !hasOther {
+            do {
+                try directory.deleteAside(file.file, ofKey: file.hash, isPowerSafe: isPowerSafe)
+                forgotten.insert(file)
+            } catch {
+                failure = CacheError(error, doing: "delete a file", path: directory.path(of: file.file))
+            }
+        }
+        if !forgotten.isEmpty {
+            index.withShard(at: shard) { [forgotten] in $0.debts.forgetAside(where: forgotten.contains) }
+        }
         if let failure { reporter.report(failure) }
-        return deleted.count
+        return deleted.count + forgotten.count
+    }
+
+    /// Deletes a dead file; sets it aside if it is the last one of its key, and another process may have an older one.
+    /// Returns whether it did. Call it when the removal is published. `mustHide`: there may be an older one that is not
+    /// known.
+    private func delete(
+        _ file: Debts.File, in directory: StoreDirectory, hiding mustHide: Bool = false
+    ) throws(Errno) -> Bool {
+        if file.isLast, mustHide || !isBelowOthers(file) {
+            guard let size = try directory.setAside(file, isPowerSafe: isPowerSafe) else { return false }
+            noteAside(size)
+            return true
+        }
+        try directory.delete(file.file, ofKey: file.keyHash, isPowerSafe: isPowerSafe)
+        return false
+    }
+
+    /// False when another process may have an older file of the key.
+    private func isBelowOthers(_ file: Debts.File) -> Bool {
+        if file.file < disk.lowestElsewhere { return true }
+        guard let key = file.last?.key else { return false }
+        return file.file < disk.lowestElsewhere(inStripe: key.stripe)
+    }
+
+    private func noteAside(_ size: Int) {
+        let areMany = aside.withLock { aside in
+            aside = (aside.files + 1, aside.bytes + size)
+            guard aside.files > Self.manyAside.files || aside.bytes > Self.manyAside.bytes else { return false }
+            aside = (0, 0)
+            return true
+        }
+        if areMany { hidesMany() }
+    }
+
+    /// Deletes the obsolete files of a removed key, the oldest first, and then the last one, or sets that aside. Call
+    /// it with the stripe of the key.
+    func delete(
+        _ obsolete: [Debts.File], _ last: FileID?, of key: Key, in directory: StoreDirectory
+    ) throws(CacheError) {
+        // A tombstone covers what cannot be read.
+        func delete(_ file: Debts.File, isOwed: Bool) throws(CacheError) {
+            do throws(Errno) {
+                if isPowerSafe, file.isLast, disk.hasHadOthers { try directory.syncNames(ofAll: true) }
+                let isHidden = try self.delete(file, in: directory)
+                if !isHidden, !isOwed { return }
+                index.withShard(of: key) { $0.debts.settle(isOwed ? [file] : [], hiding: isHidden ? [file] : []) }
+            } catch {
+                throw CacheError(error, doing: "remove an entry", path: directory.path(of: file.file))
+            }
+        }
+        for file in obsolete { try delete(file, isOwed: true) }
+        guard let last else { return }
+        if !isPowerSafe, last < disk.lowestElsewhere {
+            // Most of the time.
+            try translating("remove an entry", at: directory.path(of: last)) { () throws(Errno) in
+                try directory.delete(last)
+            }
+        } else {
+            try delete(.last(last, of: key), isOwed: false)
+        }
     }
 
     /// Returns when a power cut cannot bring back removed values of a key, or with nil of any: a removal that finds
@@ -244,7 +356,11 @@ extension FileReaper {
         _ removal: EntryFile.Removal, number: UInt64, on entry: IndexEntry, in directory: StoreDirectory
     ) throws(Errno) {
         guard case .expiry(_, let time) = removal, entry.isKept(after: removal) else {
-            return try directory.delete(entry.file, ofKey: entry.key.hash, isPowerSafe: isPowerSafe)
+            let file = Debts.File.last(entry.file, of: entry.key)
+            if try delete(file, in: directory) {
+                index.withShard(of: entry.key) { $0.debts.settle([], hiding: [file]) }
+            }
+            return
         }
         let life = Life.ended(at: min(time, entry.life.expires))
         if entry.life == life { return }
@@ -389,9 +505,9 @@ extension FileReaper {
                 guard !provisional.mayNeedTombstones, !info.mustSave else { return }
                 // Other processes may be moving values that they cover, and may have done so. Dead ones may have left
                 // files that they cover.
-                let settled = disk.others.object?.page.lowestOpen ?? .max
+                let settled = min(disk.others.object?.page.lowestOpen ?? .max, disk.lowestElsewhere)
                 disk.others.object?.membership.buryTheDead()
-                if disk.others.object?.page.hasUncleanedDeaths == true { return }
+                if disk.hasLeftFiles { return }
                 try disk.followOrThrow()
                 let needless = needlessTombstones(below: settled)
                 var deleted: Set<UInt64> = []
@@ -404,8 +520,19 @@ extension FileReaper {
                     }
                     deleted.insert(number)
                 }
+                noteKept(tombstoneCount - deleted.count)
             }
         }
+    }
+
+    private func noteKept(_ count: Int) {
+        let areMany = kept.withLock { kept in
+            kept = min(kept, count)
+            guard count - kept > Self.manyAside.files else { return false }
+            kept = count
+            return true
+        }
+        if areMany { hidesMany() }
     }
 
     private func needlessTombstones(below settled: UInt64) -> [UInt64] {
@@ -413,7 +540,7 @@ extension FileReaper {
         var unwritten: [IndexEntry] = []
         index.forEachShard { shard in
             if shard.table.hasCleared || shard.table.hasMarks { oldest = 0 }
-            oldest = shard.obsolete.reduce(oldest) { min($0, $1.file.number) }
+            if shard.debts.lowest > 0 { oldest = min(oldest, shard.debts.lowest) }
             unwritten += shard.table.ending.unwritten.values.compactMap { shard.table.entry($0) }
         }
         let needed = oldest == 0 ? [] : tombstones.withLock { $0.expiries(neededBy: unwritten) }

@@ -23,6 +23,7 @@ final class Evictor: Sendable {
     private let provisional: ProvisionalState
     private let reaper: FileReaper
     private let clearer: Clearer
+    let leftFiles: LeftFiles
     private let expirer: Expirer
     private let sweeper: Sweeper
     private let reporter: Reporter
@@ -51,6 +52,7 @@ final class Evictor: Sendable {
         self.info = info
         self.reaper = reaper
         self.clearer = clearer
+        leftFiles = LeftFiles(context)
         self.expirer = expirer
         self.sweeper = sweeper
     }
@@ -141,7 +143,7 @@ extension Evictor {
         index.orderAnewIfSetBack(at: clock.now)
         _ = expirer.applyAll()
         _ = sweeper.removeExpired(at: clock.now)
-        if let minimum = limits.minimumFreeSpace, let free = measureFreeSpace() {
+        if let minimum = limits.minimumFreeSpace, let free = measureFreeSpace(wanted: minimum) {
             budget.note(free: free, minimum: minimum, size: index.totals.allocatedSize)
         }
         return findExcess()
@@ -180,10 +182,17 @@ extension Evictor {
         entries.reduce(0) { $0 + $1.allocatedSize }
     }
 
-    /// Returns the free space of the disk once every obsolete file is deleted. Bytes.
-    private func measureFreeSpace() -> Int? {
+    /// Returns the free space of the disk once every obsolete file is deleted. Bytes. With less than `wanted`, those
+    /// that are set aside are deleted, too.
+    private func measureFreeSpace(wanted: Int) -> Int? {
         reaper.deleteAllObsolete()
-        return reporter.attempt { () throws(CacheError) in
+        guard let free = freeSpace(), free < wanted, index.hasFilesAside else { return freeSpace() }
+        leftFiles.deleteForRoom()
+        return freeSpace()
+    }
+
+    private func freeSpace() -> Int? {
+        reporter.attempt { () throws(CacheError) in
             try disk.run { directory throws(CacheError) in
                 try translating("measure the free space", at: path) { () throws(Errno) in
                     try fileSystem.freeSpace(of: directory.root.file)
@@ -197,6 +206,8 @@ extension Evictor {
 extension Evictor {
     /// At least so much is evicted for a value, in bytes: it and its record need inodes, too.
     private static let leastRoom = 64 << 10
+    /// The same while files are set aside, which takes a listing to make room of.
+    private static let leastRoomAside = 1 << 20
     /// How often values are evicted for one change: other programs may use up the room.
     private static let evictions = 8
 
@@ -209,7 +220,12 @@ extension Evictor {
             do throws(CacheError) {
                 return try change()
             } catch {
-                guard error.code == .noSpace, hasLimits.use({ $0.isSet }) else { throw error }
+                guard error.code == .noSpace else { throw error }
+                guard hasLimits.use({ $0.isSet }) else {
+                    if !index.hasFilesAside { throw error }
+                    leftFiles.deleteForRoom()
+                    return try change()
+                }
                 // Nothing is evicted before.
                 maintenance.awaitScan(provisional)
                 guard makeRoom(for: size()) else { throw error }
@@ -222,9 +238,9 @@ extension Evictor {
     /// to evict. Call it outside of the disk queue.
     private func makeRoom(for size: Int) -> Bool {
         index.loadAll()
-        let need = max(size + size / 8, Self.leastRoom)
+        let need = max(size + size / 8, index.hasFilesAside ? Self.leastRoomAside : Self.leastRoom)
         if clearer.removeSomeCleared() { return true }
-        guard let free = measureFreeSpace(), free + index.totals.allocatedSize >= size else { return false }
+        guard let free = measureFreeSpace(wanted: size), free + index.totals.allocatedSize >= size else { return false }
         return !evict(.freeSpace, isHelp: true) { _ in .allocated(need) }.isEmpty
     }
 
@@ -232,18 +248,20 @@ extension Evictor {
     func trim(_ limit: CacheLimit, _ need: Need) {
         beginTrimming()
         while !evict(limit, need).isEmpty || clearer.removeSomeCleared() {}
+        leftFiles.deleteForRoom()
     }
 
     /// Evicts until `target` bytes are free, as far as deleting entries can free them.
     func trim(toFreeSpace target: Int) {
         beginTrimming()
-        guard let free = measureFreeSpace() else { return }
+        guard let free = measureFreeSpace(wanted: target) else { return }
         var lack = target - free
         while case let evicted = evict(.freeSpace, { _ in .allocated(lack) }),
             !evicted.isEmpty || clearer.removeSomeCleared()
         {
             lack -= Self.allocatedSize(of: evicted)
         }
+        leftFiles.deleteForRoom()
     }
 
     private func beginTrimming() {

@@ -24,6 +24,8 @@ final class Follower: Sendable {
         let reload: @Sendable (Follower, _ isWhole: Bool) -> JournalPositions?
         /// Returns when a commit of this process that is published in the page is in the index, too.
         let awaitOwnCommit: @Sendable () -> Void
+        /// Drops all values in memory: the changes of others cannot be read, and the files decide.
+        let dropValues: @Sendable () -> Void
         /// Saves soon, because another process cannot read a part of the index.
         let meetDemand: @Sendable () -> Void
         /// Forgets the graves that no change can come after any more.
@@ -213,6 +215,7 @@ final class Follower: Sendable {
             let isRead = readAll(&state)
             let targets = JournalPositions(of: page, but: lane)
             guard !isRead, targets.isWhole else {
+                actions.dropValues()
                 state.hasFailed = false
                 return true
             }
@@ -226,6 +229,7 @@ final class Follower: Sendable {
                 }
             }
             adding { for record in Record.inOrder(records) { actions.apply(record) } }
+            actions.dropValues()
             state.positions = targets
             state.files = [:]
             state.hasFailed = false

@@ -40,15 +40,17 @@ struct SharedPage: Sendable {
     private static let staged = 2
     private static let beginning = 3
     private static let publishing = 4
+    private static let removing = 5
     private static let journals = 8
     private static let keptJournals = 32
     private static let openChanges = 72
     /// One for each stripe of the process, and one for changes that concern every key.
     static let openCount = 65
-    private static let laneLength = 144
+    private static let owed = 144
+    private static let laneLength = 208
 
     /// Changes with the layout. A page with another value is begun anew.
-    private static let currentFormat: UInt64 = 0x4c61_7264_6572_0001
+    private static let currentFormat: UInt64 = 0x4c61_7264_6572_0002
 }
 
 /// Beginning.
@@ -231,9 +233,11 @@ extension SharedPage {
         for stripe in 0..<Self.stripeCount { release(Self.stripes + stripe, of: lane) }
         for role in Role.allCases { release(Self.roles + role.rawValue, of: lane) }
         for slot in 0..<Self.openCount { words.store(0, at: word(lane, Self.openChanges + slot)) }
+        for shard in 0..<Index.shardCount { words.store(0, at: word(lane, Self.owed + shard)) }
         words.store(0, at: word(lane, Self.staged))
         words.store(0, at: word(lane, Self.beginning))
         words.store(0, at: word(lane, Self.publishing))
+        words.store(0, at: word(lane, Self.removing))
         // The next owner has no journal yet.
         if journalCount(of: lane) > 0 { announce(JournalPart(generation: 0, length: 0), of: lane) }
         set(lane, in: Self.aliveWord, false)
@@ -375,14 +379,18 @@ extension SharedPage {
         if words.load(position) != 0 { words.store(0, at: position) }
     }
 
-    /// True while a lane may have an open change below a number that concerns a stripe; nil: all stripes.
+    /// True while a lane may have an open change below a number that concerns a stripe, or nil: one of all stripes.
     func hasOpenChange(below number: UInt64, stripe: Int?, of lane: Int) -> Bool {
         for slot in 0..<Self.openCount {
             let open = words.load(word(lane, Self.openChanges + slot))
             if open == 0 || open & Self.numberMask >= number { continue }
-            if open & Self.wholeBit != 0 || Int(open >> Self.stripeShift & 63) == stripe { return true }
+            if Self.concerns(open, stripe) { return true }
         }
         return false
+    }
+
+    private static func concerns(_ open: UInt64, _ stripe: Int?) -> Bool {
+        open & wholeBit != 0 || Int(open >> stripeShift & 63) == stripe
     }
 
     /// Notes the lowest number of a copy that is being staged; 0: none.
@@ -405,6 +413,44 @@ extension SharedPage {
             if staged != 0, lane != spared { lowest = min(lowest, staged) }
         }
         return lowest
+    }
+}
+
+/// Dead files that are still there.
+extension SharedPage {
+    /// Where a lane notes the lowest number of the dead files in one of its shards that it has still to delete.
+    func debts(of lane: Int, shard: Int) -> DebtNote { DebtNote(words: words, position: word(lane, Self.owed + shard)) }
+
+    /// Notes that a lane publishes a removal. Until it has deleted the files, or has noted them among its debts, nobody
+    /// knows their numbers.
+    func beginRemoving(of lane: Int) { words.add(1, at: word(lane, Self.removing)) }
+
+    func endRemoving(of lane: Int) { words.add(.max, at: word(lane, Self.removing)) }
+
+    /// The lowest number of the files that other lanes have still to delete, are storing or moving; `.max`: none. 0: it
+    /// is not known, because a lane is publishing removals, or what dead processes have left.
+    ///
+    /// `stripe`: that of the keys in question; nil: all keys.
+    func lowestDebt(but own: Int, stripe: Int? = nil) -> UInt64 {
+        var lowest = UInt64.max
+        for lane in alive.bits where lane != own {
+            if words.load(word(lane, Self.removing)) != 0 { return 0 }
+            // In this order: whoever ends a change has noted before what the change has replaced.
+            for slot in 0..<Self.openCount {
+                let open = words.load(word(lane, Self.openChanges + slot))
+                if open == 0 { continue }
+                if let stripe, !Self.concerns(open, stripe) { continue }
+                lowest = min(lowest, open & Self.numberMask)
+            }
+            let staged = words.load(word(lane, Self.staged))
+            if staged != 0 { lowest = min(lowest, staged) }
+            for shard in 0..<Index.shardCount {
+                let owed = words.load(word(lane, Self.owed + shard))
+                if owed != 0 { lowest = min(lowest, owed) }
+            }
+        }
+        // Last: a lane is counted among the deaths before its words are cleared.
+        return hasUncleanedDeaths ? 0 : lowest
     }
 }
 

@@ -34,9 +34,6 @@ struct LeftoverSearch {
         }
     }
 
-    /// Files were set aside, although the header of the journal denies it: the index cannot be trusted.
-    var isStrange: Bool { !aside.isEmpty }
-
     /// Compares the entries of some groups that are not loaded; only damaged ones are loaded. Returns false after the
     /// last group.
     mutating func takeSome(_ limit: Int, of index: Index) -> Bool {
@@ -62,12 +59,16 @@ struct LeftoverSearch {
                 take(entry, keepsMentioned: true)
             }
             for entry in shard.table.evacuated { mention(entry.file) }
-            for file in shard.obsolete { mention(file.file) }
+            for file in shard.debts.files { mention(file.file) }
+            let known = Set(shard.debts.aside.lazy.map(\.file.number))
+            aside.removeAll { known.contains($0) }
         }
     }
 
     private mutating func take(_ entry: IndexEntry, keepsMentioned: Bool) {
-        if !mention(entry.file), segments.unreadable[entry.file.place.segment] == nil {
+        // The file of an entry that is removed without a record is examined as if nobody mentioned it.
+        let isRemoved = segments.last.contains(entry.file)
+        if isRemoved || !mention(entry.file), segments.unreadable[entry.file.place.segment] == nil {
             missing.append((entry.key, entry.file))
         } else if keepsMentioned {
             mentioned.append((entry.key, entry.file))

@@ -90,6 +90,8 @@ struct OpeningScan {
             dead += shards[position].superseded.map(\.file)
             shards[position].forgetSuperseded()
         }
+        // Those that are removed without a record are examined as if nobody mentioned them.
+        live.removeAll(where: segments.last.contains)
         live.sort()
         let unmentioned = files.without(live)
         for file in unmentioned.without(dead.sorted()) {
@@ -134,7 +136,7 @@ struct OpeningScan {
             + findings.aside
         lastNumber = max(lastNumber, unproven.max() ?? 0)
         // The numbers of segments are taken, too.
-        if segments.last <= limit { lastNumber = max(lastNumber, segments.last) }
+        if segments.highest <= limit { lastNumber = max(lastNumber, segments.highest) }
         if !segments.unreadable.isEmpty { takeUnreadableSegments() }
         sortEntries(at: now)
         return Reconciliation(findings, cleared: cleared, marks: marks)
@@ -167,7 +169,7 @@ struct OpeningScan {
             return failures.append(failure)
         }
         switch footer {
-        case .valid(let found):
+        case .valid(let found), .last(let found):
             lastNumber = max(lastNumber, found.file.number, found.change)
             judge(found, in: directory, at: now)
         case .invalid, .longer:
@@ -209,7 +211,8 @@ struct OpeningScan {
     private mutating func sortEntries(at now: Timestamp) {
         for shard in shards {
             for entry in shard.table.entries where entry.file != 0 {
-                if files.sortedPosition(of: entry.file) == nil, !isUnreadable(entry.file) {
+                let isRemoved = segments.last.contains(entry.file)
+                if isRemoved || files.sortedPosition(of: entry.file) == nil, !isUnreadable(entry.file) {
                     findings.missing.append((entry.key, entry.file))
                 } else if findings.isDamaged || shard.table.marked(entry).isOver(at: now) {
                     findings.unverified.append((entry.key, entry.file))

@@ -27,12 +27,12 @@ extension Reconciler {
 
     /// Lists the entries of a segment that could not be read before; they are examined next.
     private func list(_ segment: FileID, in directory: StoreDirectory) {
-        var found: [FileID] = []
+        var listing = SegmentTable.Listing()
         // First: one that is deleted meanwhile is not listed, or found to be dead.
         var obsolete: Set<FileID> = []
-        index.forEachShard { obsolete.formUnion($0.obsolete.lazy.map(\.file)) }
+        index.forEachShard { obsolete.formUnion($0.debts.files.lazy.map(\.file)) }
         do {
-            try directory.segments.list(segment.place.segment, &found)
+            try directory.segments.list(segment.place.segment, into: &listing)
         } catch .noEntry {
         } catch {
             provisional.update { $0.couldNotRead(segment) }
@@ -41,7 +41,7 @@ extension Reconciler {
         }
         // Those of this session are known, and so are those that only wait to be deleted.
         let last = info.lastNumberBefore
-        let suspects = found.filter { $0 <= last && !obsolete.contains($0) }
+        let suspects = listing.entries.filter { $0 <= last && !obsolete.contains($0) }
         provisional.update { $0.add(suspects: suspects) }
     }
 
@@ -60,7 +60,7 @@ extension Reconciler {
     private func read(_ file: FileID, in directory: StoreDirectory) -> IndexEntry? {
         do {
             switch try directory.footer(of: file) {
-            case .valid(let found): return found
+            case .valid(let found), .last(let found): return found
             case .invalid, .longer: provisional.update { $0.addOrphan(file, of: nil) }
             case .newer, nil: break
             }
@@ -93,7 +93,14 @@ extension Reconciler {
         }
     }
 
-    private func considerSome(_ found: [IndexEntry], in directory: StoreDirectory) {
+    private func considerSome(_ files: [IndexEntry], in directory: StoreDirectory) {
+        // Where a value has two places, it is removed if one of them says so.
+        let over = Set(files.lazy.filter { $0.life == .over }.map(\.file.number))
+        let found = files.map { file in
+            var file = file
+            if over.contains(file.file.number) { file.life = .over }
+            return file
+        }
         info.raiseNumbers(to: found.reduce(0) { max($0, $1.file.number, $1.change) })
         let now = clock.now
         let (keys, entries) = (found.map(\.key), found.map(recovery.endingHidden))

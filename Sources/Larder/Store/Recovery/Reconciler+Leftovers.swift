@@ -35,14 +35,10 @@ extension Reconciler {
             // Damage was found meanwhile.
             if provisional.distrusted != nil { return true }
             found.take(index)
-            if found.isStrange {
-                distrustIndex()
-            } else {
-                let findings = found.findings(isDamaged: false)
-                if !findings.isEmpty { provisional.take(findings) }
-                provisional.noteLeftoversFound()
-                if provisional.isConsistent { forgetTombstones() }
-            }
+            let findings = found.findings(isDamaged: false)
+            if !findings.isEmpty { provisional.take(findings) }
+            provisional.noteLeftoversFound()
+            if provisional.isConsistent { forgetTombstones() }
             return true
         }
         if isDone == true {

@@ -163,7 +163,11 @@ extension Reconciler {
     private func verify(_ entry: Reconciliation.Entry, in directory: StoreDirectory) {
         let (key, file) = entry
         do {
-            if case .valid(let found)? = try directory.footer(of: file) {
+            switch try directory.footer(of: file) {
+            case .last?:
+                removeLost(entry)
+                provisional.update { $0.addOrphan(file, of: key) }
+            case .valid(let found)?:
                 if let known = index.entry(key), known.file == file, !found.isEntry(known, of: key) {
                     // The line describes another file with the same number: the index comes from another directory or
                     // an old copy.
@@ -172,8 +176,10 @@ extension Reconciler {
                 } else {
                     disk.withStripe(key.shard) { recovery.takeOverLife(of: found, key) }
                 }
+            case .invalid?, .longer?, .newer?, nil: break
             }
         } catch .noEntry {
+            removeLost(entry)
         } catch {
             provisional.update { $0.couldNotVerify(entry) }
             let path = directory.path(of: file)
@@ -190,7 +196,7 @@ extension Reconciler {
         } catch {
             // No newer file of the key may be deleted before this one: with the index lost, it would be adopted.
             if let key = key ?? knownKey(of: file, in: directory) {
-                index.withShard(of: key) { $0.markObsolete(file, of: key) }
+                index.withShard(of: key) { $0.markObsolete(file, of: key, isLast: true) }
             } else {
                 index.withShard(at: 0) { $0.markObsolete(file) }
             }
@@ -211,7 +217,7 @@ extension Reconciler {
     }
 
     private func knownKey(of file: FileID, in directory: StoreDirectory) -> Key? {
-        if case .valid(let found)? = try? directory.footer(of: file) { found.key } else { nil }
+        (try? directory.footer(of: file))??.entry?.key
     }
 
     /// Removes an entry whose file was not in the directory, if it is still missing.
@@ -299,7 +305,10 @@ extension Reconciler {
         disk.withStripe(key.shard) {
             _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
                 index.change(key, .cleared) { shard in
-                    if shard.table.entry(key)?.file == entry.file { shard.removeWithFile(entry) }
+                    guard shard.table.entry(key)?.file == entry.file else { return }
+                    shard.remove(key, below: entry.file.number + 1)
+                    // An orphan rather than obsolete: it goes before the file that covers it.
+                    provisional.update { $0.addOrphan(entry.file, of: key) }
                 }
             }
         }
@@ -310,12 +319,14 @@ extension Reconciler {
         let name = DirectoryLayout.asideNumber(file)
         do {
             switch try directory.footer(of: FileID(file), in: name) {
-            case .valid(let found):
-                remove(.key(found.key), below: file)
-                provisional.update { $0.addOrphan(FileID(name), of: nil) }
+            case .valid(let found), .last(let found): removeAll(of: found.key, through: file)
             case .invalid, .longer:
-                // It may be a segment.
-                try directory.segments.forEachEntry(setAside: name) { remove(.key($0.key), below: $0.file.number) }
+                // It may have given up its payload, or be a segment.
+                if case .valid(.key(let key))? = try directory.tombstone(file + 1, in: name) {
+                    removeAll(of: key, through: file)
+                    break
+                }
+                try directory.segments.forEachEntry(setAside: name) { remove(.key($0.key), below: $0.file.number + 1) }
                 provisional.update { $0.addOrphan(FileID(name), of: nil) }
             case .newer, nil: return
             }
@@ -324,6 +335,14 @@ extension Reconciler {
             return
         }
         provisional.update { $0.resolved(aside: file) }
+    }
+
+    /// Removes what a file that was set aside covers. It is no orphan: it goes when nobody has an older file that is
+    /// not read or cannot be deleted.
+    private func removeAll(of key: Key, through file: UInt64) {
+        remove(.key(key), below: file + 1)
+        let last = Debts.File.last(FileID(file), of: key)
+        index.withShard(of: key) { $0.debts.settle([], hiding: [last]) }
     }
 
     var hasTooManyTombstones: Bool {
@@ -354,8 +373,8 @@ extension Reconciler {
         do {
             // A file that can be read by now is left to the examination.
             if file.place.isWholeSegment {
-                var entries: [FileID] = []
-                try directory.segments.list(file.place.segment, &entries)
+                var listing = SegmentTable.Listing()
+                try directory.segments.list(file.place.segment, into: &listing)
             } else {
                 _ = try directory.footer(of: file)
             }

@@ -163,10 +163,12 @@ extension Recovery {
                 _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
                     index.change(key, .evictedOnDisk) { shard in
                         shard.remove(key, below: entry.file.number + 1)
-                        if cause != .lost { shard.markObsolete(entry.file, of: key) }
+                        if cause != .lost { shard.markObsolete(entry.file, of: key, isLast: true) }
                     }
                 }
-                if cause != .lost { reaper.deleteObsolete(in: directory, shard: key.shard) }
+                if cause != .lost {
+                    reaper.deleteObsolete(in: directory, shard: key.shard)
+                }
                 return true
             }
         }

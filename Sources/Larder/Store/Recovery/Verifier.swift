@@ -83,7 +83,7 @@ struct Verifier {
             context.disk.runAlone {}
             context.index.forEachShard { shard in
                 for entry in shard.table.entries + shard.table.evacuated { unknown.remove(entry.file) }
-                for file in shard.obsolete { unknown.remove(file.file) }
+                for file in shard.debts.files + shard.debts.aside { unknown.remove(file.file) }
             }
         }
         return try context.disk.run { current in

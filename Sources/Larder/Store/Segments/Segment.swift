@@ -145,8 +145,15 @@ final class Segment: Sendable {
 
 /// Changes in place.
 extension Segment {
-    func mark(_ place: Place) throws(Errno) {
-        try fileSystem.write(SegmentFormat.mark, to: file.file, at: place.offset + SegmentFormat.markOffset)
+    /// `wasLast`: it has the mark of a last entry, which a power cut must not take away.
+    func mark(_ place: Place, wasLast: Bool = false) throws(Errno) {
+        let rest = Array(SegmentFormat.mark.dropLast(wasLast ? SegmentFormat.lastMark.count : 0))
+        try fileSystem.write(rest, to: file.file, at: place.offset + SegmentFormat.markOffset)
+    }
+
+    /// Marks the last entry of a removed key. Others may be writing its life, so that cannot say it.
+    func markLast(_ place: Place) throws(Errno) {
+        try fileSystem.write(SegmentFormat.lastMark, to: file.file, at: place.offset + SegmentFormat.lastMarkOffset)
     }
 
     func writeSlot(_ life: Life, _ change: UInt64, _ header: SegmentFormat.EntryHeader, at place: Place) throws(Errno) {

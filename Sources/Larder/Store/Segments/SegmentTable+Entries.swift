@@ -11,7 +11,9 @@ extension SegmentTable {
     func footer(of file: FileID) throws(Errno) -> EntryFile.Footer? {
         let segment = try segment(file.place.segment)
         switch try segment.entry(at: file.place) {
-        case .entry(let entry, _): return entry.file == file ? .valid(entry) : .invalid
+        case .entry(let entry, _):
+            if entry.file != file { return .invalid }
+            return entry.life == .over ? .last(entry) : .valid(entry)
         case .dead: throw .noEntry
         case .torn, .none: return .invalid
         }
@@ -41,9 +43,22 @@ extension SegmentTable {
         }
         guard let header = try segment.entryHeader(at: place), !header.isDead else { return }
         if let number, case .entry(let found, _) = try segment.entry(at: place), found.file != number { return }
-        try segment.mark(place)
+        try segment.mark(place, wasLast: header.isLast)
         state.withLock { $0.noteChange(of: place.segment) }
         countDead(header.span, in: segment)
+    }
+
+    /// Marks the last entry of a removed key: it hides the older ones until it is marked as dead. Throws `.noEntry`
+    /// when it is dead or missing; false when it does not tell its key.
+    func markLast(_ file: FileID) throws(Errno) -> Bool {
+        switch try footer(of: file) {
+        case .last?: return true
+        case .valid?: break
+        case .invalid?, .longer?, .newer?, nil: return false
+        }
+        try segment(file.place.segment).markLast(file.place)
+        state.withLock { $0.noteChange(of: file.place.segment) }
+        return true
     }
 
     /// Returns when all marks of this process, and all names of segments that it has made or deleted, are on stable
@@ -94,7 +109,7 @@ extension SegmentTable {
             return nil
         }
         guard let header = try segment.entryHeader(at: place) else { return false }
-        if header.isDead { throw .noEntry }
+        if header.isDead || header.isLast { throw .noEntry }
         try segment.writeSlot(life, change, header, at: place)
         if try !segment.isLinked() { throw .noEntry }
         if isPowerSafe { try segment.sync() }
@@ -105,10 +120,12 @@ extension SegmentTable {
     struct Listing {
         /// The entries that are not dead, in no particular order. Those of unreadable segments are incomplete.
         var entries: [FileID] = []
+        /// Of these, the last of removed keys.
+        var last: Set<FileID> = []
         /// The segments that could not be read to their end.
         var unreadable: [UInt64: Errno] = [:]
         /// The highest number of a segment.
-        var last: UInt64 = 0
+        var highest: UInt64 = 0
     }
 
     /// Lists the entries of all segments. O(bytes). Counts the dead bytes anew: a killed process has not noted all.
@@ -120,9 +137,9 @@ extension SegmentTable {
         var listing = Listing()
         for number in try numbers() {
             if !goesOn() { return nil }
-            listing.last = max(listing.last, number)
+            listing.highest = max(listing.highest, number)
             do throws(Errno) {
-                try list(number, unsettled: unsettled, &listing.entries)
+                try list(number, unsettled: unsettled, into: &listing)
             } catch {
                 switch error {
                 case .noEntry, .notRegular: break
@@ -140,15 +157,14 @@ extension SegmentTable {
     }
 
     /// Adds the entries of a segment that are not dead. O(bytes).
-    func list(_ number: UInt64, unsettled: Bool = false, _ entries: inout [FileID]) throws(Errno) {
+    func list(_ number: UInt64, unsettled: Bool = false, into listing: inout Listing) throws(Errno) {
         let segment = try segment(number)
         guard let header = segment.header else { return }
-        var found: [FileID] = []
         var live = 0
-        defer { entries += found }
         try segment.forEachEntry(from: unsettled ? header.settled : SegmentFormat.start) { _, reading in
             guard case .entry(let entry, let span) = reading else { return }
-            found.append(entry.file)
+            listing.entries.append(entry.file)
+            if entry.life == .over { listing.last.insert(entry.file) }
             live += span
         }
         if !unsettled, !isClaimed(number) {

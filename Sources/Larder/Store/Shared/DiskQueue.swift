@@ -121,6 +121,17 @@ final class DiskQueue: Sendable {
     /// True when other processes use the directory, or have since the page was begun.
     var hasHadOthers: Bool { others.use { $0.page.used != 1 << UInt64($0.lane) } ?? false }
 
+    /// True while dead processes may have left files.
+    var hasLeftFiles: Bool { others.use { $0.page.hasUncleanedDeaths } ?? false }
+
+    /// Other processes may have dead files from this number on, or be about to; `.max`: none.
+    var lowestElsewhere: UInt64 { lowestElsewhere(inStripe: nil) }
+
+    /// The same for dead files of the keys of a stripe.
+    func lowestElsewhere(inStripe stripe: Int?) -> UInt64 {
+        others.use { $0.page.lowestDebt(but: $0.lane, stripe: stripe) } ?? .max
+    }
+
     /// True in a child process that was forked from the one that opened the directory.
     var isForked: Bool { others.use { $0.isForked } ?? mustAsk.isSet }
 

@@ -126,8 +126,10 @@ extension StoreDirectory {
     /// The same for an entry in a segment of which no byte may be there.
     private func checkedPayload(of entry: IndexEntry) -> Reading<Data> {
         do {
-            guard case .valid(let found)? = try segments.footer(of: entry.file), found.isSameValue(as: entry) else {
-                return .damaged
+            switch try segments.footer(of: entry.file) {
+            case .valid(let found)? where found.isSameValue(as: entry): break
+            case .last?: return .gone
+            default: return .damaged
             }
         } catch {
             return reading(error, of: entry.file)
@@ -207,9 +209,9 @@ extension StoreDirectory {
             path: path(of: file))
     }
 
-    /// Reads a tombstone; nil when the name is not a regular file's.
-    func tombstone(_ number: UInt64) throws(Errno) -> EntryFile.Tombstone? {
-        let name = FileName.number(DirectoryLayout.tombstoneNumber(number))
+    /// Reads a tombstone; nil when the name is not a regular file's. Pass `name` if it is not that of a tombstone.
+    func tombstone(_ number: UInt64, in name: UInt64? = nil) throws(Errno) -> EntryFile.Tombstone? {
+        let name = FileName.number(name ?? DirectoryLayout.tombstoneNumber(number))
         guard let (file, size) = try fileSystem.openRegular(name, in: entries.file) else { return nil }
         var bytes = [UInt8](repeating: 0, count: min(size, LineReader.longestRecord + EntryFile.trailerLength))
         bytes.removeLast(bytes.count - (try fileSystem.read(file.file, at: 0, into: &bytes)))
@@ -297,12 +299,93 @@ extension StoreDirectory {
     ///
     /// `hash`: that of the key; nil when the key is not known and the file was dead already.
     func delete(_ file: FileID, ofKey hash: UInt64?, isPowerSafe: Bool) throws(Errno) {
-        let isOwed = hash == nil
-        guard isPowerSafe else { return try delete(file, isOwed: isOwed) }
+        try afterOlder(ofKey: hash, isPowerSafe) { () throws(Errno) in try delete(file, isOwed: hash == nil) }
+    }
+
+    private func afterOlder<Result>(
+        ofKey hash: UInt64?, _ isPowerSafe: Bool, _ delete: () throws(Errno) -> Result
+    ) throws(Errno) -> Result {
+        guard isPowerSafe else { return try delete() }
         if let hash { try syncDeletions(ofKey: hash) }
         deletions.note(hash)
         defer { deletions.note(hash) }
-        try delete(file, isOwed: isOwed)
+        return try delete()
+    }
+
+    /// Sets the last file of a removed key aside: a short tombstone with another name says from now on that this file
+    /// and all older ones of the key are dead; in a segment, another mark. Where there is no room for it, the file
+    /// itself gets the name, or else its life ends before all others. Returns the bytes that it keeps; nil when there
+    /// is no such file.
+    ///
+    /// Never in place: whoever has opened the value still reads it.
+    func setAside(_ file: Debts.File, isPowerSafe: Bool) throws(Errno) -> Int? {
+        try afterOlder(ofKey: file.hash, isPowerSafe) { () throws(Errno) in
+            do throws(Errno) {
+                let place = file.file.place
+                if place.isInSegment, try segments.markLast(file.file) { return 0 }
+                let size = place.isInSegment ? 0 : try sizeOfRegular(file.file)
+                guard let size else { return nil }
+                if let key = file.last?.key ?? (try? footer(of: file.file))??.entry?.key,
+                    (try? placeAside(file.file.number, of: key, isPowerSafe)) == true
+                {
+                    try delete(file.file)
+                    return min(size, Self.block)
+                }
+                if place.isInSegment { try delete(file.file) } else { try hide(file.file, isPowerSafe) }
+                return size
+            } catch {
+                if error == .noEntry { return nil }
+                throw error
+            }
+        }
+    }
+
+    /// Bytes.
+    private static let block = 4096
+
+    private func sizeOfRegular(_ file: FileID) throws(Errno) -> Int? {
+        let status = try fileSystem.status(of: .number(file.number), in: entries.file)
+        return status.kind == .regular ? status.size : nil
+    }
+
+    /// Creates the tombstone of a key that is set aside. False where there is a file with its name.
+    private func placeAside(_ number: UInt64, of key: Key, _ isPowerSafe: Bool) throws(Errno) -> Bool {
+        let name = FileName.number(DirectoryLayout.asideNumber(number))
+        let file: FileDescriptor
+        do throws(Errno) {
+            file = try fileSystem.open(name, in: entries.file, for: .creating)
+        } catch {
+            if error == .exists { return false }
+            throw error
+        }
+        do throws(Errno) {
+            try fileSystem.write(EntryFile.tombstone(of: .key(key), number: number + 1), to: file, at: 0)
+            if isPowerSafe {
+                try fileSystem.sync(file)
+                try syncNames()
+            }
+        } catch {
+            try? fileSystem.remove(name, in: entries.file, directory: false)
+            throw error
+        }
+        return true
+    }
+
+    /// Gives a file the name of one that is set aside, which needs no room.
+    private func hide(_ file: FileID, _ isPowerSafe: Bool) throws(Errno) {
+        do throws(Errno) {
+            try rename(file.number, to: DirectoryLayout.asideNumber(file.number))
+        } catch {
+            guard error != .noEntry, case .valid(let entry)? = try? footer(of: file),
+                try writeSlot(.over, entry.change + 1, of: entry, isPowerSafe: isPowerSafe) == true
+            else { throw error }
+        }
+    }
+
+    /// Deletes a file that was set aside.
+    func deleteAside(_ file: FileID, ofKey hash: UInt64, isPowerSafe: Bool) throws(Errno) {
+        try delete(FileID(DirectoryLayout.asideNumber(file.number)), ofKey: hash, isPowerSafe: isPowerSafe)
+        try delete(file, ofKey: hash, isPowerSafe: isPowerSafe)
     }
 
     /// Returns when no power cut can undo a deletion of a file of a key, or with nil of any.

@@ -270,6 +270,37 @@ struct SharingTests {
         }
     }
 
+    @Test("a value that is removed from a segment without a record is gone for all later processes")
+    func unrecordedInSegment() throws {
+        let world = World.shared {
+            $0.sweepInterval = nil
+            $0.inlineThreshold = 1_000
+        }
+        let first = world.anotherProcess()
+        let one = try first.open()
+        let keys = (0..<400).map { "k\($0)" }
+        let expected = keys.map { $0 == "k0" ? "a" : nil }
+        for key in keys { try one.setString("a", forKey: key, ttl: .forever) }
+        try one.flush()
+        // This begins a journal, of which the first block has room for some lines.
+        try one.setString("a", forKey: "k0", ttl: .forever)
+        world.files.limitFreeSpace(to: 0)
+        for key in keys.dropFirst() { #expect(try one.removeValue(forKey: key)) }
+        let page = try #require(one.store.disk.others.object?.page)
+        #expect(page.unrecorded > 0)
+        // What this one knows does not become the index of later sessions.
+        let two = try world.open()
+        #expect(keys.map { two.string(forKey: $0) } == expected)
+        first.files.kill()
+        world.files.limitFreeSpace(to: 1 << 20)
+        try two.close()
+        let three = try world.open()
+        #expect(keys.map { three.string(forKey: $0) } == expected)
+        try three.flush()
+        #expect(keys.map { three.string(forKey: $0) } == expected)
+        three.checkInvariants(world, settled: true)
+    }
+
     @Test("a change after a journal that a save has overtaken, on a full disk, is in one that others read")
     func overtakenJournal() throws {
         let world = World.shared()
