@@ -8,15 +8,21 @@ enum AccessProbe: String {
     case fill
     case fillAsUser = "fill-as-user"
     case readOnly = "read-only"
+    /// Stores one value under the number of the process, and ends without closing the cache.
+    case leave
 
     /// The user as which some run.
     private static let user: uid_t = 1000
 
     /// Ends the process: 0 when all is right, or the number of what is not.
     func run(_ directory: URL) throws -> Never {
-        let isEmpty = self == .fill || self == .fillAsUser
+        let isEmpty = self == .fill || self == .fillAsUser || self == .leave
         if self == .asUser || self == .fillAsUser, setgid(Self.user) != 0 || setuid(Self.user) != 0 { exit(10) }
         let cache = try DiskCache(directory: directory)
+        if self == .leave {
+            try cache.setString("v", forKey: "\(getpid())")
+            exit(0)
+        }
         if !isEmpty, cache.string(forKey: "k") != "v" { exit(11) }
         if self == .readOnly {
             for change in [

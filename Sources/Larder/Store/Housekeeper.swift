@@ -196,7 +196,7 @@ final class Housekeeper: StoreOwner {
 
     /// Deletes what dead processes have left. The next opening does not list the files after a clean close, and they
     /// would count if the index were lost later. O(files and entries) after a death.
-    private func deleteLeftFiles() {
+    func deleteLeftFiles() {
         guard let others = disk.others.object else { return }
         others.membership.buryTheDead()
         guard others.page.hasUncleanedDeaths else { return }

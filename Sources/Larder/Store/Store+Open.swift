@@ -122,11 +122,13 @@ extension Store {
     /// save, and do not close the cache, leave one each.
     fileprivate static let mostLeftJournals = 8
 
-    /// Saves, which deletes the journals of processes that are dead. O(entries).
+    /// Saves, which deletes the journals of processes that are dead, and then the files that they have left. O(files and
+    /// entries).
     fileprivate func foldJournals() {
         recovery.awaitScan()
         info.demandSave()
         _ = reporter.attempt { () throws(CacheError) in try housekeeper.save(always: true) }
+        housekeeper.deleteLeftFiles()
     }
 
     /// Ends the session: from here on, reads miss and writes throw.

@@ -107,10 +107,27 @@ final class LeftFiles: StoreOwner {
         guard others === disk.others.object, !provisional.isSet, !index.hasUnloaded.isSet,
             index.replacements == replacements
         else { return }
-        for part in [plain.sorted(), hiding.sorted(), tombstones] {
+        for part in rounds(of: plain.sorted(), in: listed) + [hiding.sorted(), tombstones] {
             guard part.isEmpty || delete(part, from: listed) else { return }
         }
         if isWhole { others.page.noteCleaned(deaths) }
+    }
+
+    /// The files, each after a sync that follows the older ones of its key: a power cut undoes some deletions, and not
+    /// those before. One round where changes are not power-safe.
+    private func rounds(of files: [FileID], in directory: StoreDirectory) -> [[FileID]] {
+        if !settings.isPowerSafe { return [files] }
+        var rounds: [[FileID]] = []
+        var counts: [Key: Int] = [:]
+        for file in files {
+            // A torn one is nobody's value.
+            let key = (try? directory.footer(of: file))??.entry?.key
+            let round = key.map { counts[$0, default: 0] } ?? 0
+            if let key { counts[key] = round + 1 }
+            if round == rounds.count { rounds.append([]) }
+            rounds[round].append(file)
+        }
+        return rounds
     }
 
     /// Deletes files in their order. With power-safe changes, no power cut can undo it once it returns. False when it

@@ -151,6 +151,8 @@ final class Reconciler: StoreOwner {
         _ = sweeper.removeExpired(at: clock.now)
         reaper.deleteAllInBackground()
         reaper.deleteNeedlessTombstones()
+        // Not while some were unknown.
+        evictor.leftFiles.deleteInBackground()
         evictor.enforceInBackground()
         info.scheduleSaveIfDirty()
     }
