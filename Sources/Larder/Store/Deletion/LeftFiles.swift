@@ -103,25 +103,32 @@ final class LeftFiles: StoreOwner {
         let isWhole =
             !mustSpare
             && (found.tombstones + found.unmentioned).allSatisfy { $0.number < settled || $0.number > last }
+        guard let rounds = rounds(of: plain.sorted(), in: listed) else { return }
         // The index must have been whole, and the same, all the time.
         guard others === disk.others.object, !provisional.isSet, !index.hasUnloaded.isSet,
             index.replacements == replacements
         else { return }
-        for part in rounds(of: plain.sorted(), in: listed) + [hiding.sorted(), tombstones] {
+        for part in rounds + [hiding.sorted(), tombstones] {
             guard part.isEmpty || delete(part, from: listed) else { return }
         }
         if isWhole { others.page.noteCleaned(deaths) }
     }
 
     /// The files, each after a sync that follows the older ones of its key: a power cut undoes some deletions, and not
-    /// those before. One round where changes are not power-safe.
-    private func rounds(of files: [FileID], in directory: StoreDirectory) -> [[FileID]] {
+    /// those before. One round where changes are not power-safe. Nil when a file cannot be read.
+    private func rounds(of files: [FileID], in directory: StoreDirectory) -> [[FileID]]? {
         if !settings.isPowerSafe { return [files] }
         var rounds: [[FileID]] = []
         var counts: [Key: Int] = [:]
         for file in files {
-            // A torn one is nobody's value.
-            let key = (try? directory.footer(of: file))??.entry?.key
+            let key: Key?
+            do throws(Errno) {
+                // A torn one is nobody's value.
+                key = try directory.footer(of: file)?.entry?.key
+            } catch {
+                if error == .noEntry { continue }
+                return nil
+            }
             let round = key.map { counts[$0, default: 0] } ?? 0
             if let key { counts[key] = round + 1 }
             if round == rounds.count { rounds.append([]) }

@@ -107,6 +107,40 @@ struct LastFileHazardTests {
         #expect(failures == [], "\(names) \(after)")
     }
 
+    @Test("a power cut while the files of a dead process are deleted brings nothing back")
+    func powerCutAfterDeath() throws {
+        var failures: [String] = []
+        for call in 1..<60 {
+            let world = World.shared {
+                $0.sweepInterval = nil
+                $0.durability = .powerSafe
+            }
+            let other = world.anotherProcess()
+            let (one, two) = (try world.open(), try other.open())
+            try one.setString("kept", forKey: "kept", ttl: .forever)
+            other.files.inject { _, operation in operation == .remove ? .fail(.io) : nil }
+            for value in ["oldest", "old", "new"] { try two.setString(value, forKey: "k", ttl: .forever) }
+            _ = try? two.removeValue(forKey: "k")
+            #expect(one.string(forKey: "k") == nil)
+            other.files.kill()
+            let isReached = world.killing(in: call)
+            one.store.housekeeper.deleteLeftFiles()
+            for seed in 0..<20 {
+                var generator = SeededGenerator(seed: UInt64(seed))
+                let image = world.files.imageAfterPowerCut(using: &generator)
+                var next = world
+                next.restart(with: lost(image))
+                let cache = try next.open()
+                try cache.flush()
+                if let found = cache.string(forKey: "k"), found != "new" {
+                    failures.append("\(call), \(seed): \(found), \(image.names(at: "/cache/entries"))")
+                }
+            }
+            if !isReached.withLock({ $0 }) { break }
+        }
+        #expect(failures == [])
+    }
+
     @Test("a copy that a killed cleaner left does not revive a removed value", arguments: [0, 320])
     func movedCopy(count: Int) throws {
         var failures: [String] = []
