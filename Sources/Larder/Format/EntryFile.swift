@@ -45,7 +45,7 @@ enum EntryFile {
         case newer
         case invalid
 
-        /// What it describes, dead or alive.
+        /// The entry that it describes, dead or alive.
         var entry: IndexEntry? {
             switch self {
             case .valid(let entry), .last(let entry): entry

@@ -44,6 +44,8 @@ enum SegmentFormat {
     /// The offset of the word that says whether an entry is dead.
     static let markOffset = 56
     static let mark = [UInt8](repeating: .max, count: 8)
+    /// What the mark of a last entry lacks.
+    static let restOfMark = [UInt8](repeating: .max, count: 4)
     /// The second half: a mark of a dead entry that a power cut has torn begins with the first.
     static let lastMark = [UInt8](repeating: .max, count: 4)
     static let lastMarkOffset = 60

@@ -39,7 +39,7 @@ final class Index: Sendable {
         var tiers: [any MemoryTier] = []
         /// Tells other processes of the lowest debt; nil: there are no others.
         var debtNote: DebtNote?
-        /// What it has told them.
+        /// The debt that was noted last.
         var notedDebt: UInt64 = 0
 
         /// True when the group of a key is not loaded.

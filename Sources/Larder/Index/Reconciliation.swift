@@ -172,7 +172,7 @@ struct Reconciliation: Sendable {
         var highest = max(suspects.last?.number ?? 0, current ?? 0)
         for file in unreadable { highest = max(highest, file.number) }
         if highest <= floor { highest = 0 }
-        // What an undamaged index does not know covers nothing in it.
+        // An undamaged index already knows what a file set aside has removed.
         if isDamaged { for number in aside { highest = max(highest, number) } }
         for number in unreadTombstones { highest = max(highest, number) }
         return highest

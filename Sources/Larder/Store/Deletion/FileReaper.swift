@@ -111,10 +111,7 @@ extension FileReaper {
         let (waiting, aside, held) = index.withShard(at: shard) { shard in
             provisional.isReconciling
                 ? ([], [], [])
-                : (
-                    Array(shard.debts.files.prefix(Self.slice)), shard.debts.aside,
-                    directory.segments.held
-                )
+                : (Array(shard.debts.files.prefix(Self.slice)), shard.debts.aside, directory.segments.held)
         }
         if waiting.isEmpty, aside.isEmpty { return 0 }
         // Afterwards: what was removed by then is known to others, and no older file can be added.
@@ -128,9 +125,9 @@ extension FileReaper {
             reporter.report(error)
             return 0
         }
-        // One that nobody can read does not make all others stay.
-        if unread > 0, unread < .max, index.asideCount > Self.manyAside.files { unread = .max }
-        // What others have deleted, or marked, must not come back once the last one is gone.
+        // A file that nobody can read does not make all others stay.
+        if unread < .max, index.asideCount > Self.manyAside.files { unread = .max }
+        // Deletions and marks of other processes must be on disk before a last file goes.
         if isPowerSafe, disk.hasHadOthers, !due.isEmpty || waiting.contains(where: \.isLast) {
             do throws(Errno) {
                 try directory.syncNames(ofAll: true)
@@ -216,7 +213,6 @@ extension FileReaper {
     func delete(
         _ obsolete: [Debts.File], _ last: FileID?, of key: Key, in directory: StoreDirectory
     ) throws(CacheError) {
-        // A tombstone covers what cannot be read.
         func delete(_ file: Debts.File, isOwed: Bool) throws(CacheError) {
             do throws(Errno) {
                 if isPowerSafe, file.isLast, disk.hasHadOthers { try directory.syncNames(ofAll: true) }

@@ -91,8 +91,8 @@ final class LeftFiles: StoreOwner {
                 $0.file.place.isInSegment || DirectoryLayout.number(ofAside: $0.file.number) != nil
             }
         }
-        // What hides others goes after them, or a lost index would bring them back; the tombstones last, and none until
-        // the ends of all lives are on disk.
+        // A file that hides others goes after them: otherwise a lost index would bring those back. Tombstones go last,
+        // and only when the ends of all lives are on disk.
         let tombstones = mustSpare ? [] : found.tombstones.filter { $0.number < settled }.map(\.file)
         var (plain, hiding): ([FileID], [FileID]) = ([], [])
         for (file, number) in found.unmentioned where number < settled {

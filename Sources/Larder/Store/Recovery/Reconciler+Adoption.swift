@@ -96,11 +96,8 @@ extension Reconciler {
     private func considerSome(_ files: [IndexEntry], in directory: StoreDirectory) {
         // Where a value has two places, it is removed if one of them says so.
         let over = Set(files.lazy.filter { $0.life == .over }.map(\.file.number))
-        let found = files.map { file in
-            var file = file
-            if over.contains(file.file.number) { file.life = .over }
-            return file
-        }
+        var found = files
+        for place in found.indices where over.contains(found[place].file.number) { found[place].life = .over }
         info.raiseNumbers(to: found.reduce(0) { max($0, $1.file.number, $1.change) })
         let now = clock.now
         let (keys, entries) = (found.map(\.key), found.map(recovery.endingHidden))

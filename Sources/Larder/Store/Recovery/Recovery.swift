@@ -166,9 +166,7 @@ extension Recovery {
                         if cause != .lost { shard.markObsolete(entry.file, of: key, isLast: true) }
                     }
                 }
-                if cause != .lost {
-                    reaper.deleteObsolete(in: directory, shard: key.shard)
-                }
+                if cause != .lost { reaper.deleteObsolete(in: directory, shard: key.shard) }
                 return true
             }
         }

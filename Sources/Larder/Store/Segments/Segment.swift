@@ -147,8 +147,8 @@ final class Segment: Sendable {
 extension Segment {
     /// `wasLast`: it has the mark of a last entry, which a power cut must not take away.
     func mark(_ place: Place, wasLast: Bool = false) throws(Errno) {
-        let rest = Array(SegmentFormat.mark.dropLast(wasLast ? SegmentFormat.lastMark.count : 0))
-        try fileSystem.write(rest, to: file.file, at: place.offset + SegmentFormat.markOffset)
+        let mark = wasLast ? SegmentFormat.restOfMark : SegmentFormat.mark
+        try fileSystem.write(mark, to: file.file, at: place.offset + SegmentFormat.markOffset)
     }
 
     /// Marks the last entry of a removed key. Others may be writing its life, so that cannot say it.

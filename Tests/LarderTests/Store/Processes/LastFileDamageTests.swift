@@ -11,12 +11,6 @@ import Testing
 struct LastFileDamageTests {
     private static let value = "v"
 
-    private func lost(_ image: MemoryImage) -> MemoryImage {
-        var image = image
-        for name in image.names(at: "/cache") where name != "entries" { image.remove(at: "/cache/" + name) }
-        return image
-    }
-
     /// Two has replaced a value of one, and owes the old file; one has removed the key: its last file is set aside.
     private func aside(
         _ configure: (inout DiskCache.Configuration) -> Void = { _ in }
@@ -40,17 +34,15 @@ struct LastFileDamageTests {
     func unreadableOlder() throws {
         var (world, other, _, _, old) = try aside()
         #expect(world.entryFiles.contains { $0.hasPrefix("10") }, "\(world.entryFiles)")
-        world.files.kill()
         other.files.kill()
-        world.restart(with: lost(world.files.restarted().image))
+        world.killAndLoseIndex()
         world.files.setUnreadable(true, at: "/cache/entries/" + old)
         var cache = try world.open()
         #expect(cache.string(forKey: "k") == nil)
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil)
         let names = world.entryFiles
-        world.files.kill()
-        world.restart(with: lost(world.files.restarted().image))
+        world.killAndLoseIndex()
         cache = try world.open()
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil, "\(names)")
@@ -63,9 +55,8 @@ struct LastFileDamageTests {
         var failures: [String] = []
         for call in 1..<400 {
             var (world, other, _, _, _) = try aside { $0.inlineThreshold = inlineThreshold }
-            world.files.kill()
             other.files.kill()
-            world.restart(with: lost(world.files.restarted().image))
+            world.killAndLoseIndex()
             let what = Lock("")
             let isReached = Lock(false)
             world.files.inject { number, operation in
@@ -80,8 +71,7 @@ struct LastFileDamageTests {
             }
             if !isReached.withLock({ $0 }) { break }
             let names = world.entryFiles
-            world.files.kill()
-            world.restart(with: lost(world.files.restarted().image))
+            world.killAndLoseIndex()
             let cache = try world.open()
             try cache.flush()
             if let found = cache.string(forKey: "k") {
@@ -100,8 +90,7 @@ struct LastFileDamageTests {
         try cache.setString("old", forKey: "k", ttl: .forever)
         let old = try #require(world.entryFiles.last)
         try cache.setString("new", forKey: "k", ttl: .seconds(60))
-        world.files.kill()
-        world.restart(with: lost(world.files.restarted().image))
+        world.killAndLoseIndex()
         world.files.setUnreadable(true, at: "/cache/entries/" + old)
         cache = try world.open()
         try cache.flush()
@@ -116,8 +105,7 @@ struct LastFileDamageTests {
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil)
         let names = world.entryFiles
-        world.files.kill()
-        world.restart(with: lost(world.files.restarted().image))
+        world.killAndLoseIndex()
         cache = try world.open()
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil, "\(names)")
@@ -127,7 +115,6 @@ struct LastFileDamageTests {
         "a power cut after all debts are paid, and the index lost, bring nothing back to a power-safe cache",
         arguments: [0, 1000], [0, 1])
     func powerCut(inlineThreshold: Int, kind: Int) throws {
-        var failures: [String] = []
         let world = World.shared {
             $0.sweepInterval = nil
             $0.durability = .powerSafe
@@ -142,18 +129,8 @@ struct LastFileDamageTests {
         if kind == 1 { try one.removeValue(forKey: "k") }
         one.store.reaper.deleteAllObsolete()
         let names = world.entryFiles
-        for seed in 0..<60 {
-            var generator = SeededGenerator(seed: UInt64(seed))
-            let image = world.files.imageAfterPowerCut(using: &generator)
-            var next = world
-            next.restart(with: lost(image))
-            let cache = try next.open()
-            try cache.flush()
-            if let found = cache.string(forKey: "k") {
-                failures.append("\(seed): \(found), \(image.names(at: "/cache/entries"))")
-            }
-        }
-        #expect(failures == [], "\(names)")
+        let found = try world.valuesAfterPowerCuts(0..<60)
+        #expect(found.isEmpty, "\(found), \(names)")
     }
 
     @Test("making room does not delete what a change that fails restores")
@@ -377,7 +354,7 @@ struct LastFileDamageTests {
         world.files.kill()
         other.files.kill()
         var next = world
-        next.restart(with: lost(world.files.restarted().image))
+        next.restart(with: World.withoutIndex(world.files.restarted().image))
         let cache = try next.open()
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil, "\(names)")
@@ -447,7 +424,7 @@ struct LastFileDamageTests {
         #expect(cache.string(forKey: "k") == "again" && cache.string(forKey: "later") == "later")
         #expect(try cache.verify().isClean)
         var again = world
-        again.restart(with: lost(world.files.image))
+        again.restart(with: World.withoutIndex(world.files.image))
         let last = try again.open()
         try last.flush()
         #expect(last.string(forKey: "k") == "again" && last.string(forKey: "later") == "later")
@@ -473,7 +450,7 @@ struct LastFileDamageTests {
             if call % 2 == 0 { try two.flush() }
             other.files.kill()
             var next = world
-            next.restart(with: lost(world.files.restarted().image))
+            next.restart(with: World.withoutIndex(world.files.restarted().image))
             let cache = try next.open()
             let first = cache.string(forKey: "k")
             try cache.flush()
@@ -491,7 +468,7 @@ struct LastFileDamageTests {
         world.files.kill()
         other.files.kill()
         let image = world.files.restarted().image
-        for image in [image, lost(image)] {
+        for image in [image, World.withoutIndex(image)] {
             world.restart(with: image)
             let cache = try world.open()
             _ = try cache.removeValue(forKey: "another")
@@ -515,7 +492,7 @@ struct LastFileDamageTests {
         world.files.kill()
         other.files.kill()
         let image = world.files.restarted().image
-        world.restart(with: isIndexLost ? lost(image) : image)
+        world.restart(with: isIndexLost ? World.withoutIndex(image) : image)
         let picky = PickyFileSystem(world.files)
         picky.mayRemove.withLock { $0 = { $0 != old } }
         do {
@@ -525,8 +502,7 @@ struct LastFileDamageTests {
             #expect(cache.string(forKey: "k") == nil)
         }
         let names = world.entryFiles
-        world.files.kill()
-        world.restart(with: lost(world.files.restarted().image))
+        world.killAndLoseIndex()
         let cache = try world.open()
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil, "\(names)")
@@ -561,7 +537,7 @@ struct LastFileDamageTests {
         world.files.kill()
         other.files.kill()
         var next = world
-        next.restart(with: lost(world.files.restarted().image))
+        next.restart(with: World.withoutIndex(world.files.restarted().image))
         let cache = try next.open()
         try cache.flush()
         #expect(cache.string(forKey: "k") == nil, "\(names)")
@@ -633,7 +609,7 @@ struct LastFileDamageTests {
             other.files.kill()
             var next = world
             let image = world.files.restarted().image
-            next.restart(with: isLost ? lost(image) : image)
+            next.restart(with: isLost ? World.withoutIndex(image) : image)
             let cache = try next.open()
             #expect(cache.string(forKey: "k") == nil)
             try cache.flush()
@@ -705,7 +681,7 @@ struct LastFileDamageTests {
             let (first, image) = try image(setup)
             var world = first
             var start = image
-            if loss == 1 { start = lost(image) }
+            if loss == 1 { start = World.withoutIndex(image) }
             if loss == 2 {
                 start.remove(at: "/cache/shared")
                 start.boot += 1
@@ -726,7 +702,7 @@ struct LastFileDamageTests {
             if !isReached.withLock({ $0 }) { break }
             let names = world.entryFiles
             var next = world
-            next.restart(with: lost(world.files.restarted().image))
+            next.restart(with: World.withoutIndex(world.files.restarted().image))
             let cache = try next.open()
             try cache.flush()
             if let found = cache.string(forKey: "k") {
@@ -755,7 +731,7 @@ struct LastFileDamageTests {
         world.files.kill()
         other.files.kill()
         var next = world
-        next.restart(with: isLost ? lost(image) : image)
+        next.restart(with: isLost ? World.withoutIndex(image) : image)
         let cache = try next.open()
         #expect(cache.string(forKey: "k") == nil)
         #expect(cache.entry(forKey: "k") == nil)
@@ -783,9 +759,8 @@ struct LastFileDamageTests {
         if kind == 1 { try two.setTimeToLive(.seconds(5000), forKey: "k") }
         check(try one.removeValue(forKey: "k"), true)
         if kind != 2 { try two.store.housekeeper.save(always: true) }
-        world.files.kill()
         other.files.kill()
-        world.restart(with: lost(world.files.restarted().image))
+        world.killAndLoseIndex()
         let cache = try world.open()
         #expect(cache.string(forKey: "k") == nil)
         try cache.flush()
