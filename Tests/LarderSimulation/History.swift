@@ -23,6 +23,8 @@ struct History {
     enum Effect: Hashable {
         /// The value that was seen; nil: none. `start`: the time at its beginning, for lives that slide.
         case read(Int?, start: Int64 = .max)
+        /// A read whose answer is not known, where lives slide.
+        case use(start: Int64)
         case write(Content)
         /// The value that was there; nil: the new one was stored. `start`: as for a read.
         case writeIfAbsent(Content, seen: Int?, start: Int64)
@@ -231,8 +233,11 @@ struct History {
         case .read(nil, _): return value == nil || mayMiss ? [state] : []
         case .read(let seen?, let start):
             if value == seen { return [used(state)] }
-            guard slides, value == nil, start < now, var content = state.expired, content.value == seen
-            else { return [] }
+            guard slides, value == nil, start < now, state.expired?.value == seen else { return [] }
+            return after(.use(start: start), slot, state, mayMiss)
+        case .use(let start):
+            guard value == nil else { return [used(state)] }
+            guard start < now, var content = state.expired else { return [state] }
             // It was fresh when the call began, which makes it last longer, or no more.
             (content.from, content.to) = (start + content.life, now + content.life)
             return [state] + with(content)

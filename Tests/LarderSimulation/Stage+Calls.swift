@@ -221,6 +221,12 @@ extension Stage {
         let value: Int?? = if end != nil, case .value(let value) = begun[number].seen { value } else { .none }
         let was: Bool? = if end != nil, case .was(let was) = begun[number].seen { was } else { nil }
         switch call {
+        case .get(let key), .setIfAbsent(let key, _, _, _), .fetch(let key, _, _):
+            // Before its process was killed it may have used the value.
+            if end == nil, story.setting.slides { add(key, .use(start: start)) }
+        default: break
+        }
+        switch call {
         case .get(let key): if let value { add(key, .read(value, start: start)) }
         case .set(let key, let value, let life, _): add(key, .write(content(value, life)))
         case .setIfAbsent(let key, let new, let life, _):

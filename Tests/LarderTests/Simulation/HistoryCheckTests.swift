@@ -71,6 +71,9 @@ struct HistoryCheckTests {
             isPossible(
                 [set, (5, 6, .read(1)), (8, 9, .read(1))], changes: [(4, .time(50)), (7, .time(120))], slides: true))
         #expect(!isPossible([set, (8, 9, .read(1))], changes: [(4, .time(50)), (7, .time(120))], slides: true))
+        let killed = [set, (5, nil, .use(start: 50)), (8, 9, .read(1))]
+        #expect(isPossible(killed, changes: [(4, .time(50)), (7, .time(120))], slides: true), "perhaps used")
+        #expect(!isPossible(killed, limit: 6, changes: [(4, .time(50)), (7, .time(150))], slides: true))
         let other = Self.content(2)
         for use in [History.Effect.read(1, start: 0), .writeIfAbsent(other, seen: 1, start: 0)] {
             let beside = [set, (3, 9, use), (5, 6, .read(nil)), (10, 11, .read(1))]
