@@ -57,7 +57,8 @@ extension Store {
             let wasFresh = entry.isFresh(at: now)
             // One that expired by itself keeps its end, but setting the clock back no longer revives it.
             let end = min(now, entry.life.expires)
-            if !entry.isAbsent, entry.update.keptStale > 0 {
+            // A file that a dead process has left does not end with this one.
+            if !entry.isAbsent, entry.update.keptStale > 0, !disk.hasLeftFiles {
                 try info.removeShutdownMarker()
                 let number = try info.takeNumber(.key(key))
                 if try renew(entry, key, Renewal(life: .ended(at: end)), number: number, in: directory) {

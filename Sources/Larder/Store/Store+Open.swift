@@ -43,19 +43,20 @@ extension DirectoryRegistry<Store> {
             found = loaded.found
             let others = membership.map { $0.page.alive.nonzeroBitCount } ?? 0
             leftJournals = loaded.journals.generations.count - others
+            let isOfDead = loaded.isOfDead
             let store = Store(loaded, clock: clock, settings: settings, membership)
             store.lease = lease
             handle = store.join(at: path, onEvent)
             store.reconciler.examineSuspects()
             // Before any other thread can see the store and wait for the scan.
             store.reconciler.begin()
-            store.reconciler.finishJoining()
+            store.reconciler.finishJoining(verifying: isOfDead)
             return store
         }
         if let found {
             store.begin(found)
             store.housekeeper.scheduleSweep()
-            if leftJournals > Store.mostLeftJournals { store.foldJournals() }
+            if leftJournals > Store.mostLeftJournals || found.lacksRecords { store.foldJournals(found) }
         }
         return (store, handle!)
     }
@@ -124,10 +125,13 @@ extension Store {
 
     /// Saves, which deletes the journals of processes that are dead, and then the files that they have left. O(files and
     /// entries).
-    fileprivate func foldJournals() {
+    fileprivate func foldJournals(_ found: LoadedStore.Found) {
+        let page = disk.others.object?.page
+        let (unrecorded, saved) = (page?.unrecorded ?? 0, page?.savedGeneration ?? 0)
         recovery.awaitScan()
         info.demandSave()
         _ = reporter.attempt { () throws(CacheError) in try housekeeper.save(always: true) }
+        if let page, found.lacksRecords, page.savedGeneration > saved { page.noteRecorded(unrecorded) }
         housekeeper.deleteLeftFiles()
     }
 

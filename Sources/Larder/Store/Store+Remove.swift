@@ -40,11 +40,17 @@ extension Store {
             (shard.table.entry(key), shard.debts.files(of: key))
         }
         var tombstone: UInt64?
-        if entry == nil, obsolete.isEmpty, !mayBeUnknown, disk.hasLeftFiles {
+        // What this removes, where a later change has replaced it meanwhile.
+        var replaced: IndexEntry?
+        if !mayBeUnknown, disk.hasLeftFiles {
             tombstone = placeTombstoneOverLeftFiles(of: key, in: directory)
             // A change with a lower number may have been published meanwhile. One with a higher number comes after
             // this.
-            if let tombstone, let found = index.entry(key), found.file < tombstone { entry = found }
+            if let tombstone {
+                let before = entry
+                (entry, obsolete) = index.withShard(of: key) { ($0.table.entry(key), $0.debts.files(of: key)) }
+                if let found = entry, found.file >= tombstone { (entry, replaced) = (nil, before) }
+            }
         }
         if entry == nil, obsolete.isEmpty, tombstone == nil {
             // Nothing of the key was stored after its tombstone. That of a killed session may not be on stable storage.
@@ -60,7 +66,9 @@ extension Store {
             tombstone = try reaper.placeTombstone(of: .key(key), in: directory, isAlone: !disk.isShared)
         }
         if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
-        if disk.isShared { return try removeBesideOthers(key, entry, obsolete, tombstone, in: directory) }
+        if disk.isShared {
+            return try removeBesideOthers(key, entry, obsolete, tombstone, in: directory) ?? replaced
+        }
         do throws(CacheError) {
             try reaper.delete(obsolete, entry?.file, of: key, in: directory)
         } catch {
@@ -81,8 +89,8 @@ extension Store {
 
     private static let mostOverLeftFiles = 1024
 
-    /// A dead process may have left a file of a key that it was removing when it was killed. Others have seen that, and
-    /// another removal finds nothing. Returns the tombstone that covers the file until it is deleted; nil where it
+    /// A dead process may have left a file of a key that it was removing or storing when it was killed, also a newer one
+    /// than that of the entry. Returns the tombstone that covers the file until it is deleted; nil where it
     /// cannot be placed.
     private func placeTombstoneOverLeftFiles(of key: Key, in directory: StoreDirectory) -> UInt64? {
         // Where a stopped process keeps others from cleaning, that is all that can be done.

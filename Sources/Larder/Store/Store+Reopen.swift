@@ -132,7 +132,7 @@ extension Store {
             if let membership { disk.follow(through: follower(membership, at: loaded.positions)) }
             self.lease = lease
             reconciler.begin()
-            reconciler.finishJoining()
+            reconciler.finishJoining(verifying: loaded.isOfDead)
             return loaded.found
         }
     }

@@ -62,7 +62,8 @@ final class Store: Sendable {
         unretainedIndex = UnretainedReference(index)
         let provisional = ProvisionalState(
             loaded.reconciliation, hasLeftovers: loaded.hasLeftovers,
-            lacksRecords: membership.map { $0.page.unrecorded > 0 } ?? false)
+            // The first process has listed the files.
+            lacksRecords: membership.map { !$0.isFirst && $0.page.unrecorded > 0 } ?? false)
         context = StoreContext(loaded.directory, index, provisional, clock: clock, settings: settings)
         hasLimits = context.limits.unretainedFlag
         fileSystem = context.fileSystem

@@ -220,7 +220,7 @@ extension Clearer {
         defer { observer.didClear(scope, in: index) }
         let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
         // Other processes may have values in memory alone, or be fetching some.
-        if isEmpty, provisional.isSettled, isAlone {
+        if isEmpty, provisional.isSettled, isAlone, !disk.hasLeftFiles {
             index.invalidateAll(in: scope)
             try reaper.syncDeletions(of: nil, in: directory)
             return Summary(count: 0)

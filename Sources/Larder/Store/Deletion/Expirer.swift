@@ -56,7 +56,7 @@ final class Expirer: StoreOwner {
         // Afterwards: a fetch that begins earlier may still receive a fresh value.
         defer { observer.didClear(scope, in: index) }
         let isEmpty = index.totals(of: scope.namespace ?? .none).count == 0 && index.obsoleteCount == 0
-        if isEmpty, provisional.isSettled, isAlone {
+        if isEmpty, provisional.isSettled, isAlone, !disk.hasLeftFiles {
             index.expireAll(in: scope)
             try reaper.syncDeletions(of: nil, in: directory)
             return true

@@ -54,6 +54,10 @@ struct LeftPage {
         let uncut: [UInt64: Int]
         /// The last number that was taken: perhaps by a change without a line.
         let lastNumber: UInt64
+        /// The generation of the manifest.
+        let savedGeneration: UInt64
+        /// Entries of the index may have no file: their removal has no line.
+        let lacksRecords: Bool
     }
 
     init(_ pages: PageFile, _ origin: SharedPage.Origin, in root: SharedDescriptor) {
@@ -88,7 +92,21 @@ struct LeftPage {
             if let part = burial.bury(lane) { uncut[part.generation] = part.length }
         }
         if !page.isProved { return nil }
-        return Proof(announced: page.announcedJournals, uncut: uncut, lastNumber: page.lastNumber)
+        let saved = page.savedGeneration
+        // The page remembers some that a save has deleted. Of those before it, the manifest knows which it needs.
+        let announced = page.announcedJournals.filter { $0.key >= saved || mayExist(.journal($0.key)) }
+        return Proof(
+            announced: announced, uncut: uncut, lastNumber: page.lastNumber, savedGeneration: saved,
+            lacksRecords: page.unrecorded > 0)
+    }
+
+    private func mayExist(_ file: DirectoryLayout) -> Bool {
+        do throws(Errno) {
+            _ = try pages.fileSystem.status(of: file.name, in: root.file)
+            return true
+        } catch {
+            return error != .noEntry
+        }
     }
 
     /// Ends the page, before the first change of a process that has the directory alone: the lengths in it will not hold

@@ -314,6 +314,12 @@ private struct Joining {
             found = try make(pages, origin)
             let token = found.memory == nil ? 0 : PageLocks.tokens.lowerBound + Simulation.randomNumber() % Self.tokens
             found.page.begin(origin, token: token)
+            // Before anything proves the index: a process may be killed before it knows more.
+            if let proof {
+                found.page.raiseNumbers(to: proof.lastNumber)
+                found.page.noteSaved(proof.savedGeneration)
+                if proof.lacksRecords { found.page.noteUnrecorded() }
+            }
         }
         let files = Membership.Files(page: file, root: root, memory: found.memory)
         let membership = try translating("join the cache", at: path) { () throws(Errno) in

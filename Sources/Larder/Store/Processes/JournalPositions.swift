@@ -18,8 +18,17 @@ struct JournalPositions: Sendable {
     private var beginning: Set<UInt64> = []
     /// All journals that have been announced, as far as they are remembered, with their lengths.
     private var announced: [UInt64: Int] = [:]
+    /// Nobody lives who has published them.
+    private(set) var areOfDead = false
 
     init() {}
+
+    /// Those of dead processes: what they had not published was cut off.
+    init(ofDead announced: [UInt64: Int]) {
+        self.announced = announced
+        lastGeneration = .max
+        areOfDead = true
+    }
 
     /// The journals as they are published now. A change is never in them without those that it builds on: the lengths
     /// are read until two passes agree.

@@ -175,6 +175,9 @@ extension SharedPage {
 
     func noteUnrecorded() { words.add(1, at: Self.unrecordedWord) }
 
+    /// Notes that the index on disk knows so many of them, if there are no others.
+    func noteRecorded(_ count: UInt64) { _ = words.replace(count, with: 0, at: Self.unrecordedWord) }
+
     /// True when all journals that the index needs are in the page, with their lengths. Otherwise nobody knows whether
     /// lines are missing.
     var isProved: Bool { words.load(Self.provedWord) != 0 }

@@ -59,6 +59,7 @@ struct GroupedIndex {
             if let published {
                 if published.lacksAnnounced(following, since: manifest.table.generation) { return nil }
                 let older = manifest.table.journals
+                journals.older = older
                 guard following.count + older.count <= Self.mostOfOthers else { return nil }
                 for part in older + following.map({ JournalPart(generation: $0, length: 0) }) {
                     let end = published.length(of: part.generation)
@@ -93,8 +94,10 @@ struct GroupedIndex {
             manifest, lines, cleared: cleared, lastNumber: max(lastNumber, last),
             isUnsettled: isAfterKill || deletesSuperseded,
             isOfSeveral: published != nil, in: fileSystem)
+        // Only the file of a used value may say how long it lives.
+        let mayKnowMore = isAfterKill || published?.areOfDead == true
         return ColdGroups(saved, totals: journals.endsClosed ? totals : nil, at: now) { entry in
-            guard isAfterKill else { return .success(nil) }
+            guard mayKnowMore else { return .success(nil) }
             do throws(Errno) {
                 guard case .valid(let found)? = try directory.footer(of: entry.file),
                     found.isEntry(entry, of: entry.key), found.knowsMore(than: entry)

@@ -30,7 +30,7 @@ struct Opener {
         page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
         page.noteSaved(journals.savedGeneration)
         // Last: a process that is killed before leaves a page that proves nothing.
-        if membership.proof == nil, let complete = journals.complete { page.take(complete, in: membership.lane) }
+        if !page.isProved, let complete = journals.complete { page.take(complete, in: membership.lane) }
         if loaded.found.hasLeftFiles { page.noteDeath() }
         loaded.keepGraves(ClearMarks())
         return loaded
@@ -97,12 +97,44 @@ struct Opener {
                 fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
             if found.findSuspects(in: directory) { return try finish(found, listing, directory) }
         }
+        // The entries of a directory that a clear has renamed have no files, and perhaps no record of the clear.
+        let lastInTrash = try lastNumberInTrash(listing)
+        let lacksRecords = proof.map { $0.lacksRecords || lastInTrash > 0 } ?? false
+        if let entries, !lacksRecords, let found = try joinTheDead(proof, listing, reader, entries) { return found }
+        if lacksRecords { membership?.page.noteUnrecorded() }
         var replay = Replay(at: now)
         if listing.isEmpty { replay.journals.isProved = true } else { replay = try reader.read(listing, at: now) }
         let opened = if let entries { entries } else { try make(listing) }
         let directory = StoreDirectory(
             fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
-        return try finish(replay, listing, directory)
+        var loaded = try finish(replay, listing, directory)
+        loaded.found.lacksRecords = lacksRecords && membership != nil
+        return loaded
+    }
+
+    /// Opens an index that dead processes have published whole, as if they lived: no file is listed before the first
+    /// call. What they had still to delete is deleted in the background. Nil when the files must be listed.
+    private func joinTheDead(
+        _ proof: LeftPage.Proof?, _ listing: RootListing, _ reader: IndexReader, _ entries: SharedDescriptor
+    ) throws(CacheError) -> LoadedStore? {
+        guard mayLoadLater, let membership, membership.page.isProved, let proof, proof.uncut.isEmpty,
+            let found = GroupedIndex(listing, reader, published: JournalPositions(ofDead: proof.announced)),
+            found.journals.savedGeneration >= proof.savedGeneration
+        else { return nil }
+        let directory = StoreDirectory(
+            fileSystem: fileSystem, path: path, identity: identity, root: root, entries: entries)
+        // Changes without a line have left files, too.
+        let lastNumber = max(found.lastNumber, proof.lastNumber)
+        var loaded = loadedBesideOthers(
+            found.groups(of: directory, at: now, through: lastNumber), nil, found.cleared,
+            lastNumber, found.journals, JournalPositions(), directory, lacksTag: !listing.hasTag)
+        loaded.journals.isProved = true
+        loaded.isOfDead = true
+        loaded.found.hasTrash = listing.hasTrash
+        loaded.found.hasLeftFiles = true
+        loaded.found.leftovers = leftovers(
+            listing, savedGeneration: found.journals.savedGeneration, older: found.journals.older)
+        return loaded
     }
 
     /// How often an index is read that others replace meanwhile.
@@ -349,6 +381,8 @@ struct LoadedStore {
     var reconciliation: Reconciliation
     /// The last session was killed, and the files have not been listed.
     var hasLeftovers = false
+    /// Nobody who lives has read the index.
+    var isOfDead = false
     var damagedLines: Int
     /// The tombstones that may still cover files.
     var tombstones: TombstoneFiles
@@ -388,6 +422,8 @@ struct LoadedStore {
         var hasTrash = false
         /// Processes that shared the directory may have left files that cannot be read now.
         var hasLeftFiles = false
+        /// The index on disk has entries without files, until it is saved.
+        var lacksRecords = false
         /// Files that a killed save has left.
         var leftovers: [DirectoryLayout] = []
     }

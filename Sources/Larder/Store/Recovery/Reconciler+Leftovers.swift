@@ -7,6 +7,37 @@ extension Reconciler {
     /// Groups that are read in one step.
     private static let groups = 16
 
+    /// Reads all groups in the background, without keeping them, and then lets others join: nobody who lives could save
+    /// anew what is damaged, and beside others it cannot be repaired. O(entries).
+    private func verifyGroups() {
+        maintenance.begin(.verify) { [weak self] in
+            guard let self, let (run, start) = verification.withLock({ state in state.next.map { (state.run, $0) } })
+            else { return false }
+            var next: Int?
+            if !context.isEnding.isSet, let frozen = index.freeze() {
+                let end = min(start + Self.groups, frozen.isLoaded.count)
+                for group in start..<max(start, end) where !frozen.isLoaded[group] {
+                    if frozen.saved.content(of: group).isDamaged { index.load(group, of: frozen.groups) }
+                }
+                if end < frozen.isLoaded.count { next = end }
+            }
+            // Another directory may have been opened meanwhile.
+            verification.withLock { if $0.run == run { $0.next = next } }
+            finishJoining()
+            return verification.withLock { $0.next != nil }
+        }
+    }
+
+    /// `verifying`: the index is that of dead processes, and nobody has read its groups.
+    func finishJoining(verifying: Bool) {
+        if !verifying { return finishJoining() }
+        verification.withLock {
+            $0.run += 1
+            $0.next = 0
+        }
+        verifyGroups()
+    }
+
     /// Does a part of the comparison; false when it is done. The end of the session cuts it short: the next one begins
     /// anew.
     func findLeftovers(_ search: inout LeftoverSearch?) -> Bool {

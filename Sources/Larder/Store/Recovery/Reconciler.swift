@@ -17,6 +17,15 @@ final class Reconciler: StoreOwner {
     let mustSave = Hook()
     /// The comparison that is under way.
     private let leftoverSearch = Lock<LeftoverSearch?>(nil)
+    struct Verification {
+        /// Which index it is.
+        var run = 0
+        /// The next group; nil when all are verified.
+        var next: Int?
+    }
+
+    /// How far the groups that dead processes have left are verified.
+    let verification = Lock(Verification())
 
     init(
         _ context: StoreContext, _ info: CommitQueue, _ reaper: FileReaper, _ expirer: Expirer, _ evictor: Evictor,
@@ -45,8 +54,8 @@ final class Reconciler: StoreOwner {
 
     /// Lets other processes join once entries and files agree, and the index on disk says so.
     func finishJoining() {
-        guard provisional.isSettled, let membership = disk.others.object?.membership,
-            membership.keepsOut
+        guard verification.withLock({ $0.next == nil }), provisional.isSettled,
+            let membership = disk.others.object?.membership, membership.keepsOut
         else { return }
         if info.mustSave { return mustSave() }
         membership.letJoin()

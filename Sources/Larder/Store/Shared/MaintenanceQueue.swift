@@ -6,7 +6,7 @@ import LarderFiles
 /// Work that is requested again before it has begun is not queued twice.
 final class MaintenanceQueue: Sendable {
     enum Kind: UInt16 {
-        case delete, sweep, reconcile, emptyTrash, evict, clear, expire, bound, load, leftFiles, clean
+        case delete, sweep, reconcile, emptyTrash, evict, clear, expire, bound, load, leftFiles, clean, verify
 
         fileprivate var bit: UInt16 { 1 << rawValue }
     }
