@@ -208,8 +208,11 @@ struct StressTests {
         box.withLock { $0 = nil }
         #expect(problems.withLock { $0 } == [])
         #expect(cache.statistics.failures == 0 && cache.statistics.corruptions == 0 && cache.statistics.losses == 0)
-        #expect(cache.statistics.evictions.total > 50)
+        // How many the storm evicts is a matter of chance: each clear takes what would have been evicted.
+        let before = cache.statistics.evictions.total
+        for key in 0..<60 { try cache.setData(Self.value(key, 1), forKey: "\(key)") }
         try cache.flush()
+        #expect(cache.statistics.evictions.total - before >= 30)
         cache.checkInvariants()
         #expect(cache.count <= 30 && cache.size <= 3 << 20)
         try cache.close()
