@@ -44,7 +44,7 @@ enum SegmentFormat {
     /// The offset of the word that says whether an entry is dead.
     static let markOffset = 56
     static let mark = [UInt8](repeating: .max, count: 8)
-    /// What the mark of a last entry lacks.
+    /// The first half: completes the mark of a last entry.
     static let restOfMark = [UInt8](repeating: .max, count: 4)
     /// The second half: a mark of a dead entry that a power cut has torn begins with the first.
     static let lastMark = [UInt8](repeating: .max, count: 4)

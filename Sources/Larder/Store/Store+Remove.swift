@@ -40,7 +40,7 @@ extension Store {
             (shard.table.entry(key), shard.debts.files(of: key))
         }
         var tombstone: UInt64?
-        // What this removes, where a later change has replaced it meanwhile.
+        // The entry that is removed, if a later change has replaced it meanwhile.
         var replaced: IndexEntry?
         if !mayBeUnknown, disk.hasLeftFiles {
             tombstone = placeTombstoneOverLeftFiles(of: key, in: directory)
@@ -90,8 +90,8 @@ extension Store {
     private static let mostOverLeftFiles = 1024
 
     /// A dead process may have left a file of a key that it was removing or storing when it was killed, also a newer one
-    /// than that of the entry. Returns the tombstone that covers the file until it is deleted; nil where it
-    /// cannot be placed.
+    /// than that of the entry. Returns the tombstone that covers the file until it is deleted; nil where it cannot be
+    /// placed.
     private func placeTombstoneOverLeftFiles(of key: Key, in directory: StoreDirectory) -> UInt64? {
         // Where a stopped process keeps others from cleaning, that is all that can be done.
         if reaper.tombstoneCount > Self.mostOverLeftFiles { return nil }

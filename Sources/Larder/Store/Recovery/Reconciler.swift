@@ -17,8 +17,9 @@ final class Reconciler: StoreOwner {
     let mustSave = Hook()
     /// The comparison that is under way.
     private let leftoverSearch = Lock<LeftoverSearch?>(nil)
+
     struct Verification {
-        /// Which index it is.
+        /// Counts the indexes that have been verified: a store may move to another directory meanwhile.
         var run = 0
         /// The next group; nil when all are verified.
         var next: Int?
