@@ -56,8 +56,7 @@ package final class MemoryFileSystem: Sendable {
     }
 
     package convenience init(_ image: MemoryImage = MemoryImage(), simulator: Simulator? = nil) {
-        let nextNode = (image.nodes.keys.max() ?? 1) + 1
-        self.init(State(image: image, durable: image, nextNode: nextNode, process: Process(id: 1)), simulator)
+        self.init(State(image: image, durable: image, nextNode: image.nextNode, process: Process(id: 1)), simulator)
     }
 
     /// Begins another process on the same disk.
@@ -115,6 +114,8 @@ package final class MemoryFileSystem: Sendable {
             state.writeBackMapped()
             change(&state.image)
             change(&state.durable)
+            // The next file must not be one that was added.
+            state.nextNode = max(state.nextNode, state.image.nextNode, state.durable.nextNode)
             state.readBackMapped()
             state.linked = []
         }

@@ -128,11 +128,14 @@ package struct MemoryImage: Sendable {
         setContent(content, at: path)
     }
 
+    /// A number that no node has.
+    var nextNode: UInt64 { (nodes.keys.max() ?? Self.root) + 1 }
+
     /// Adds a file to an existing directory.
     package mutating func add(_ content: [UInt8], at path: String) {
         let parts = path.split(separator: "/")
         guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }
-        let node = (nodes.keys.max() ?? Self.root) + 1
+        let node = nextNode
         apply(.link(directory: parent, name: String(name), node: node, isDirectory: false))
         nodes[node]?.content = content
     }
@@ -143,7 +146,7 @@ package struct MemoryImage: Sendable {
     package mutating func addDirectory(at path: String) {
         let parts = path.split(separator: "/")
         guard let name = parts.last, let parent = node(at: parts.dropLast().joined(separator: "/")) else { return }
-        let node = (nodes.keys.max() ?? Self.root) + 1
+        let node = nextNode
         apply(.link(directory: parent, name: String(name), node: node, isDirectory: true))
     }
 

@@ -47,12 +47,21 @@ final class DeadBytes: Sendable {
     }
 
     func raiseAllowance(to bytes: Int) {
-        let isRaised = state.withLock { state in
-            if state.allowance >= bytes { return false }
-            state.allowance = bytes
-            return true
+        raiseAllowance { max($0, bytes) }
+    }
+
+    /// Bytes that are being cleaned are dead no longer.
+    func raiseAllowance(by bytes: Int) {
+        raiseAllowance { $0 == .max ? $0 : $0 + bytes }
+    }
+
+    private func raiseAllowance(_ raise: (Int) -> Int) {
+        let mayGoOn = state.withLock { state in
+            let before = state.allowance
+            state.allowance = raise(before)
+            return state.allowance > before && state.allowance >= 0
         }
-        if isRaised { isBehind.set(false) }
+        if mayGoOn { isBehind.set(false) }
     }
 
     /// The next call of ``mayBeDirty(after:)`` returns true.

@@ -14,16 +14,38 @@ extension SegmentTable {
         return usage
     }
 
+    /// A segment of which more than a third may be dead.
+    struct Dirty {
+        let number: UInt64
+        let size: Int
+        /// Bytes.
+        let dead: Int
+    }
+
     /// A segment to clean, with its lock taken: more than a third of its bytes are dead. Nil when there is none.
+    ///
+    /// One look at all segments finds many, the dirtiest first: another look for each would make cleaning quadratic.
     ///
     /// `mayClean`: for the number of a segment.
     func claimDirtiest(slack: Int, where mayClean: (UInt64) -> Bool) throws(Errno) -> Segment? {
+        if let segment = try claimFound(where: mayClean) { return segment }
         try closeDeleted()
-        for (number, _) in try dirty(slack: slack).sorted(by: { $0.share > $1.share })
-        where mayClean(number) && !isClaimed(number) {
+        let found = try dirty(slack: slack).sorted {
+            Double($0.dead) / Double($0.size) < Double($1.dead) / Double($1.size)
+        }
+        state.withLock { $0.dirty = found }
+        return try claimFound(where: mayClean)
+    }
+
+    /// The same among those that were found and not claimed yet. What is dead stays dead.
+    private func claimFound(where mayClean: (UInt64) -> Bool) throws(Errno) -> Segment? {
+        while let next = state.withLock({ $0.dirty.popLast() }) {
+            guard mayClean(next.number), !isClaimed(next.number) else { continue }
             do throws(Errno) {
-                let segment = try segment(number)
-                if try claim(segment) { return segment }
+                let segment = try segment(next.number)
+                guard try claim(segment) else { continue }
+                dead.raiseAllowance(by: next.dead)
+                return segment
             } catch {
                 // Another process may have deleted it.
                 if error == .tooManyOpenFiles { throw error }
@@ -32,22 +54,22 @@ extension SegmentTable {
         return nil
     }
 
-    /// The segments of which more than a third is dead, and how much. Notes how far cleaning is behind. O(segments).
+    /// The segments of which more than a third is dead. Notes how far cleaning is behind. O(segments).
     ///
     /// `slack`: bytes that may be dead besides half as many as are alive.
-    func dirty(slack: Int) throws(Errno) -> [(number: UInt64, share: Double)] {
-        var dirty: [(number: UInt64, share: Double)] = []
+    func dirty(slack: Int) throws(Errno) -> [Dirty] {
+        var dirty: [Dirty] = []
         var total = (size: 0, dead: 0)
         for number in try numbers() {
             do throws(Errno) {
                 let segment = try segment(number)
                 let size = try segment.size()
                 // A process was killed before it stored anything there, unless it is about to.
-                if size <= SegmentFormat.start { dirty.append((number, 1)) }
+                if size <= SegmentFormat.start { dirty.append(Dirty(number: number, size: max(size, 1), dead: size)) }
                 guard segment.header != nil, size > SegmentFormat.start else { continue }
                 let deadBytes = try deadBytes(of: segment)
                 total = (total.size + size, total.dead + deadBytes)
-                if deadBytes > size / 3 { dirty.append((number, Double(deadBytes) / Double(size))) }
+                if deadBytes > size / 3 { dirty.append(Dirty(number: number, size: size, dead: deadBytes)) }
             } catch {
                 // One that cannot be read does not keep others from being cleaned.
                 if error == .tooManyOpenFiles { throw error }

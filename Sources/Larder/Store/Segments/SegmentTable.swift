@@ -25,6 +25,8 @@ final class SegmentTable: Sendable {
         /// Segments with marks that may not be on stable storage, each with the number of the last one.
         var unsynced: [UInt64: Int] = [:]
         private var changes = 0
+        /// Segments that are to be cleaned, the dirtiest last.
+        var dirty: [Dirty] = []
         /// Segments whose entries are not to be marked in the background.
         var held: Set<UInt64> = []
         /// The marks of earlier sessions, and their names of segments, are on stable storage.

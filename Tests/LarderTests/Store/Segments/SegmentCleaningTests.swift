@@ -246,6 +246,35 @@ struct SegmentCleaningTests {
 
     // MARK: Several processes
 
+    @Test("one look at all segments finds many to clean")
+    func looks() throws {
+        let world = Self.world { $0.sharing = .processes }
+        let other = world.anotherProcess()
+        let (one, two) = (try world.open(), try other.open())
+        let segments = try #require(two.store.disk.runAnyway { $0?.segments })
+        let membership = try #require(one.store.disk.others.object?.membership)
+        let calls = Lock(0)
+        let counts: [Int]? = try membership.perform(.clean) {
+            try Self.fill(two, rounds: 40)
+            two.store.reaper.deleteAllObsolete()
+            two.settle()
+            other.files.inject { _, _ in
+                calls.withLock { $0 += 1 }
+                return nil
+            }
+            defer { other.files.inject(nil) }
+            return try (0..<8).map { _ in
+                calls.withLock { $0 = 0 }
+                let segment = try segments.claimDirtiest(slack: 0) { _ in true }
+                segments.release(try #require(segment))
+                return calls.withLock { $0 }
+            }
+        }
+        let looks = try #require(counts)
+        #expect(world.segments.count > 16)
+        #expect(looks.dropFirst().allSatisfy { $0 < 8 && $0 < looks[0] }, "\(looks), \(world.segments.count)")
+    }
+
     @Test("sets are slowed down while another process cleans, too, until it is done")
     func pacedBesideOthers() throws {
         let world = Self.world { $0.sharing = .processes }
