@@ -10,8 +10,8 @@ private func forkProcess() -> pid_t
 /// Forks while a directory is open: the child must not act in the name of its parent.
 enum ForkProbe {
     private static let children: Int32 = 5
-    /// The status of a child that hangs in Swift's runtime: a thread of its parent was in there during the fork.
-    private static let isStuck: Int32 = 99
+    /// The child, while there is one. Read by a signal handler.
+    nonisolated(unsafe) private static var child: pid_t = 0
 
     /// Ends the process: 0 when all is right, or the number of what is not.
     static func run(_ directory: URL, isShared: Bool) throws -> Never {
@@ -36,24 +36,30 @@ enum ForkProbe {
             }
         }
         while lock.withLock({ $0 }) < 100 { usleep(1_000) }
+        // Ends a child that hangs in Swift's runtime, as a thread of its parent was in there during the fork, and a
+        // parent that hangs itself.
+        signal(SIGALRM) { _ in
+            if ForkProbe.child <= 0 { _exit(25) }
+            kill(ForkProbe.child, SIGKILL)
+        }
         var stuck: Int32 = 0
         for _ in 0..<children {
-            let child = forkProcess()
+            alarm(20)
+            child = forkProcess()
             if child == 0 {
-                // Ends a child that waits for a lock of the library.
-                alarm(20)
                 lock.withLock { $0 += 1 }
-                signal(SIGALRM) { _ in _exit(ForkProbe.isStuck) }
                 _exit(failure(inChildOf: cache, directory, configuration, isShared))
             }
             var status: Int32 = 0
             waitpid(child, &status, 0)
-            if status == isStuck << 8 {
+            child = 0
+            if status & 0x7f == SIGKILL {
                 stuck += 1
             } else if status != 0 {
                 exit(status & 0x7f == 0 ? status >> 8 : 20)
             }
         }
+        alarm(60)
         if stuck > children / 2 { exit(24) }
         if cache.string(forKey: "k") != "a" { exit(21) }
         if (cache.string(forKey: "own") != nil) != isShared { exit(23) }
