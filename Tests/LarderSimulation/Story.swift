@@ -115,9 +115,9 @@ extension Story {
         return """
                 @Test("story \(setting.seed): \(finding.replacing("\"", with: "'"))")
                 func story\(setting.seed)() async throws {
-                    try await Stories.expectClean {
-            \(settings.joined())        } acts: [
-            \(lines.joined())        ]
+                    try await Stories.expectClean(acts: [
+            \(lines.joined())        ]) {
+            \(settings.joined())        }
                 }
             """
     }

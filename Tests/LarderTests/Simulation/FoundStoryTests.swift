@@ -40,6 +40,18 @@ struct FoundStoryTests {
             ])
     }
 
+    @Test("an opening does not wait for ever beside processes whose page was emptied")
+    func emptiedPage() async throws {
+        try await Stories.expectClean(acts: [
+            .open(2), .run(18), .damage(.note), .call(process: 2, caller: 1, .get(1)),
+            .call(process: 2, caller: 1, .close), .run(199), .open(1), .open(2),
+            .call(process: 2, caller: 1, .remove(2)), .run(37), .damage(.restore(.page, position: 807870)),
+        ]) {
+            $0.seed = 726259
+            $0.switchPercent = 10
+        }
+    }
+
     @Test("a value that a cleared one has replaced does not come back when the index is lost")
     func lostIndex() async throws {
         let (set, clear) = (

@@ -7,7 +7,8 @@ import Testing
 enum Stories {
     /// Expects that nothing is wrong in a story that a failed campaign has printed.
     static func expectClean(
-        _ configure: (inout Story.Setting) -> Void, acts: [Story.Act], sourceLocation: SourceLocation = #_sourceLocation
+        acts: [Story.Act], sourceLocation: SourceLocation = #_sourceLocation,
+        _ configure: (inout Story.Setting) -> Void
     ) async throws {
         var setting = Story.Setting()
         configure(&setting)

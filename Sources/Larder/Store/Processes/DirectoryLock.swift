@@ -153,7 +153,8 @@ private struct Joining {
             }
             try awaitTurn(file)
             // Another process may have replaced it meanwhile.
-            guard try isCurrent(file), let (own, living) = try lock(beside: file), try isCurrent(file) else {
+            guard try isCurrent(file), let (own, living) = try lock(beside: file, &isPageLost), try isCurrent(file)
+            else {
                 return false
             }
             found = make(own, try member(file, in: place, beside: living))
@@ -173,8 +174,8 @@ private struct Joining {
         throw CacheError(
             code: .directoryInUse,
             message: """
-                The file `shared` of the cache was deleted while processes use it. Close the cache in all of them, and \
-                open it again.
+                The file `shared` of the cache was deleted or emptied while processes use it. Close the cache in all \
+                of them, and open it again.
                 """,
             path: path)
     }
@@ -207,17 +208,24 @@ private struct Joining {
     /// proves it by taking the lock alone: another file may have been put into the place of the page.
     ///
     /// Returns the token of the living, too; nil: there are none.
-    private func lock(beside page: SharedDescriptor) throws(CacheError) -> (SharedDescriptor, living: UInt64?)? {
-        try translating("lock the directory", at: path) { () throws(Errno) in
+    private func lock(
+        beside page: SharedDescriptor, _ isPageLost: inout Bool
+    ) throws(CacheError) -> (SharedDescriptor, living: UInt64?)? {
+        try translating("lock the directory", at: path) { () throws(Errno) -> (SharedDescriptor, UInt64?)? in
             let living = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file).map(PageLocks.token)
             let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
             if living == nil {
-                // The process that has created a page without content still has the lock for a moment, however long.
-                let isNew = try fileSystem.status(of: page.file).size == 0
+                // The process that has created a page without content still has the lock for a moment, however long. If
+                // somebody has it for longer, the page was not always empty.
+                let isEmpty = try fileSystem.status(of: page.file).size == 0
+                let isNew = isEmpty && !isPageLost
                 let isFree = try Backoff.wait(milliseconds: isNew ? Self.longestWait : 0) { () throws(Errno) in
                     try fileSystem.lock(own.file)
                 }
-                guard isFree else { return nil }
+                guard isFree else {
+                    isPageLost = isPageLost || isNew
+                    return nil
+                }
                 // Never converted: somebody could come in between unnoticed. Nobody joins meanwhile.
                 fileSystem.unlock(own.file)
             }
