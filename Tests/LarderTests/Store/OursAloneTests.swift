@@ -130,6 +130,24 @@ struct OursAloneTests {
         #expect(home.names(in: "cache").contains(".DS_Store"))
     }
 
+    @Test("a cache is found again after a power cut and the loss of its index", arguments: [true, false])
+    func powerCut(isShared: Bool) throws {
+        let world = isShared ? World.shared() : World()
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        for seed in 0..<100 {
+            var generator = SeededGenerator(seed: UInt64(seed))
+            var next = world
+            var image = world.files.imageAfterPowerCut(using: &generator)
+            for name in image.names(at: "/cache") where !["entries", "CACHEDIR.TAG"].contains(name) {
+                image.remove(at: "/cache/" + name)
+            }
+            next.restart(with: image)
+            let found = try next.open().string(forKey: "k")
+            #expect(found == "v" || found == nil, "seed \(seed)")
+        }
+    }
+
     @Test("a directory with nothing but a CACHEDIR.TAG becomes a cache, and keeps the tag as it is")
     func foreignTag() throws {
         try manager.createDirectory(at: directory, withIntermediateDirectories: true)

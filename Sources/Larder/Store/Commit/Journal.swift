@@ -468,7 +468,9 @@ final class Journal {
         let header = JournalFormat.header(version: version, generation: generation + 1, last: last, boot: boot)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
-            // The first journal proves that the directory is ours. A power cut must not undo it and leave torn entries.
+            if lacksTag { writeTag() }
+            // The first journal and the tag prove that the directory is ours. A power cut must not undo both and leave
+            // torn entries.
             if isPowerSafe || isFirst {
                 try fileSystem.sync(file.file)
                 try fileSystem.sync(try root.file)
@@ -489,17 +491,17 @@ final class Journal {
         isBroken = false
         endsClosed = false
         use(file)
-        if lacksTag { writeTag() }
     }
 
-    /// Writes `CACHEDIR.TAG`, unless something has the name. Best effort, after what a change needs: it may take the
-    /// last block of the disk.
+    /// Writes `CACHEDIR.TAG`, unless something has the name. Best effort: it may take the last block of the disk. It is
+    /// synced: after a power cut and the loss of the index it may be the only proof that the directory is a cache.
     private func writeTag() {
         lacksTag = false
         guard let directory, let file = try? fileSystem.open(DirectoryLayout.tag, in: directory.file, for: .creating)
         else { return }
         do throws(Errno) {
             try fileSystem.write(DirectoryLayout.tagContent, to: file, at: 0)
+            try fileSystem.sync(file)
         } catch {
             try? fileSystem.remove(DirectoryLayout.tag, in: directory.file, directory: false)
         }
