@@ -27,7 +27,8 @@ struct JoinTheDeadTests {
         second.files.kill()
     }
 
-    private func check(_ cache: DiskCache) {
+    /// Where the files have not been read, a value may be missing, but never be another one.
+    private func check(_ cache: DiskCache, mayMiss: Bool = false) {
         for number in 0..<100 {
             let expected: String? =
                 switch number {
@@ -36,7 +37,8 @@ struct JoinTheDeadTests {
                 case 0..<5: "two 1 h"
                 default: "saved 1 h"
                 }
-            #expect(cache.stored("\(number)") == expected, "\(number)")
+            let found = cache.stored("\(number)")
+            #expect(found == expected || mayMiss && found == nil, "\(number)")
         }
     }
 
@@ -112,6 +114,7 @@ struct JoinTheDeadTests {
         later.restart()
         later.loseIndex()
         let last = try later.open()
+        check(last, mayMiss: true)
         try last.flush()
         check(last)
     }
@@ -130,6 +133,8 @@ struct JoinTheDeadTests {
             }
         }
         let cache = try world.open()
+        check(cache, mayMiss: true)
+        #expect(try !cache.removeStored("20"))
         try cache.flush()
         check(cache)
         #expect(cache.statistics.adoptions > 0 || !isDeleted)
