@@ -67,6 +67,10 @@ extension Shard {
     /// True when there is a removal that a change may still come after.
     var hasGraves: Bool { graves?.isEmpty == false }
 
+    /// True when the key has an entry with this number, or a higher one. Not inlined: nobody asks without graves.
+    @inline(never)
+    func hasEntry(_ key: Key, from number: UInt64) -> Bool { table.file(key) >= number }
+
     /// True when another process has replaced or removed an entry.
     func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool {
         graves != nil && table.file(key) != entry.file.number

@@ -58,7 +58,7 @@ struct Shard: Sendable {
     @discardableResult
     mutating func remove(_ key: Key, below number: UInt64, mayComeLater: Bool = true) -> IndexEntry? {
         keepDead(key, below: number, mayComeLater: mayComeLater)
-        if graves != nil, let known = table.entry(key), known.file >= number { return nil }
+        if graves != nil, hasEntry(key, from: number) { return nil }
         return table.remove(key)
     }
 

@@ -20,7 +20,7 @@ final class CommitQueue: Sendable {
     private let entriesPerGroup: Int
     private let clock: any Clock
     private let reporter: Reporter
-    private let numbers: Lock<Numbers>
+    private let numbers: Lock<Journal.Numbers>
     /// Whether the journal has a clean-shutdown marker, or is missing, or may be of an older version. The first change
     /// must remove the marker or create the journal.
     private let hasShutdownMarker: Flag
@@ -46,15 +46,6 @@ final class CommitQueue: Sendable {
     /// Used in blocks of the queue only.
     @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
 
-    private struct Numbers {
-        /// The last number taken.
-        var last: UInt64
-        /// The last number taken before the session.
-        let before: UInt64
-        /// The last number that a line records.
-        var recorded: UInt64
-    }
-
     init(
         _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?,
         _ context: StoreContext
@@ -67,11 +58,11 @@ final class CommitQueue: Sendable {
         entriesPerGroup = context.settings.entriesPerGroup
         clock = context.clock
         reporter = context.reporter
-        numbers = Lock(Numbers(last: lastNumber, before: lastNumber, recorded: loaded.recorded))
+        numbers = Lock(Journal.Numbers(last: lastNumber, before: lastNumber, recorded: loaded.recorded))
         others = context.disk.others
         hasShutdownMarker = Flag(loaded.hasShutdownMarker || membership != nil || loaded.headerVersion < version)
         provisional = context.provisional
-        journal = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership) {
+        journal = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership, numbers) {
             [provisional] in provisional.isSettled
         }
     }
@@ -80,13 +71,14 @@ final class CommitQueue: Sendable {
     func replaceJournal(
         _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?
     ) {
-        let fresh = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership) {
+        let fresh = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership, numbers) {
             [provisional] in provisional.isSettled
         }
         queue.run { journal = fresh }
         hasShutdownMarker.set(loaded.hasShutdownMarker || membership != nil || loaded.headerVersion < version)
         numbers.withLock { numbers in
-            numbers = Numbers(last: max(numbers.last, lastNumber), before: lastNumber, recorded: loaded.recorded)
+            numbers = Journal.Numbers(
+                last: max(numbers.last, lastNumber), before: lastNumber, recorded: loaded.recorded)
         }
     }
 
@@ -248,7 +240,7 @@ extension CommitQueue {
         guard hasShutdownMarker.isSet else { return }
         try queue.run { () throws(CacheError) in
             try translating("reopen the journal", at: path) { () throws(Errno) in
-                try journal.removeShutdownMarker(last: lastTaken)
+                try journal.removeShutdownMarker()
             }
         }
         hasShutdownMarker.set(false)
@@ -273,7 +265,7 @@ extension CommitQueue {
         defer { if isRemoval { endRemoving() } }
         let begun = isPowerSafe || mustSync ? journal.sync.map { Ticket($0) } : nil
         do throws(Errno) {
-            try journal.append(lines, count: count, last: lastTaken, isRemoval: isRemoval)
+            try journal.append(lines, count: count, isRemoval: isRemoval)
         } catch {
             // Numbers were taken without a line. The next opening might not find the files under these numbers.
             try? journal.unsettle()
@@ -416,7 +408,7 @@ extension CommitQueue {
             if afterFailedSync { journal.abandon() }
             var isWritten = false
             do {
-                try journal.append(lines, count: count, last: lastTaken)
+                try journal.append(lines, count: count)
                 isWritten = true
                 if isPowerSafe { try journal.sync.map { Ticket($0) }?.wait() }
             } catch {
@@ -488,12 +480,11 @@ extension CommitQueue {
                 records: journal.records, entries: entries, perGroup: entriesPerGroup)
             guard journal.mustSave || isWorthIt || (always && journal.isDirty) else { return nil }
             return try translating("begin a journal", at: path) { () throws(Errno) in
-                let last = lastTaken
                 // Read before the journal begins: a change that is open now may get into a journal that the save does
                 // not replace, and come after all later ones there.
-                let settled = others.object.map { $0.page.lowestOpen - 1 } ?? last
+                let settled = others.object.map { $0.page.lowestOpen - 1 } ?? lastTaken
                 return Save(
-                    generation: try journal.beginSave(last: last), root: try journal.root, settled: settled,
+                    generation: try journal.beginSave(), root: try journal.root, settled: settled,
                     records: journal.records, demands: journal.demands, doubts: journal.doubts,
                     journal: ObjectIdentifier(journal))
             }
@@ -508,7 +499,7 @@ extension CommitQueue {
     /// Appends lines to the journal of a save that repeat what other journals say.
     func repeatLines(_ lines: [UInt8], of save: Save) throws(Errno) {
         try queue.run { () throws(Errno) in
-            if ObjectIdentifier(journal) == save.journal { try journal.append(lines, count: 0, last: lastTaken) }
+            if ObjectIdentifier(journal) == save.journal { try journal.append(lines, count: 0) }
         }
     }
 
@@ -582,7 +573,7 @@ extension CommitQueue {
             if isPowerSafe { throw failure }
             return reporter.report(failure)
         }
-        try translating("close the journal", at: path) { () throws(Errno) in try journal.close(last: lastTaken, totals)
+        try translating("close the journal", at: path) { () throws(Errno) in try journal.close(totals)
         }
     }
 }

@@ -9,6 +9,17 @@ final class Journal {
     private let membership: Membership?
     /// The same, without reference counting.
     private let unretained: UnretainedReference<Membership>?
+    private let numbers: Lock<Numbers>
+
+    /// The sequence numbers of a directory that is not shared; the page has those of others.
+    struct Numbers {
+        /// The last number taken.
+        var last: UInt64
+        /// The last number taken before the session.
+        let before: UInt64
+        /// The last number that a line records.
+        var recorded: UInt64
+    }
     /// Whether entries and files agree, for the header of the next journal.
     private let isSettled: () -> Bool
     /// The directory of the journals; nil once released. The journals stay in it when the store moves to another
@@ -92,9 +103,10 @@ final class Journal {
 
     init(
         _ loaded: LoadedJournals, of place: StoreDirectory, version: UInt64, isPowerSafe: Bool,
-        _ membership: Membership?, isSettled: @escaping @Sendable () -> Bool
+        _ membership: Membership?, _ numbers: Lock<Numbers>, isSettled: @escaping @Sendable () -> Bool
     ) {
         self.membership = membership
+        self.numbers = numbers
         unretained = membership.map { UnretainedReference($0) }
         self.isSettled = isSettled
         fileSystem = place.fileSystem
@@ -159,6 +171,9 @@ final class Journal {
         try setHeader(isSettled: false)
     }
 
+    /// The last number taken. A header records it, so that no number is taken twice.
+    var lastTaken: UInt64 { membership?.page.lastNumber ?? numbers.withLock { $0.last } }
+
     /// Notes that a number is about to be used that no line records yet.
     func noteTaken(_ number: UInt64) throws(Errno) {
         if membership != nil { return }
@@ -183,12 +198,12 @@ final class Journal {
     /// Corrects the header, truncates the clean-shutdown marker, or begins the first journal, before any other change
     /// to the directory: with the marker, the next opening would trust the index even if a kill came between a file and
     /// its record. Truncating needs no space on the disk.
-    func removeShutdownMarker(last: UInt64) throws(Errno) {
-        if membership != nil { return try beginOwn(last: last) }
+    func removeShutdownMarker() throws(Errno) {
+        if membership != nil { return try beginOwn() }
         if generation == 0 {
             // The first journal precedes the first file: it proves that the directory is ours. On a full disk it is
             // skipped, and the change itself succeeds or fails.
-            return (try? begin(last: last)) ?? ()
+            return (try? begin()) ?? ()
         }
         if mustUnsettle { try setHeader(isSettled: false) }
         guard endsClosed || isMarkerUnsynced || isOutdated else { return }
@@ -201,7 +216,7 @@ final class Journal {
             length -= closedLength
             endsClosed = false
         } else {
-            try begin(last: last)
+            try begin()
         }
         isMarkerUnsynced = true
         // Synced once per session, whatever the durability: if a power cut kept a change and undid this, the next
@@ -218,12 +233,12 @@ final class Journal {
 
     /// The same where the directory is shared: this session has a journal of its own. It may be lost in a power cut, and
     /// must not leave the marker of the session before behind.
-    private func beginOwn(last: UInt64) throws(Errno) {
+    private func beginOwn() throws(Errno) {
         if hasOwn, !isMarkerUnsynced { return }
         let isRemoved = truncateOldMarker()
         if !hasOwn {
             do {
-                try begin(last: last)
+                try begin()
             } catch {
                 // The change itself succeeds or fails. The next one begins the journal.
                 if isRemoved, error == .noSpace { return }
@@ -276,16 +291,16 @@ final class Journal {
 
     /// Appends lines, each beginning with its line feed. After an error the journal has none of them.
     func append(
-        _ lines: UnsafeRawBufferPointer, count: Int, last: UInt64, isRemoval: Bool = false
+        _ lines: UnsafeRawBufferPointer, count: Int, isRemoval: Bool = false
     ) throws(Errno) {
-        let file = try current(last: last, isRemoval: isRemoval)
+        let file = try current(isRemoval: isRemoval)
         if unretained != nil, !isRemoval, length + lines.count + Self.removalReserve > allocated {
             try allocate(beyond: length + lines.count, of: file)
         }
         do {
             try fileSystem.write(lines, .none, to: file.file, at: length)
         } catch {
-            undo(file, last: last)
+            undo(file)
             throw error
         }
         length += lines.count
@@ -312,28 +327,28 @@ final class Journal {
         allocated = size
     }
 
-    func append(_ lines: [UInt8], count: Int = 1, last: UInt64) throws(Errno) {
-        try lines.withBytes { bytes throws(Errno) in try append(bytes, count: count, last: last) }
+    func append(_ lines: [UInt8], count: Int = 1) throws(Errno) {
+        try lines.withBytes { bytes throws(Errno) in try append(bytes, count: count) }
     }
 
     /// Appends the clean-shutdown marker, which makes the next opening quick.
-    func close(last: UInt64, _ totals: SavedTotals?) throws(Errno) {
+    func close(_ totals: SavedTotals?) throws(Errno) {
         if endsClosed { return }
-        try append(JournalFormat.lines(.closed(number: last, totals: totals?.bounded)), count: 0, last: last)
+        try append(JournalFormat.lines(.closed(number: lastTaken, totals: totals?.bounded)), count: 0)
         if isPowerSafe, let file { try fileSystem.sync(file.file) }
         endsClosed = true
     }
 
     /// Begins the journal that belongs to the next manifest, unless the last attempt has done so; returns its
     /// generation.
-    func beginSave(last: UInt64) throws(Errno) -> UInt64 {
-        if endsClosed, membership == nil { try removeShutdownMarker(last: last) }
+    func beginSave() throws(Errno) -> UInt64 {
+        if endsClosed, membership == nil { try removeShutdownMarker() }
         if let membership {
             // Always another: a journal that was begun since the last attempt may be older than theirs.
-            try begin(last: last)
+            try begin()
             membership.page.noteBegunSave(generation)
         } else if !isBegunForSave || isBroken {
-            try begin(last: last)
+            try begin()
         }
         isBegunForSave = true
         return generation
@@ -384,26 +399,26 @@ final class Journal {
     /// An older Larder would read the current journal, but not the segments.
     private var isOutdated: Bool { version > Record.plainVersion && headerVersion < version }
 
-    private func current(last: UInt64, isRemoval: Bool = false) throws(Errno) -> SharedDescriptor {
+    private func current(isRemoval: Bool = false) throws(Errno) -> SharedDescriptor {
         if let unretained {
             // Another process has saved: the old journal can go once this process has left it.
             let saved = unretained.use { $0.page.savedGeneration }
             if let file, !isBroken, saved <= openGeneration, hasOwn { return file }
-            return try beginNext(after: saved, last: last, isRemoval: isRemoval)
+            return try beginNext(after: saved, isRemoval: isRemoval)
         }
         if let file, !isBroken { return file }
         if !isBroken, generation > 0, try resume(), let file { return file }
-        try begin(last: last)
+        try begin()
         return file!
     }
 
     /// Begins another journal where the directory is shared. On a full disk a removal goes on in the old one, which has
     /// room: every save keeps the journals in use.
-    private func beginNext(after saved: UInt64, last: UInt64, isRemoval: Bool) throws(Errno) -> SharedDescriptor {
+    private func beginNext(after saved: UInt64, isRemoval: Bool) throws(Errno) -> SharedDescriptor {
         let old = isBroken || !hasOwn ? nil : file
         if saved > openGeneration { noteSavedByAnother(saved) }
         do throws(Errno) {
-            try begin(last: last)
+            try begin()
         } catch {
             guard error == .noSpace || error == .overQuota, isRemoval, let old, !isBroken else { throw error }
             return old
@@ -433,8 +448,8 @@ final class Journal {
         }
     }
 
-    private func begin(last: UInt64) throws(Errno) {
-        guard let membership else { return try beginOnce(last: last) }
+    private func begin() throws(Errno) {
+        guard let membership else { return try beginOnce() }
         let page = membership.page
         defer { page.note(nil, of: membership.lane) }
         var hasBegun = false
@@ -442,7 +457,7 @@ final class Journal {
             generation = max(generation, page.lastGeneration)
             page.note(.soon, of: membership.lane)
             do throws(Errno) {
-                try beginOnce(last: last)
+                try beginOnce()
             } catch {
                 // A save that is under way takes the one that has been begun for covered.
                 if hasBegun { isBroken = true }
@@ -458,7 +473,8 @@ final class Journal {
         hasOwn = true
     }
 
-    private func beginOnce(last: UInt64) throws(Errno) {
+    private func beginOnce() throws(Errno) {
+        let last = lastTaken
         let isFirst = generations.isEmpty && savedGeneration == 0
         if generation == 0, isLost { generation = 1 }
         let (file, next) = if let left = unbegunAbove() { left } else { try createAbove() }
@@ -545,14 +561,14 @@ final class Journal {
 
     /// Truncates the remains of a failed append: a shorter line written over a longer torn one would be followed by its
     /// tail.
-    private func undo(_ file: SharedDescriptor, last: UInt64) {
+    private func undo(_ file: SharedDescriptor) {
         do {
             try fileSystem.truncate(file.file, to: length)
             allocated = 0
         } catch {
             isBroken = true
             // Best effort: the next record tries again.
-            try? begin(last: last)
+            try? begin()
         }
     }
 }
