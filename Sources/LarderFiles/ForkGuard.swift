@@ -28,7 +28,7 @@ enum ForkGuard {
         pthread_atfork(
             { ForkGuard.lockAll() }, { ForkGuard.unlockAll() },
             {
-                ForkGuard.walk(isChild: true)
+                ForkGuard.beginChild()
                 ForkGuard.unlockAll()
             })
     }()
@@ -45,8 +45,6 @@ enum ForkGuard {
         for lock in locks { lock.lock() }
         mutex.lock()
         state.held = locks
-        // What the runtime of Swift does once, it does here: in the child it may wait for a thread that does not exist.
-        walk(isChild: false)
     }
 
     private static func unlockAll() {
@@ -84,13 +82,13 @@ enum ForkGuard {
         UInt(bitPattern: Unmanaged.passUnretained(flag).toOpaque())
     }
 
-    /// Takes everything away from a child. With the locks held.
-    private static func walk(isChild: Bool) {
-        for mapping in state.mappings where isChild {
+    /// In the child, with the locks held.
+    private static func beginChild() {
+        for mapping in state.mappings {
             guard let start = UnsafeMutableRawPointer(bitPattern: mapping.start) else { continue }
             Platform.replaceWithZeros(start, length: mapping.length)
         }
-        for flag in state.flags where isChild {
+        for flag in state.flags {
             guard let start = UnsafeRawPointer(bitPattern: flag) else { continue }
             Unmanaged<ForkFlag>.fromOpaque(start)._withUnsafeGuaranteedRef { $0.set() }
         }

@@ -12,9 +12,18 @@ enum ForkProbe {
     private static let children: Int32 = 5
     /// The child, while there is one. Read by a signal handler.
     nonisolated(unsafe) private static var child: pid_t = 0
+    /// What the parent is doing: 0 before the forks, 1 in one, 2 afterwards. The same.
+    nonisolated(unsafe) private static var step: Int32 = 0
 
     /// Ends the process: 0 when all is right, or the number of what is not.
     static func run(_ directory: URL, isShared: Bool) throws -> Never {
+        // Ends a child that hangs in Swift's runtime, as a thread of its parent was in there during the fork, and a
+        // parent that hangs itself.
+        signal(SIGALRM) { _ in
+            if ForkProbe.child <= 0 { _exit(25 + ForkProbe.step) }
+            kill(ForkProbe.child, SIGKILL)
+        }
+        alarm(60)
         let configuration = SharingSetup.configuration(isShared: isShared) { _ in }
         let cache = try DiskCache(
             directory: directory, configuration: configuration)
@@ -36,15 +45,10 @@ enum ForkProbe {
             }
         }
         while lock.withLock({ $0 }) < 100 { usleep(1_000) }
-        // Ends a child that hangs in Swift's runtime, as a thread of its parent was in there during the fork, and a
-        // parent that hangs itself.
-        signal(SIGALRM) { _ in
-            if ForkProbe.child <= 0 { _exit(25) }
-            kill(ForkProbe.child, SIGKILL)
-        }
         var stuck: Int32 = 0
         for _ in 0..<children {
             alarm(20)
+            step = 1
             child = forkProcess()
             if child == 0 {
                 lock.withLock { $0 += 1 }
@@ -60,6 +64,7 @@ enum ForkProbe {
             }
         }
         alarm(60)
+        step = 2
         if stuck > children / 2 { exit(24) }
         if cache.string(forKey: "k") != "a" { exit(21) }
         if (cache.string(forKey: "own") != nil) != isShared { exit(23) }

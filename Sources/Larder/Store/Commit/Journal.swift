@@ -20,6 +20,7 @@ final class Journal {
         /// The last number that a line records.
         var recorded: UInt64
     }
+
     /// Whether entries and files agree, for the header of the next journal.
     private let isSettled: () -> Bool
     /// The directory of the journals; nil once released. The journals stay in it when the store moves to another
@@ -171,8 +172,8 @@ final class Journal {
         try setHeader(isSettled: false)
     }
 
-    /// The last number taken. A header records it, so that no number is taken twice.
-    var lastTaken: UInt64 { membership?.page.lastNumber ?? numbers.withLock { $0.last } }
+    /// The last number taken, for the header of the next journal.
+    private var lastTaken: UInt64 { membership?.page.lastNumber ?? numbers.withLock { $0.last } }
 
     /// Notes that a number is about to be used that no line records yet.
     func noteTaken(_ number: UInt64) throws(Errno) {

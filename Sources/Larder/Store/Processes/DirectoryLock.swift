@@ -133,6 +133,7 @@ private struct Joining {
         let place = try checkDisk()
         var found: DirectoryLock?
         var isPageLost = false
+        var hasWaited = false
         var isPageExposed = false
         let isDone = try Backoff.wait(milliseconds: Self.shortWait) { () throws(CacheError) in
             let file: SharedDescriptor?
@@ -153,7 +154,7 @@ private struct Joining {
             }
             try awaitTurn(file)
             // Another process may have replaced it meanwhile.
-            guard try isCurrent(file), let (own, living) = try lock(beside: file, &isPageLost), try isCurrent(file)
+            guard try isCurrent(file), let (own, living) = try lock(beside: file, &hasWaited), try isCurrent(file)
             else {
                 return false
             }
@@ -170,7 +171,7 @@ private struct Joining {
                     """,
                 path: path)
         }
-        if !isPageLost { throw CacheError.directoryInUse(path, byOneAlone: true) }
+        if !isPageLost, !hasWaited { throw CacheError.directoryInUse(path, byOneAlone: true) }
         throw CacheError(
             code: .directoryInUse,
             message: """
@@ -209,21 +210,21 @@ private struct Joining {
     ///
     /// Returns the token of the living, too; nil: there are none.
     private func lock(
-        beside page: SharedDescriptor, _ isPageLost: inout Bool
+        beside page: SharedDescriptor, _ hasWaited: inout Bool
     ) throws(CacheError) -> (SharedDescriptor, living: UInt64?)? {
         try translating("lock the directory", at: path) { () throws(Errno) -> (SharedDescriptor, UInt64?)? in
             let living = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file).map(PageLocks.token)
             let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
             if living == nil {
-                // The process that has created a page without content still has the lock for a moment, however long. If
-                // somebody has it for longer, the page was not always empty.
+                // The process that has created a page without content still has the lock for a moment, however long. One
+                // that has it for longer lost the content of its page.
                 let isEmpty = try fileSystem.status(of: page.file).size == 0
-                let isNew = isEmpty && !isPageLost
+                let isNew = isEmpty && !hasWaited
                 let isFree = try Backoff.wait(milliseconds: isNew ? Self.longestWait : 0) { () throws(Errno) in
                     try fileSystem.lock(own.file)
                 }
                 guard isFree else {
-                    isPageLost = isPageLost || isNew
+                    hasWaited = hasWaited || isNew
                     return nil
                 }
                 // Never converted: somebody could come in between unnoticed. Nobody joins meanwhile.

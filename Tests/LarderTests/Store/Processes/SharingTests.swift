@@ -657,23 +657,38 @@ struct SharingTests {
         #expect(outcomes == ["v", nil])
     }
 
-    @Test("a process that is slow to create the page keeps no other out")
-    func slowCreation() throws {
+    @Test("a process that is slow to create the page keeps no other out", arguments: [false, true])
+    func slowCreation(beginsLater: Bool) throws {
         let world = World.shared()
         let creator = world.files.another()
-        let root = try creator.openDirectory(path: "/cache", creation: .durable)
-        #expect(try creator.lock(root))
-        _ = try creator.open(DirectoryLayout.shared.name, in: root, for: .creating)
+        let root = SharedDescriptor(try creator.openDirectory(path: "/cache", creation: .durable))
+        #expect(try creator.lock(root.file))
+        let create: @Sendable () -> Void = {
+            _ = try? creator.open(DirectoryLayout.shared.name, in: root.file, for: .creating)
+        }
+        if !beginsLater { create() }
+        // Otherwise the other process has found no page, and somebody who has the lock.
+        let gate = GatedFileSystem(world.files.another())
+        let attempts = Lock(0)
+        _ = gate.hold { operation, name, _ in
+            guard beginsLater, operation == .open, name == "." else { return false }
+            let number = attempts.withLock { count in
+                count += 1
+                return count
+            }
+            if number == 2 { create() }
+            return false
+        }
         let failure = Lock<CacheError.Code?>(nil)
         let isDone = DispatchSemaphore(value: 0)
         Thread.detachNewThread {
-            let found = code { _ = try world.open() }
+            let found = code { _ = try world.open(through: gate) }
             failure.withLock { $0 = found }
             isDone.signal()
         }
-        // Longer than an opening waits for a process that has the directory for itself.
-        let isEarly = isDone.wait(timeout: .now() + .milliseconds(300)) == .success
-        creator.unlock(root)
+        // Longer than an opening tries while a process has the directory for itself.
+        let isEarly = isDone.wait(timeout: .now() + .milliseconds(beginsLater ? 2_000 : 300)) == .success
+        creator.unlock(root.file)
         if !isEarly { isDone.wait() }
         #expect(failure.withLock { $0 } == nil)
     }
