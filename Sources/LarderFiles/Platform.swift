@@ -361,6 +361,13 @@ package enum Platform {
         return start
     }
 
+    /// Maps memory of this process, filled with zeros.
+    static func mapZeros(length: Int) throws(Errno) -> UnsafeMutableRawPointer {
+        let start = mmap(nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
+        guard let start, start != MAP_FAILED else { throw Errno(rawValue: errno) }
+        return start
+    }
+
     /// Replaces a mapping by memory of this process, filled with zeros.
     static func replaceWithZeros(_ start: UnsafeMutableRawPointer, length: Int) {
         _ = mmap(start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_FIXED, -1, 0)

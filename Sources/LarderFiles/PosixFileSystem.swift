@@ -230,13 +230,9 @@ package struct PosixFileSystem: FileSystem {
     package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
         let length = words * MemoryLayout<UInt64>.size
         nonisolated(unsafe) let start = try Platform.map(file.raw, length: length)
-        ForkGuard.add(start, length: length)
-        return SharedWords(
-            start, count: words, detach: { Platform.replaceWithZeros(start, length: length) },
-            unmap: {
-                ForkGuard.remove(start, length: length)
-                Platform.unmap(start, length: length)
-            })
+        return SharedWords(guarding: start, count: words, length: length) {
+            Platform.replaceWithZeros(start, length: length)
+        }
     }
 
     package func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool {
@@ -249,5 +245,29 @@ package struct PosixFileSystem: FileSystem {
 
     package func lockedByte(in bytes: Range<Int>, of file: borrowing FileDescriptor) throws(Errno) -> Int? {
         try Platform.lockedByte(file.raw, in: bytes)
+    }
+}
+
+extension SharedWords {
+    /// Words of this process alone, all zero. A child process that is forked from it finds zeros, too. Memory is taken
+    /// where a word is used.
+    package static func ofProcess(count: Int) throws(Errno) -> SharedWords {
+        let length = count * MemoryLayout<UInt64>.size
+        nonisolated(unsafe) let start = try Platform.mapZeros(length: length)
+        return SharedWords(guarding: start, count: count, length: length) {}
+    }
+
+    /// Words in a mapping, which is taken away from forked children.
+    fileprivate convenience init(
+        guarding start: UnsafeMutableRawPointer, count: Int, length: Int, detach: @escaping @Sendable () -> Void
+    ) {
+        nonisolated(unsafe) let start = start
+        ForkGuard.add(start, length: length)
+        self.init(
+            start, count: count, detach: detach,
+            unmap: {
+                ForkGuard.remove(start, length: length)
+                Platform.unmap(start, length: length)
+            })
     }
 }

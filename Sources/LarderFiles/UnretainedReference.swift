@@ -30,8 +30,29 @@ package struct UnretainedReference<Object: AnyObject & Sendable>: Sendable {
     }
 }
 
+/// Objects that are used by their positions, without changes of their reference counts.
+@usableFromInline
+@frozen
+package struct UnretainedObjects<Object: AnyObject & Sendable>: Sendable {
+    private let objects: [Object]
+    @usableFromInline let references: [UnretainedReference<Object>]
+
+    package init(_ objects: [Object]) {
+        self.objects = objects
+        references = objects.map { UnretainedReference($0) }
+    }
+
+    @inlinable
+    package var indices: Range<Int> { references.indices }
+
+    @inlinable
+    package subscript(position: Int) -> UnretainedReference<Object> {
+        @inline(__always) get { references[position] }
+    }
+}
+
 /// A reference that is read often and rarely replaced. It keeps every object that it has had, so that a reader needs
-/// neither a lock nor a reference count.
+/// neither a lock nor a reference count. It must not be read before it has its first object.
 ///
 /// On Apple platforms `Atomic` requires newer systems than Larder does, so a lock replaces it there.
 @usableFromInline
@@ -43,66 +64,50 @@ package final class ReplaceableReference<Object: AnyObject & Sendable>: Sendable
         @usableFromInline let current: Atomic<UInt>
     #endif
 
-    package init(_ object: Object?) {
-        objects = Lock(object.map { [$0] } ?? [])
+    package init() {
+        objects = Lock([])
         #if canImport(Darwin)
-            current = Lock(Self.bits(object))
+            current = Lock(0)
         #else
-            current = Atomic(Self.bits(object))
+            current = Atomic(0)
         #endif
     }
 
-    private static func bits(_ object: Object?) -> UInt {
-        object.map { UInt(bitPattern: Unmanaged.passUnretained($0).toOpaque()) } ?? 0
-    }
-
     @inlinable
-    var bits: UInt {
+    var pointer: UnsafeRawPointer {
         @inline(__always) get {
             #if canImport(Darwin)
-                return current.withLock { $0 }
+                return UnsafeRawPointer(bitPattern: current.withLock { $0 })!
             #else
-                return current.load(ordering: .acquiring)
+                return UnsafeRawPointer(bitPattern: current.load(ordering: .acquiring))!
             #endif
         }
     }
 
-    /// True when there is one.
     @inlinable
-    package var isSet: Bool {
-        @inline(__always) get { bits != 0 }
+    package var object: Object {
+        @inline(__always) get { Unmanaged<Object>.fromOpaque(pointer).takeUnretainedValue() }
     }
 
-    /// Nil when there is none.
-    @inlinable
-    package var object: Object? {
-        @inline(__always) get {
-            UnsafeRawPointer(bitPattern: bits).map { Unmanaged<Object>.fromOpaque($0).takeUnretainedValue() }
-        }
-    }
-
-    /// Runs `body` with the object, without counting a reference; nil when there is none.
+    /// Runs `body` with the object, without counting a reference.
     @inlinable
     @inline(__always)
-    package func use<Result>(_ body: (Object) -> Result) -> Result? {
-        guard let pointer = UnsafeRawPointer(bitPattern: bits) else { return nil }
-        return Unmanaged<Object>.fromOpaque(pointer)._withUnsafeGuaranteedRef { body($0) }
+    package func use<Result>(_ body: (Object) -> Result) -> Result {
+        Unmanaged<Object>.fromOpaque(pointer)._withUnsafeGuaranteedRef { body($0) }
     }
 
-    /// Nil when there is none.
     @inlinable
-    package var unretained: UnretainedReference<Object>? {
-        @inline(__always) get {
-            UnsafeRawPointer(bitPattern: bits).map { UnretainedReference(.fromOpaque($0)) }
-        }
+    package var unretained: UnretainedReference<Object> {
+        @inline(__always) get { UnretainedReference(.fromOpaque(pointer)) }
     }
 
-    package func replace(with object: Object?) {
-        objects.withLock { if let object { $0.append(object) } }
+    package func replace(with object: Object) {
+        objects.withLock { $0.append(object) }
+        let bits = UInt(bitPattern: Unmanaged.passUnretained(object).toOpaque())
         #if canImport(Darwin)
-            current.withLock { $0 = Self.bits(object) }
+            current.withLock { $0 = bits }
         #else
-            current.store(Self.bits(object), ordering: .releasing)
+            current.store(bits, ordering: .releasing)
         #endif
     }
 }

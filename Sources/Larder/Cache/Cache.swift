@@ -32,7 +32,7 @@ public final class Cache<Value: Sendable>: Sendable {
     /// Whether a hit in memory concerns others: the disk, where reading renews lives, or listeners.
     @usableFromInline let reportsHits: Bool
     /// The other processes that may change the directory: each hit in memory of a shared one asks them.
-    private let others: ReplaceableReference<Follower>
+    private let others: ReplaceableReference<Follower>?
     /// Set where a hit in memory must ask the others, or belongs to the parent of this process.
     @usableFromInline let mustAsk: ForkFlag
     /// The policy of calls without one.
@@ -132,7 +132,7 @@ public final class Cache<Value: Sendable>: Sendable {
         let settings = disk?.store.settings
         reportsHits = settings?.slidingExpiry == true || reader != nil
         mustAsk = disk?.store.disk.mustAsk ?? ForkFlag()
-        others = disk?.store.disk.others ?? ReplaceableReference(nil)
+        others = disk?.store.disk.others
         defaultPolicy = backend.defaults.policy
         defaultMemoryUse = backend.defaults.policy.memoryUse
         maximumConcurrentFetches = configuration.maximumConcurrentFetches
@@ -146,7 +146,7 @@ public final class Cache<Value: Sendable>: Sendable {
     /// Brings the changes of other processes into the memory. Returns false in a forked child process.
     @usableFromInline
     func follow() -> Bool {
-        others.use { $0.follow() } ?? (disk == nil || !mustAsk.isSet)
+        others?.use { $0.follow() } ?? true
     }
 
     private convenience init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {

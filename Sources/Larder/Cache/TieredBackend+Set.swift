@@ -42,7 +42,7 @@ extension TieredBackend {
             if let unstored = storedInMemory(key), unstored.entry == nil, unstored.life.isFresh(at: now) {
                 return CurrentValue(stored: unstored)
             }
-            attempts: for _ in 0..<2 {
+            for _ in 0..<2 {
                 // First: one that is found from here on is a change.
                 let hidden = store.index.entry(key)
                 guard let known = store.freshEntry(key, at: now) else { return CurrentValue(hidden: hidden) }
@@ -59,7 +59,7 @@ extension TieredBackend {
                         return CurrentValue(entry: store.index.entry(key))
                     }
                     // It is not removed while another process works on keys of the stripe.
-                    if !store.awaitOthers(key) { break attempts }
+                    store.awaitOthers(key)
                 }
             }
             throw CacheError(code: .io, message: "The value of the key cannot be read now.", path: disk.directory.path)

@@ -5,11 +5,13 @@ extension DiskCache {
     ///
     /// - Returns: Whether there was a fresh one. While a lost index is being rebuilt, an entry that has not been found
     ///   yet is removed as well, but not reported.
-    /// - Throws: `.io` when its file cannot be deleted; the value then remains. With `.powerSafe` also when it was
-    ///   deleted but the deletion could not be synced: a power cut may bring it back. `.closed`.
+    /// - Throws: `.io` and `.noSpace` when neither the removal can be recorded nor its file be deleted; the value then
+    ///   remains. Also when it is removed and recorded, but its file can neither be deleted nor be marked: the value
+    ///   returns if the index is lost. With `.powerSafe` also when the removal could not be synced: a power cut may undo
+    ///   it. `.closed`.
     @discardableResult
     public func removeValue(forKey key: String) throws(CacheError) -> Bool {
-        try openStore.remove(self.key(key), at: now)
+        try withOpenStore { store throws(CacheError) in try store.remove(self.key(key), at: now) }
     }
 
     /// Removes several entries; see ``removeValue(forKey:)``. O(1) for each.

@@ -34,16 +34,18 @@ extension DiskCache {
         _ data: Data, as coding: Coding?, forKey key: String, ttl: TimeToLive, metadata: [String: String],
         tags: [String]
     ) throws(CacheError) {
-        let store = try openStore
-        let key = try checked(key)
-        let now = now
-        guard let life = ttl.life(from: now, default: configuration.defaultTTL) else {
-            _ = try store.remove(key, at: now)
-            return
+        try withOpenStore { store throws(CacheError) in
+            let key = try checked(key)
+            let now = now
+            guard let life = ttl.life(from: now, default: configuration.defaultTTL) else {
+                _ = try store.remove(key, at: now)
+                return
+            }
+            let request = SetRequest(
+                key: key, life: life, attachments: try attachments(metadata, tags, coding), now: now)
+            _ = try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
+            store.cleaner.awaitIfBehind()
         }
-        let request = SetRequest(key: key, life: life, attachments: try attachments(metadata, tags, coding), now: now)
-        _ = try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
-        store.cleaner.awaitIfBehind()
     }
 }
 

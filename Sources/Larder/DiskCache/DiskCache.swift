@@ -138,11 +138,16 @@ public final class DiskCache: Sendable {
 
     /// The store, for a write.
     var openStore: Store {
-        get throws(CacheError) {
-            if isClosed { throw CacheError.closed(directory.path) }
-            // Not through `store`, which would be retained once more. That is slow: the store has weak references.
-            if !session.unretainedStore.use({ $0.follow() }) { try store.disk.followOrThrow() }
-            return store
+        get throws(CacheError) { try withOpenStore { $0 } }
+    }
+
+    /// Runs a write with the store. Does not retain it, which is slow: the store has weak references.
+    @inline(__always)
+    func withOpenStore<Result>(_ body: (Store) throws(CacheError) -> Result) throws(CacheError) -> Result {
+        if isClosed { throw CacheError.closed(directory.path) }
+        return try session.unretainedStore.use { store throws(CacheError) in
+            if !store.follow() { try store.disk.followOrThrow() }
+            return try body(store)
         }
     }
 

@@ -96,6 +96,8 @@ enum EntryFile {
         /// The entries are not removed; they expire at the given time.
         case expiry(ClearScope, at: Timestamp)
 
+        var isOfScope: Bool { if case .scope = self { true } else { false } }
+
         func covers(_ entry: IndexEntry) -> Bool {
             switch self {
             case .scope(.everything), .expiry(.everything, _): true

@@ -2,7 +2,7 @@ import LarderFiles
 
 /// A numbered entry with its journal line and its file's footer. Both share the record, which is printed once.
 struct NewEntry: ~Copyable {
-    let entry: IndexEntry
+    private(set) var entry: IndexEntry
     private let printer: RecordPrinter
     /// The bytes of a segment before the line.
     private let lineStart: Int
@@ -11,14 +11,14 @@ struct NewEntry: ~Copyable {
 
     /// Gives an entry its number and prints its record. O(its length).
     init(_ entry: IndexEntry, number: UInt64) {
-        var entry = entry
-        entry.file = FileID(number)
-        entry.change = number
-        var printer = RecordPrinter(reserving: 384 + entry.keyText.utf8.count)
-        JournalFormat.append(entry, to: &printer)
-        lineLength = printer.count
-        EntryFile.appendTrailer(to: &printer, recordLength: lineLength - 1, life: entry.life, change: entry.change)
+        // Here, so that it is copied once.
         self.entry = entry
+        self.entry.file = FileID(number)
+        self.entry.change = number
+        var printer = RecordPrinter(reserving: 384 + entry.keyText.utf8.count)
+        JournalFormat.append(self.entry, to: &printer)
+        lineLength = printer.count
+        EntryFile.appendTrailer(to: &printer, recordLength: lineLength - 1, life: entry.life, change: number)
         self.printer = printer
         lineStart = 0
     }
@@ -31,24 +31,23 @@ struct NewEntry: ~Copyable {
         _ entry: IndexEntry, number: UInt64?, _ payload: UnsafeRawBufferPointer,
         _ place: (_ span: Int) throws(Failure) -> (Place, salt: UInt64)?
     ) throws(Failure) {
-        var entry = entry
-        entry.file = FileID(number ?? entry.file.number)
-        entry.change = number ?? entry.change
+        self.entry = entry
+        self.entry.file = FileID(number ?? entry.file.number)
+        self.entry.change = number ?? entry.change
         let start = SegmentFormat.entryHeaderLength + payload.count
         var printer = RecordPrinter(reserving: start + 384 + entry.keyText.utf8.count)
         printer.appendZeros(SegmentFormat.entryHeaderLength)
         printer.append(payload)
         printer.append("\n")
-        let recordLength = printer.beginSet(entry)
+        let recordLength = printer.beginSet(self.entry)
         guard let (place, salt) = try place(SegmentFormat.span(payload: payload.count, record: recordLength)) else {
             return nil
         }
-        entry.file.place = place
+        self.entry.file.place = place
         printer.endSet(place)
         let check = printer.hashOfLast(recordLength, seed: UInt64(recordLength))
         printer.writeHeader(
-            SegmentFormat.entryHeader(entry, recordLength: recordLength, recordCheck: check, salt: salt))
-        self.entry = entry
+            SegmentFormat.entryHeader(self.entry, recordLength: recordLength, recordCheck: check, salt: salt))
         self.printer = printer
         lineStart = start
         lineLength = recordLength + 1

@@ -58,6 +58,14 @@ struct EntryTable: Sendable {
     /// Returns the file of a key's entry; 0 without one. Copies no entry. O(1).
     func file(_ key: Key) -> UInt64 { liveSlot(key).map { entries[$0].file.number } ?? 0 }
 
+    /// The same with whether it is fresh; nil without an entry.
+    func file(_ key: Key, at now: Timestamp) -> (id: FileID, isFresh: Bool)? {
+        liveSlot(key).map { slot in
+            let isFresh = ending.isEmpty ? entries[slot].isFresh(at: now) : marked(entries[slot]).isFresh(at: now)
+            return (entries[slot].file, isFresh)
+        }
+    }
+
     /// Returns the entry of a key if a read may see it, and notes the use. O(1).
     mutating func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool = false) -> IndexEntry? {
         guard let slot = markedSlot(key), case let isFresh = entries[slot].isFresh(at: now),
@@ -161,10 +169,10 @@ struct EntryTable: Sendable {
         }
     }
 
-    /// Removes an entry. O(1).
+    /// Removes an entry, if its file has a lower number. O(1).
     @discardableResult
-    mutating func remove(_ key: Key) -> IndexEntry? {
-        guard let slot = markedSlot(key) else { return nil }
+    mutating func remove(_ key: Key, below number: UInt64 = .max) -> IndexEntry? {
+        guard let slot = markedSlot(key), entries[slot].file < number else { return nil }
         return vacate(slot)
     }
 

@@ -5,22 +5,32 @@ struct Graves: Sendable {
     private(set) var scopes = ClearMarks()
     /// Scopes that were expired.
     private(set) var marks = ExpiryMarks()
+    /// False where there are no other processes, and nothing is kept.
+    private(set) var areKept = false
+
+    init(areKept: Bool = false) {
+        self.areKept = areKept
+    }
 
     var isEmpty: Bool { keys.isEmpty && scopes.isEmpty && marks.isEmpty }
 
     mutating func add(_ key: Key, below number: UInt64) {
+        if !areKept { return }
         keys[key] = max(number, keys[key] ?? 0)
     }
 
     mutating func add(_ scope: ClearScope, below number: UInt64) {
+        if !areKept { return }
         scopes.add(scope, below: number)
     }
 
     mutating func add(_ mark: ExpiryMarks.Mark, to scope: ClearScope) {
+        if !areKept { return }
         marks.add(mark, to: scope)
     }
 
     mutating func add(_ others: Graves) {
+        areKept = areKept || others.areKept
         marks.add(others.marks)
         for (key, number) in others.keys { add(key, below: number) }
         for (scope, number) in others.scopes.numbers { add(scope, below: number) }

@@ -61,13 +61,13 @@ extension Index {
     /// Forgets the graves that no change of another process can come after: all with a lower number are known.
     func forgetGraves(through number: UInt64) {
         let hasUnloaded = hasUnloaded.isSet
-        forEachShard { $0.graves?.forget(through: number, onlyKeys: hasUnloaded) }
+        forEachShard { $0.graves.forget(through: number, onlyKeys: hasUnloaded) }
     }
 
     /// The removals that a change may still come after.
     var graves: Graves {
         var graves = Graves()
-        forEachShard { if let others = $0.graves { graves.add(others) } }
+        forEachShard { graves.add($0.graves) }
         return graves
     }
 }

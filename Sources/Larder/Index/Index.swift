@@ -8,7 +8,7 @@ import LarderFiles
 final class Index: Sendable {
     static let shardCount = 1 << Key.shardBits
 
-    private let cells: [Lock<Cell>]
+    private let cells: UnretainedObjects<Lock<Cell>>
     /// True while there are groups that have not been loaded.
     let hasUnloaded = Flag()
     /// Set when the file of a loaded entry knows a longer life than any line.
@@ -82,8 +82,13 @@ final class Index: Sendable {
     /// With `keepsOrder` the order of use is kept from the beginning.
     init(_ content: [Shard], _ groups: ColdGroups?, keepsOrder: Bool, at now: Timestamp) {
         self.keepsOrder = Lock(keepsOrder)
-        cells = content.map { _ in Lock(Cell()) }
+        cells = UnretainedObjects(content.map { _ in Lock(Cell()) })
         replace(with: content, groups, isSameDirectory: false, at: now)
+    }
+
+    @inline(__always)
+    private func withLock<Result>(_ position: Int, _ body: (inout Cell) -> Result) -> Result {
+        cells[position].use { $0.withLock(body) }
     }
 
     func withShard<Result>(of key: Key, _ body: (inout Shard) -> Result) -> Result {
@@ -97,20 +102,20 @@ final class Index: Sendable {
     /// Returns the entry of a key, even an expired one. O(1).
     func entry(_ key: Key) -> IndexEntry? {
         load(key)
-        let entry = cells[key.shard].withLock { $0.shard.table.entry(key) }
+        let entry = withLock(key.shard) { $0.shard.table.entry(key) }
         if entry == nil, mayLack(key) { return self.entry(key) }
         return entry
     }
 
     /// Whether there may be an entry of a key; true when its group is not loaded. Never loads it: does not block.
     func mayHaveEntry(_ key: Key) -> Bool {
-        cells[key.shard].withLock { $0.mayLack(key) || $0.shard.table.entry(key) != nil }
+        withLock(key.shard) { $0.mayLack(key) || $0.shard.table.entry(key) != nil }
     }
 
     /// Looks an entry up for a read: notes the use, and counts a hit or a miss. O(1).
     func use(_ key: Key, at now: Timestamp, sliding: Bool, orStale: Bool) -> IndexEntry? {
         load(key)
-        let entry = cells[key.shard].withLock { cell in
+        let entry = withLock(key.shard) { cell in
             let entry = cell.shard.table.use(key, at: now, sliding: sliding, orStale: orStale)
             if entry == nil { cell.shard.misses += 1 } else { cell.shard.hits += 1 }
             return entry
@@ -125,7 +130,7 @@ final class Index: Sendable {
     /// True when the group of a key must be loaded first: the content was replaced after `load`.
     @inline(__always)
     private func mayLack(_ key: Key) -> Bool {
-        hasUnloaded.isSet && cells[key.shard].withLock { $0.mayLack(key) }
+        hasUnloaded.isSet && withLock(key.shard) { $0.mayLack(key) }
     }
 
     /// True while the entry of a key is still the same value.
@@ -146,17 +151,17 @@ final class Index: Sendable {
 
     /// Drops a value that may exist in a memory tier alone, with nothing on disk.
     func invalidate(_ key: Key, _ cause: RemovalCause = .removed) {
-        cells[key.shard].withLock { $0.invalidate(key, cause) }
+        withLock(key.shard) { $0.invalidate(key, cause) }
     }
 
     /// The same for all values in `scope`.
     func invalidateAll(in scope: ClearScope) {
-        for cell in cells { cell.withLock { $0.invalidateAll(in: scope) } }
+        for position in cells.indices { withLock(position) { $0.invalidateAll(in: scope) } }
     }
 
     /// Expires the values in `scope` of which the disk has nothing.
     func expireAll(in scope: ClearScope) {
-        for cell in cells { cell.withLock { $0.expireAll(in: scope) } }
+        for position in cells.indices { withLock(position) { $0.expireAll(in: scope) } }
     }
 
     /// Changes the value or the life of a key. Every memory tier drops the value before the change is visible.
@@ -178,7 +183,7 @@ final class Index: Sendable {
         load(key)
         // Not through `withCell`: nested closures copy the entry once more. Nor can the content be replaced meanwhile:
         // that waits for commits.
-        return cells[key.shard].withLock { cell in
+        return withLock(key.shard) { cell in
             let before = cell.shard.table.totals
             defer { settle(before, &cell) }
             if mayBeOvertaken || cell.shard.hasGraves, let loser = cell.shard.overtaken(entry, key) {
@@ -188,7 +193,7 @@ final class Index: Sendable {
             // The promotion's tier replaces the value itself.
             cell.invalidate(key, .replaced, but: promotion?.tier)
             let old = cell.shard.table.publish(entry, for: key)
-            if let old, old.file > entry.file, cell.shard.graves != nil {
+            if let old, old.file > entry.file {
                 // Another process's value was added after the caller had asked.
                 cell.shard.table.publish(old, for: key)
                 cell.shard.markObsolete(entry.file, of: key)
@@ -205,7 +210,7 @@ final class Index: Sendable {
     func receive(_ entry: IndexEntry, _ key: Key) -> Bool {
         load(key)
         // Not through `withCell`, as above.
-        return cells[key.shard].withLock { cell in
+        return withLock(key.shard) { cell in
             let known = cell.shard.table.file(key)
             if entry.file == known {
                 // The value may have been moved.
@@ -251,7 +256,7 @@ final class Index: Sendable {
 
     @inline(__always)
     private func withCell<Result>(at position: Int, _ body: (inout Cell) -> Result) -> Result {
-        cells[position].withLock { cell in
+        withLock(position) { cell in
             let before = cell.shard.table.totals
             defer { settle(before, &cell) }
             return body(&cell)
@@ -287,7 +292,7 @@ final class Index: Sendable {
                         return (shard.debts, shard.graves)
                     }
                     content.debts.add(old.0)
-                    if let graves = old.1 { content.keep(graves) }
+                    content.graves.add(old.1)
                 }
                 replace(position, with: content, groups, at: now)
             }
@@ -376,7 +381,7 @@ final class Index: Sendable {
         for position in cells.indices {
             withCell(at: position) { cell in
                 cell.expireAll(in: scope)
-                cell.shard.graves?.add(mark, to: scope)
+                cell.shard.graves.add(mark, to: scope)
                 cell.shard.table.expire(scope, mark)
             }
         }
@@ -402,14 +407,14 @@ final class Index: Sendable {
 
     /// Notifies a memory tier of every change from now on.
     func attach(_ tier: any MemoryTier) {
-        for cell in cells { cell.withLock { $0.tiers.append(tier) } }
+        for position in cells.indices { withLock(position) { $0.tiers.append(tier) } }
     }
 
     /// For tests.
-    var tierCount: Int { cells[0].withLock { $0.tiers.count } }
+    var tierCount: Int { withLock(0) { $0.tiers.count } }
 
     func detach(_ tier: any MemoryTier) {
-        for cell in cells { cell.withLock { cell in cell.tiers.removeAll { $0 === tier } } }
+        for position in cells.indices { withLock(position) { $0.tiers.removeAll { $0 === tier } } }
     }
 
     private func replace(
@@ -492,7 +497,7 @@ final class Index: Sendable {
             var totals = unloaded
             forEachShard { totals.add($0.table.savedTotals) }
             setGroups(nil)
-            for cell in cells { cell.withLock { $0.groups = nil } }
+            for position in cells.indices { withLock(position) { $0.groups = nil } }
             return totals
         }
         guard let groups = unloaded else { return end(SavedTotals()) }
@@ -546,8 +551,8 @@ final class Index: Sendable {
 
     /// Tells other processes of the debts from now on.
     func noteDebts(_ note: (_ shard: Int) -> DebtNote) {
-        for (position, cell) in cells.enumerated() {
-            cell.withLock { cell in
+        for position in cells.indices {
+            withLock(position) { cell in
                 cell.debtNote = note(position)
                 cell.notedDebt = 0
                 cell.noteDebt()
@@ -561,11 +566,11 @@ extension Index {
     /// The groups of the saved index; nil when all are loaded.
     var unloaded: ColdGroups? { hasUnloaded.isSet ? sums.withLock { $0.groups } : nil }
 
-    func groups(of key: Key) -> ColdGroups? { cells[key.shard].withLock { $0.groups } }
+    func groups(of key: Key) -> ColdGroups? { withLock(key.shard) { $0.groups } }
 
     /// Runs `body` with a shard unless its content was replaced meanwhile. `noteLoaded` then adds the sums.
     func withoutSums(at position: Int, of groups: ColdGroups, _ body: (inout Shard) -> Void) {
-        cells[position].withLock { cell in
+        withLock(position) { cell in
             guard cell.groups === groups else { return }
             body(&cell.shard)
             cell.noteDebt()
@@ -580,7 +585,9 @@ extension Index {
         let isLast = groups.note(group, content, added, &state)
         if isLast {
             // Before others see that everything is loaded.
-            for cell in cells { cell.withLock { if $0.groups === groups { $0.shard.table.restoreOrder() } } }
+            for position in cells.indices {
+                withLock(position) { if $0.groups === groups { $0.shard.table.restoreOrder() } }
+            }
         }
         sums.withLock { sums in
             // Even if the shards were replaced meanwhile: the totals subtracted then included these entries.
@@ -592,7 +599,8 @@ extension Index {
                 hasUnloaded.set(false)
             }
         }
-        if isLast { for cell in cells { cell.withLock { if $0.groups === groups { $0.groups = nil } } } }
+        guard isLast else { return }
+        for position in cells.indices { withLock(position) { if $0.groups === groups { $0.groups = nil } } }
     }
 
     /// Returns whether an entry with a life that no line records was loaded since the last call.

@@ -1,15 +1,7 @@
 /// Changes that another process may have overtaken.
 extension Shard {
-    /// Adds graves from before the content was replaced. Without any, the directory is not shared.
-    mutating func keep(_ older: Graves) {
-        var all = graves ?? Graves()
-        all.add(older)
-        graves = all
-    }
-
     /// True when another process has already replaced, removed or expired an entry that would be published now.
     func isOvertaken(_ entry: IndexEntry, _ key: Key) -> Bool {
-        guard let graves else { return false }
         if table.file(key) > entry.file || graves.cover(entry, key) { return true }
         // A life that had ended before, on another machine, is no work of another process.
         return !entry.life.isEnded && graves.marked(entry).life.isEnded
@@ -18,7 +10,6 @@ extension Shard {
     /// Returns an entry of this process that is no longer to be published: another one has already replaced, removed or
     /// expired it. Nil when it is.
     mutating func overtaken(_ entry: IndexEntry, _ key: Key) -> IndexEntry? {
-        guard let graves else { return nil }
         if table.file(key) > entry.file || graves.cover(entry, key) {
             removeOlder(entry, key)
             markObsolete(entry.file, of: key, isLast: table.file(key) == 0)
@@ -43,7 +34,7 @@ extension Shard {
     ///
     /// `deletesFiles`: their files are obsolete. Otherwise the process that clears deletes them.
     mutating func clearOlder(_ scope: ClearScope, below number: UInt64, deletesFiles: Bool) -> EntryTotals {
-        graves?.add(scope, below: number)
+        graves.add(scope, below: number)
         var marks = ClearMarks()
         marks.add(scope, below: number)
         var gone = EntryTotals()
@@ -60,37 +51,27 @@ extension Shard {
         _ life: Life, change: UInt64, _ update: Attachments.Update?, of entry: IndexEntry, _ key: Key
     ) {
         if isReplaced(entry, key) { return }
-        if graves != nil, let current = table.entry(key), current.change > change { return }
+        if let current = table.entry(key), current.change > change { return }
         table.setLife(life, change: change, update, for: key)
     }
 
     /// True when there is a removal that a change may still come after.
-    var hasGraves: Bool { graves?.isEmpty == false }
-
-    /// True when the key has an entry with this number, or a higher one. Not inlined: nobody asks without graves.
-    @inline(never)
-    func hasEntry(_ key: Key, from number: UInt64) -> Bool { table.file(key) >= number }
+    var hasGraves: Bool { !graves.isEmpty }
 
     /// True when another process has replaced or removed an entry.
-    func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool {
-        graves != nil && table.file(key) != entry.file.number
-    }
+    func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool { table.file(key) != entry.file.number }
 
     /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.
     ///
     /// `known`: the file of the key's entry.
     mutating func receive(_ entry: IndexEntry, _ key: Key, replacing known: UInt64) -> Bool {
-        if graves != nil, known > entry.file || graves?.cover(entry, key) == true {
+        if known > entry.file || graves.cover(entry, key) {
             // The other process may not have known what replaced it.
             removeOlder(entry, key)
             markObsolete(entry.file, of: key, isLast: table.file(key) == 0)
             return false
         }
-        if let graves, !graves.marks.isEmpty {
-            table.publish(graves.marked(entry), for: key)
-        } else {
-            table.publish(entry, for: key)
-        }
+        table.publish(graves.marked(entry), for: key)
         // Another process has taken back what had replaced the entry here.
         if known == 0, debts.count > 0 { debts.removeAll { $0.file == entry.file } }
         return true

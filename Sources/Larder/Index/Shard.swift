@@ -9,8 +9,8 @@ struct Shard: Sendable {
     /// files, which may be among these.
     private(set) var tombstones: [Key: UInt64] = [:]
     private var keepsTombstones = true
-    /// The removals that late changes of other processes must lose to; nil when the directory is not shared.
-    var graves: Graves?
+    /// The removals that late changes of other processes must lose to.
+    var graves = Graves()
     /// Files that lines of the index mention but no entry uses. Filled only while the index is read.
     private(set) var superseded: [Debts.File] = []
     var hits = 0
@@ -58,8 +58,7 @@ struct Shard: Sendable {
     @discardableResult
     mutating func remove(_ key: Key, below number: UInt64, mayComeLater: Bool = true) -> IndexEntry? {
         keepDead(key, below: number, mayComeLater: mayComeLater)
-        if graves != nil, hasEntry(key, from: number) { return nil }
-        return table.remove(key)
+        return table.remove(key, below: number)
     }
 
     /// Removes an entry; its file is obsolete.
@@ -115,7 +114,7 @@ struct Shard: Sendable {
 
     private mutating func keepDead(_ key: Key, below number: UInt64, mayComeLater: Bool = true) {
         if keepsTombstones { tombstones[key] = max(number, tombstones[key] ?? 0) }
-        if mayComeLater { graves?.add(key, below: number) }
+        if mayComeLater { graves.add(key, below: number) }
     }
 
     /// Notes that every file has been read.
@@ -135,10 +134,10 @@ struct Shard: Sendable {
         var added = SavedTotals()
         for entry in group {
             let key = entry.key
-            if let graves, graves.cover(entry, key) {
+            if graves.cover(entry, key) {
                 // It was removed by another process before its group was loaded.
                 markObsolete(entry.file, of: key, isLast: true)
-            } else if let loser = table.add(graves?.marked(entry) ?? entry, for: key, at: opening) {
+            } else if let loser = table.add(graves.marked(entry), for: key, at: opening) {
                 markObsolete(loser, of: key)
             } else {
                 added.add(entry)

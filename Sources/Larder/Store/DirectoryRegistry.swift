@@ -147,7 +147,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// in which it may have left a part of its work.
     private func lock(_ location: Location, replacing old: DirectoryLock?) throws(CacheError) -> DirectoryLock {
         guard let old else { return try location.lock() }
-        if !location.isShared, old.membership == nil, old.isOwn { return old }
+        if !location.isShared, old.isAlone, old.isOwn { return old }
         old.release()
         return try location.lock()
     }

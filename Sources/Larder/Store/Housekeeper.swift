@@ -75,13 +75,7 @@ final class Housekeeper: StoreOwner {
         reconciler.retry()
         reconciler.boundTombstones()
         _ = expirer.applyAll(retrying: true)
-        guard let others = disk.others.object else {
-            _ = sweeper.removeExpired(at: clock.now)
-            sweeper.saveUses(isClosing: false)
-            reaper.deleteAllInBackground()
-            cleaner.cleanInBackground()
-            return evictor.enforceInBackground()
-        }
+        let others = disk.others.object
         // First: others must know what this process keeps alive.
         sweeper.saveUses(isClosing: false)
         others.membership.buryTheDead()
@@ -113,7 +107,7 @@ final class Housekeeper: StoreOwner {
         frozen.async { [weak self] in
             guard let self else { return }
             _ = reporter.attempt { () throws(CacheError) in try saveOnQueue(always: true) }
-            disk.others.object?.membership.letJoin()
+            disk.others.object.membership.letJoin()
         }
     }
 
@@ -149,7 +143,7 @@ final class Housekeeper: StoreOwner {
         if index.mayOweFiles { index.loadChanged() }
         reconciler.retry()
         expirer.applyInBackground(retrying: true)
-        disk.others.object?.membership.buryTheDead()
+        disk.others.object.membership.buryTheDead()
         leftFiles.deleteInBackground()
         reaper.deleteAllInBackground()
         maintenance.wait()
@@ -166,7 +160,7 @@ final class Housekeeper: StoreOwner {
 
     /// True when the last process would leave more than one journal.
     private var leavesOtherJournals: Bool {
-        disk.others.object?.membership.isAlone == true && info.hasOtherJournals == true
+        disk.isAlone && info.hasOtherJournals == true
     }
 
     /// Finishes the work that the end of a session waits for, and saves. Returns an error instead of throwing it,
@@ -197,7 +191,7 @@ final class Housekeeper: StoreOwner {
     /// Deletes what dead processes have left. The next opening does not list the files after a clean close, and they
     /// would count if the index were lost later. O(files and entries) after a death.
     func deleteLeftFiles() {
-        guard let others = disk.others.object else { return }
+        let others = disk.others.object
         others.membership.buryTheDead()
         guard others.page.hasUncleanedDeaths else { return }
         leftFiles.deleteInBackground()

@@ -57,7 +57,7 @@ extension SegmentCleaner {
     private func moveBesideOthers(
         _ found: [IndexEntry], of work: inout Work, _ moves: inout Moves
     ) throws(CacheError) {
-        guard let membership = disk.others.object?.membership else { return try moveAlone(found, of: &work, &moves) }
+        let membership = disk.others.object.membership
         let stripes = Dictionary(grouping: found, by: \.key.stripe).sorted { $0.key < $1.key }
         // Calls of this process wait for a stripe, too. While it is alone, several stripes share one sync; others may
         // join meanwhile.

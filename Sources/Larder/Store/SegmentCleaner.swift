@@ -153,9 +153,9 @@ final class SegmentCleaner: StoreOwner {
     }
 
     private func cleanBesideOthers() throws(CacheError) -> Progress {
-        guard let others = disk.others.object else { return try clean(next()) ? .some : .none }
         // Another process may delete files that no entry mentions, as copies are for a moment.
-        let hasCleaned = try others.membership.perform(.clean) { () throws(CacheError) in try clean(next()) }
+        let hasCleaned = try disk.others.object.membership.perform(.clean) { () throws(CacheError) in try clean(next())
+        }
         if let hasCleaned { return hasCleaned ? .some : .none }
         try disk.run { directory throws(CacheError) in
             try translating("look at segments", at: path) { () throws(Errno) in
@@ -283,7 +283,7 @@ final class SegmentCleaner: StoreOwner {
     /// Returns when no change of another process that began before can restore a value to its place in the segment;
     /// false when one takes too long, or has restored one.
     private func isUnused(_ work: Work) throws(CacheError) -> Bool {
-        guard let others = disk.others.object else { return true }
+        let others = disk.others.object
         let last = others.page.lastNumber
         // Changes with higher numbers know of the moves.
         guard Backoff.wait(milliseconds: Self.patience, until: { others.page.lowestOpen > last }) else {

@@ -43,8 +43,10 @@ extension Store {
             }
             guard let entry = index.entry(key) else {
                 // Another process may have stored it meanwhile.
-                if let removed = try buryObsoleteFiles(of: key, in: directory) {
-                    return .expired(wasFresh: removed.isFresh(at: now), isRemoved: true)
+                if index.withShard(of: key, { $0.debts.files(of: key).isEmpty }), !disk.hasLeftFiles {
+                    try reaper.syncDeletions(of: key, in: directory)
+                } else if let wasFresh = try removeFiles(of: key, at: now, in: directory) {
+                    return .expired(wasFresh: wasFresh, isRemoved: true)
                 }
                 index.invalidate(key, .invalidated)
                 return .nothing
@@ -65,27 +67,8 @@ extension Store {
                     return hasExpired ? .nothing : .expired(wasFresh: wasFresh, isRemoved: false)
                 }
             }
-            _ = try removeFiles(of: key, in: directory)
-            return .expired(wasFresh: wasFresh, isRemoved: true)
-        }
-    }
-
-    /// Makes sure that the files of a key without an entry do not come back fresh if the index is lost: deletes them,
-    /// or places a tombstone if that fails. Returns an entry that was removed all the same.
-    private func buryObsoleteFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) -> IndexEntry? {
-        if index.withShard(of: key, { $0.debts.files(of: key).isEmpty }), !disk.hasLeftFiles {
-            try reaper.syncDeletions(of: key, in: directory)
-            return nil
-        }
-        do throws(CacheError) {
-            return try removeFiles(of: key, in: directory)
-        } catch {
-            // It stays until the files are deleted.
-            let number = try reaper.placeTombstone(of: .key(key), in: directory)
-            _ = try info.commitRemoval(.remove(key: key, number: number)) {
-                index.change(key, .invalidated) { _ = $0.remove(key, below: number) }
-            }
-            return nil
+            // It may be one that another process has stored meanwhile.
+            return .expired(wasFresh: try removeFiles(of: key, at: now, in: directory) ?? false, isRemoved: true)
         }
     }
 

@@ -17,7 +17,7 @@ extension Store {
     }
 
     /// Returns the follower that brings them into the index. It must not keep the store, or its commits, which keep it.
-    func follower(_ membership: Membership, at positions: JournalPositions) -> Follower {
+    func follower(_ membership: Membership, _ loaded: borrowing LoadedStore) -> Follower {
         let (index, pool, observer, events) = (index, pool, observer, events)
         let actions = Follower.Actions { [weak expirer] record in
             switch index.apply(record, pool) {
@@ -44,7 +44,9 @@ extension Store {
             index.forgetGraves(through: number)
         }
         index.noteDebts { membership.page.debts(of: membership.lane, shard: $0) }
-        return Follower(membership, at: positions, in: fileSystem, actions)
+        return Follower(
+            membership, at: loaded.positions, last: loaded.lastNumber, recorded: loaded.journals.recorded,
+            in: fileSystem, actions)
     }
 
     /// Reads the index anew, because other processes have begun more journals than can be followed, or have deleted

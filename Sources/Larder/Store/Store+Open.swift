@@ -34,15 +34,14 @@ extension DirectoryRegistry<Store> {
             // Before any other thread can close the store.
             handle = store.join(at: path, onEvent)
         } open: { lease, lock throws(CacheError) in
-            let membership = lock.membership
+            let membership = try lock.membership(identity, path)
             let loaded = try Opener(
                 fileSystem: lock.fileSystem, path: path, identity: identity, root: root, now: now,
                 isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json,
                 membership: membership
             ).load()
             found = loaded.found
-            let others = membership.map { $0.page.alive.nonzeroBitCount } ?? 0
-            leftJournals = loaded.journals.generations.count - others
+            leftJournals = loaded.journals.generations.count - membership.page.alive.nonzeroBitCount
             let isOfDead = loaded.isOfDead
             let store = Store(loaded, clock: clock, settings: settings, membership)
             store.lease = lease
@@ -126,12 +125,12 @@ extension Store {
     /// Saves, which deletes the journals of processes that are dead, and then the files that they have left. O(files and
     /// entries).
     fileprivate func foldJournals(_ found: LoadedStore.Found) {
-        let page = disk.others.object?.page
-        let (unrecorded, saved) = (page?.unrecorded ?? 0, page?.savedGeneration ?? 0)
+        let page = disk.others.object.page
+        let (unrecorded, saved) = (page.unrecorded, page.savedGeneration)
         recovery.awaitScan()
         info.demandSave()
         _ = reporter.attempt { () throws(CacheError) in try housekeeper.save(always: true) }
-        if let page, found.lacksRecords, page.savedGeneration > saved { page.noteRecorded(unrecorded) }
+        if found.lacksRecords, page.savedGeneration > saved { page.noteRecorded(unrecorded) }
         housekeeper.deleteLeftFiles()
     }
 
@@ -167,8 +166,8 @@ extension Store {
         guard let directory = disk.directory else { return }
         disk.replace(nil)
         directory.stopSegments()
-        if index.hasDebts { disk.others.object?.membership.owesFiles.set() }
-        defer { disk.others.object?.stop() }
+        if index.hasDebts { disk.others.object.membership.owesFiles.set() }
+        defer { disk.others.object.stop() }
         // First: a reader may be loading a group.
         let totals = index.forgetUnloaded()
         let isConsistent =

@@ -27,6 +27,8 @@ extension Store {
         return handleFailure(of: reading, entry, key) ? readAgain(key, at: now, orStale, body) : nil
     }
 
+    private static let readAttempts = 100
+
     /// The same when the file must be checked first, or a writer intervened. A separate function keeps the common case
     /// small.
     @inline(never)
@@ -35,7 +37,7 @@ extension Store {
         _ body: (StoreDirectory, IndexEntry) -> StoreDirectory.Reading<Value>
     ) -> Value? {
         // A writer may replace the file between look-up and opening, but then that writer has made progress.
-        for _ in 0..<(disk.others.object == nil ? 3 : 100) {
+        for _ in 0..<Self.readAttempts {
             guard disk.follow() else { return nil }
             let isProvisional = provisional.isSet
             if isProvisional || provisional.mayLackFiles, !recovery.settle(key, at: now) {
@@ -62,7 +64,7 @@ extension Store {
     ) -> Bool {
         _ = disk.follow()
         switch reading {
-        case .gone? where disk.others.object != nil && reopenIfDeleted():
+        case .gone? where reopenIfDeleted():
             takeBackHit(key, asMiss: false)
             return true
         case .gone? where !index.isCurrentFile(entry, key):

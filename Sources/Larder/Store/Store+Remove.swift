@@ -1,58 +1,60 @@
 import LarderFiles
 
 extension Store {
-    /// Removes an entry: its files first, then the record. Returns whether there was a fresh one.
+    /// Removes an entry: the record first, or another process would miss the value while a third one still returns it from
+    /// memory; then the files, the oldest first. Returns whether there was a fresh one.
     ///
-    /// The file is deleted first: that works even on a full disk, and nothing can bring the value back, as an entry
-    /// without a file is removed. If the file cannot be deleted, the value stays. While older files of the key may be
-    /// unknown, a tombstone keeps them dead.
+    /// The journal has some room for the record on a full disk. Where it cannot be written all the same and nobody else is
+    /// there, the files are deleted first, as they tell enough. While older files of the key may be unknown, a tombstone
+    /// keeps them dead.
     @discardableResult
     func remove(_ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil) throws(CacheError) -> Bool {
         let removed = try retryingReopened(key) { () throws(CacheError) in
             try recovery.retryingAfterScan { () throws(CacheError) in try removeOnce(key, at: now, permit) }
         }
-        guard let removed else { return false }
+        guard let wasFresh = removed else { return false }
         if let event = permit.map({ $0.event }) ?? .removed {
             reporter.report(CacheEvent(event, of: key)) { if event == .removed { $0.removals += 1 } }
         }
-        return removed.isFresh(at: now)
+        return wasFresh
     }
 
     private func removeOnce(
         _ key: Key, at now: Timestamp, _ permit: (any WritePermit)?
-    ) throws(CacheError) -> IndexEntry? {
+    ) throws(CacheError) -> Bool? {
         try disk.run(changing: key) { directory throws(CacheError) in
             if let permit, !permit.isValid(for: key) { return nil }
             // Afterwards: a fetch that begins earlier may still receive the removed value.
             defer { observer.didChange(key, with: permit) }
             index.load(key)
-            if !provisional.mayLackFiles { return try removeFiles(of: key, in: directory) }
+            if !provisional.mayLackFiles { return try removeFiles(of: key, at: now, in: directory) }
             let isBelieved = recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
-            let entry = try removeFiles(of: key, in: directory)
-            return isBelieved ? entry : nil
+            let wasFresh = try removeFiles(of: key, at: now, in: directory)
+            return isBelieved ? wasFresh : nil
         }
     }
 
-    /// Returns the entry that was removed.
-    func removeFiles(of key: Key, in directory: StoreDirectory) throws(CacheError) -> IndexEntry? {
-        let mayBeUnknown = provisional.mayHaveUnread
-        var (entry, obsolete) = index.withShard(of: key) { shard in
-            (shard.table.entry(key), shard.debts.files(of: key))
+    /// Returns whether the entry that was removed was fresh; nil when there was none.
+    func removeFiles(
+        of key: Key, at now: Timestamp, in directory: StoreDirectory
+    ) throws(CacheError) -> Bool? {
+        func find() -> (last: (id: FileID, isFresh: Bool)?, obsolete: [Debts.File]) {
+            index.withShard(of: key) { ($0.table.file(key, at: now), $0.debts.files(of: key)) }
         }
+        let mayBeUnknown = provisional.mayHaveUnread
+        var (last, obsolete) = find()
+        var wasFresh = last?.isFresh
         var tombstone: UInt64?
-        // The entry that is removed, if a later change has replaced it meanwhile.
-        var replaced: IndexEntry?
         if !mayBeUnknown, disk.hasLeftFiles {
             tombstone = placeTombstoneOverLeftFiles(of: key, in: directory)
             // A change with a lower number may have been published meanwhile. One with a higher number comes after
             // this.
             if let tombstone {
-                let before = entry
-                (entry, obsolete) = index.withShard(of: key) { ($0.table.entry(key), $0.debts.files(of: key)) }
-                if let found = entry, found.file >= tombstone { (entry, replaced) = (nil, before) }
+                (last, obsolete) = find()
+                if let found = last, found.id >= tombstone { last = nil } else { wasFresh = last?.isFresh }
             }
         }
-        if entry == nil, obsolete.isEmpty, tombstone == nil {
+        if last == nil, obsolete.isEmpty, tombstone == nil {
             // Nothing of the key was stored after its tombstone. That of a killed session may not be on stable storage.
             if !mayBeUnknown || !settings.isPowerSafe && reaper.hasTombstone(of: key) {
                 index.invalidate(key)
@@ -63,28 +65,11 @@ extension Store {
         }
         try info.removeShutdownMarker()
         if mayBeUnknown {
-            tombstone = try reaper.placeTombstone(of: .key(key), in: directory, isAlone: !disk.isShared)
+            tombstone = try reaper.placeTombstone(of: .key(key), in: directory)
         }
         if tombstone != nil, reconciler.hasTooManyTombstones { reconciler.boundTombstonesInBackground() }
-        if disk.isShared {
-            return try removeBesideOthers(key, entry, obsolete, tombstone, in: directory) ?? replaced
-        }
-        do throws(CacheError) {
-            try reaper.delete(obsolete, entry?.file, of: key, in: directory)
-        } catch {
-            // The value stays, even after the next opening.
-            if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
-            throw error
-        }
-        let number = if let tombstone { tombstone } else { try info.takeNumber(.key(key)) }
-        let ticket = info.commitBestEffort(.remove(key: key, number: number)) {
-            index.change(key, .removed) { _ = $0.remove(key, below: number) }
-        }
-        if settings.isPowerSafe {
-            try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
-        }
-        try info.wait(for: ticket)
-        return entry
+        try remove(key, last?.id, obsolete, tombstone, in: directory)
+        return wasFresh
     }
 
     private static let mostOverLeftFiles = 1024
@@ -95,35 +80,34 @@ extension Store {
     private func placeTombstoneOverLeftFiles(of key: Key, in directory: StoreDirectory) -> UInt64? {
         // Where a stopped process keeps others from cleaning, that is all that can be done.
         if reaper.tombstoneCount > Self.mostOverLeftFiles { return nil }
-        guard let membership = disk.others.object?.membership, (try? info.removeShutdownMarker()) != nil,
-            let number = try? reaper.placeTombstone(of: .key(key), in: directory, isAlone: false)
+        guard (try? info.removeShutdownMarker()) != nil,
+            let number = try? reaper.placeTombstone(of: .key(key), in: directory)
         else { return nil }
         // It would cover a change that is under way with a lower number, and that this call has not seen.
+        let membership = disk.others.object.membership
         if membership.awaitChanges(below: number, stripe: key.stripe, .round(0)), disk.follow() { return number }
         reaper.takeBackTombstone(number, in: directory)
         return nil
     }
 
-    /// The same in a shared directory: the record first, or another process would miss the value while a third one
-    /// still returns it from memory.
+    /// The same for what is known of the key.
     ///
     /// Without a tombstone the removal has no number of its own: one that was taken now would cover a value that
     /// another process is storing, and that this call has not seen.
-    private func removeBesideOthers(
-        _ key: Key, _ entry: IndexEntry?, _ obsolete: [Debts.File], _ tombstone: UInt64?,
-        in directory: StoreDirectory
-    ) throws(CacheError) -> IndexEntry? {
+    private func remove(
+        _ key: Key, _ last: FileID?, _ obsolete: [Debts.File], _ tombstone: UInt64?, in directory: StoreDirectory
+    ) throws(CacheError) {
         info.beginRemoving()
         defer { info.endRemoving() }
         // A process that joins later takes higher numbers.
         let isAlone = disk.isAlone
-        let number = tombstone ?? entry.map { $0.file.number + 1 }
+        let number = tombstone ?? last.map { $0.number + 1 }
         let ticket: CommitQueue.Ticket?
         do throws(CacheError) {
             if let number {
                 ticket = try info.commitRemoval(.remove(key: key, number: number)) { () throws(CacheError) in
                     if let tombstone { try reaper.finishTombstone(tombstone, of: .key(key), in: directory) }
-                    try reaper.delete(obsolete, entry?.file, of: key, in: directory)
+                    try reaper.delete(obsolete, last, of: key, in: directory)
                 } publish: {
                     index.change(key, .removed) { _ = $0.remove(key, below: number, mayComeLater: !isAlone) }
                 }
@@ -136,24 +120,28 @@ extension Store {
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }
             throw error
         }
-        if let tombstone {
-            _ = reporter.attempt { () throws(CacheError) in
-                try reaper.finishTombstone(tombstone, of: .key(key), in: directory)
-            }
+        // From here on it is removed, come what may.
+        var uncovered: CacheError?
+        do throws(CacheError) {
+            if let tombstone { try reaper.finishTombstone(tombstone, of: .key(key), in: directory) }
+        } catch {
+            uncovered = error
         }
         do throws(CacheError) {
-            try reaper.delete(obsolete, entry?.file, of: key, in: directory)
+            try reaper.delete(obsolete, last, of: key, in: directory)
         } catch {
-            if number == nil { throw error }
-            // It is removed all the same, and deleted later.
+            // It is deleted later.
+            if let last { index.withShard(of: key) { $0.markObsolete(last, of: key, isLast: true) } }
+            if tombstone == nil, let newest = last ?? obsolete.map(\.file).max() {
+                try reaper.cover(newest, of: key, in: directory, after: error)
+            }
             reporter.report(error, of: key)
-            if let entry { index.withShard(of: key) { $0.markObsolete(entry.file, of: key, isLast: true) } }
         }
+        if let uncovered { throw uncovered }
+        try info.wait(for: ticket)
         if settings.isPowerSafe {
             try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
         }
-        try info.wait(for: ticket)
-        return entry
     }
 
     /// Tells other processes of the removal of a key that has no entry: a fetch of theirs must not store what it has

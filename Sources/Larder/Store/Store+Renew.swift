@@ -53,13 +53,11 @@ extension Store {
         while let entry = index.entry(key), isRight(entry) {
             try info.removeShutdownMarker()
             let number = try info.takeNumber(.key(key))
-            if let others = disk.others.object {
-                // An expiry with a lower number would not cover the new life.
-                guard others.membership.awaitChanges(below: number, stripe: nil, patience) else { return nil }
-                try disk.followOrThrow()
-                guard let current = index.entry(key), isRight(current) else { return false }
-                if current.change != entry.change { continue }
-            }
+            // An expiry with a lower number would not cover the new life.
+            guard disk.others.object.membership.awaitChanges(below: number, stripe: nil, patience) else { return nil }
+            try disk.followOrThrow()
+            guard let current = index.entry(key), isRight(current) else { return false }
+            if current.change != entry.change { continue }
             if try renew(entry, key, renewal, number: number, in: directory) { return true }
             // Another process may have replaced the value, and deleted the file.
             try disk.followOrThrow()

@@ -55,13 +55,14 @@ extension Store {
                 try lease.move(to: location, of: self) { next, lock throws(CacheError) in
                     // Only a store that was opened to read does nothing else.
                     guard !lock.isForReading else { return false }
-                    found = try reopen(root, identity, next, lock.membership, replacing: lease, at: now)
+                    found = try reopen(root, identity, next, lock.membership(identity, path), replacing: lease, at: now)
                     return found != nil
                 }
-            } else if disk.others.object != nil {
+            } else if disk.others.object.membership.mayBeJoined {
                 found = try replaceEntries(of: directory)
             } else {
-                found = try reopen(directory.root, directory.identity, lease, nil, replacing: lease, at: now)
+                let alone = try Membership(aloneIn: directory.identity, fileSystem, path: path)
+                found = try reopen(directory.root, directory.identity, lease, alone, replacing: lease, at: now)
             }
         } catch {
             reporter.report(error)
@@ -108,7 +109,7 @@ extension Store {
     /// Returns nil when it was reopened or closed meanwhile.
     private func reopen(
         _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: DirectoryRegistry<Store>.Lease,
-        _ membership: Membership?, replacing old: DirectoryRegistry<Store>.Lease, at now: Timestamp
+        _ membership: Membership, replacing old: DirectoryRegistry<Store>.Lease, at now: Timestamp
     ) throws(CacheError) -> LoadedStore.Found? {
         try disk.runAlone { () throws(CacheError) -> LoadedStore.Found? in
             guard let directory = disk.directory, self.lease === old, !isClosing, !directory.isWhole else { return nil }
@@ -117,7 +118,9 @@ extension Store {
                 isPowerSafe: settings.isPowerSafe, mayLoadLater: settings.manifestFormat == .json,
                 membership: membership
             ).load()
-            info.replaceJournal(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, membership)
+            // Values of the old directory may still be on their way into a memory tier.
+            membership.page.raiseNumbers(to: info.lastTaken)
+            info.replaceJournal(loaded.journals, of: loaded.directory, membership)
             // Before any entry is visible: look-ups in the index do not run in blocks of this queue.
             provisional.replace(with: loaded.reconciliation, hasLeftovers: loaded.hasLeftovers)
             index.replace(with: loaded.shards, loaded.groups, isSameDirectory: false, at: now)
@@ -128,8 +131,8 @@ extension Store {
                 $0.adoptions += loaded.found.adopted.count
             }
             disk.replace(loaded.directory)
-            disk.others.object?.stop()
-            if let membership { disk.follow(through: follower(membership, at: loaded.positions)) }
+            disk.others.object.stop()
+            disk.follow(through: follower(membership, loaded))
             self.lease = lease
             reconciler.begin()
             reconciler.finishJoining(verifying: loaded.isOfDead)

@@ -117,28 +117,18 @@ extension Store {
         defer { disk.unlockStripe(key.shard) }
         // First: a damaged group makes the index provisional.
         index.load(key)
-        if disk.isShared { return try insertBesideOthers(payload, entry, request, after: slowRounds, in: directory) }
-        guard holds(request, in: directory) else { return .refused }
-        return try insertChecked(payload, entry, request, in: directory)
-    }
-
-    /// The same in a shared directory. The process that publishes last disposes of the older value.
-    private func insertBesideOthers(
-        _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, after slowRounds: Int,
-        in directory: StoreDirectory
-    ) throws(CacheError) -> InsertOutcome {
-        guard let others = disk.others.unretained else { return .refused }
-        return try others.use { others throws(CacheError) in
+        return try disk.others.unretained.use { others throws(CacheError) in
             let outcome = try insert(payload, entry, request, after: slowRounds, in: directory, beside: others)
+            // Of several processes, the one that publishes last disposes of the older value.
             if others.isBehind, case .stored(_, let file) = outcome, others.follow() {
-                disposeIfSuperseded(file, request.key)
+                disposeIfSuperseded(file, key)
             }
             return outcome
         }
     }
 
-    /// The same in a shared directory. A condition is checked with the number taken, and after all changes of the key
-    /// with lower numbers: one that came later would not have been seen, and would lose.
+    /// A condition is checked with the number taken, and after all changes of the key with lower numbers: one that came
+    /// later would not have been seen, and would lose.
     private func insert(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, after slowRounds: Int,
         in directory: StoreDirectory, beside others: Follower
@@ -149,8 +139,8 @@ extension Store {
             return try insertChecked(payload, entry, request, in: directory, beside: (others, additions))
         }
         let (membership, key) = (others.membership, request.key)
-        guard membership.tryLock(stripe: key.stripe) else { return .blocked(isSlow: false) }
-        defer { membership.unlock(stripe: key.stripe) }
+        guard membership.tryLock(key) else { return .blocked(isSlow: false) }
+        defer { membership.unlock(key) }
         for _ in 0..<Self.attempts {
             let number = try info.takeNumber(.key(key))
             let isFree = membership.awaitChanges(below: number, stripe: key.stripe, .round(slowRounds))
@@ -174,14 +164,11 @@ extension Store {
     private static let attempts = 100
 
     /// Returns when other processes have finished the changes that blocked a set. Call it outside of a block of the
-    /// disk queue: one of them may be stopped. False when the directory is not shared.
-    @discardableResult
-    func awaitOthers(_ key: Key) -> Bool {
-        guard let others = disk.others.object else { return false }
-        let stripe = key.stripe
-        others.membership.await(stripe: stripe)
-        _ = others.membership.awaitChanges(below: others.page.lastNumber + 1, stripe: stripe, .endless)
-        return true
+    /// disk queue: one of them may be stopped.
+    func awaitOthers(_ key: Key) {
+        let others = disk.others.object
+        others.membership.await(stripe: key.stripe)
+        _ = others.membership.awaitChanges(below: others.page.lastNumber + 1, stripe: key.stripe, .endless)
     }
 
     /// Marks the file of a value that another process has replaced or removed meanwhile.
@@ -195,7 +182,7 @@ extension Store {
     /// The same once the condition holds.
     private func insertChecked(
         _ payload: EntryWriter.Payload, _ entry: IndexEntry, _ request: SetRequest, number: UInt64? = nil,
-        in directory: StoreDirectory, beside others: (follower: Follower, additions: UInt64)? = nil
+        in directory: StoreDirectory, beside others: (follower: Follower, additions: UInt64)
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         let new = try writer.create(payload, entry, key, number: number, in: directory)
@@ -207,7 +194,7 @@ extension Store {
             ticket = try info.commit(new.line, number: new.entry.file.number) {
                 replaced = index.publish(
                     new.entry, for: key, request.promotion, markingObsolete: !settings.isPowerSafe,
-                    mayBeOvertaken: others.map { $0.follower.mayHaveAdded(since: $0.additions) } ?? false)
+                    mayBeOvertaken: others.follower.mayHaveAdded(since: others.additions))
             }
         } catch {
             reaper.deleteUncommitted(new.entry.file, of: key, in: directory)

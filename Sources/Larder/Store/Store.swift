@@ -57,13 +57,13 @@ final class Store: Sendable {
     /// True once the session is ending. Accessed like `lease`.
     @exclusivity(unchecked) nonisolated(unsafe) var isClosing = false
 
-    init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings, _ membership: Membership?) {
+    init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings, _ membership: Membership) {
         index = Index(loaded.shards, loaded.groups, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
         let provisional = ProvisionalState(
             loaded.reconciliation, hasLeftovers: loaded.hasLeftovers,
             // The first process has listed the files.
-            lacksRecords: membership.map { !$0.isFirst && $0.page.unrecorded > 0 } ?? false)
+            lacksRecords: !membership.isFirst && membership.page.unrecorded > 0)
         context = StoreContext(loaded.directory, index, provisional, clock: clock, settings: settings)
         hasLimits = context.limits.unretainedFlag
         fileSystem = context.fileSystem
@@ -74,7 +74,7 @@ final class Store: Sendable {
         disk = context.disk
         self.provisional = provisional
         reporter = context.reporter
-        info = CommitQueue(loaded.journals, lastNumber: loaded.lastNumber, of: loaded.directory, membership, context)
+        info = CommitQueue(loaded.journals, of: loaded.directory, membership, context)
         frozen = ManifestWriter(context, info: info)
         reaper = FileReaper(loaded.tombstones, context, info: info)
         trash = Trash(context)
@@ -88,7 +88,7 @@ final class Store: Sendable {
         cleaner = SegmentCleaner(context, info, writer, reaper)
         housekeeper = Housekeeper(context, info, frozen, reaper, expirer, sweeper, evictor, reconciler, cleaner)
         context.lifetime.begin(self)
-        if let membership { disk.follow(through: follower(membership, at: loaded.positions)) }
+        disk.follow(through: follower(membership, loaded))
         index.damageFound.install { [weak reconciler] in reconciler?.distrustIndex() }
         reporter.count { $0.damagedLines = loaded.damagedLines }
         reporter.count { $0.adoptions = loaded.found.adopted.count }

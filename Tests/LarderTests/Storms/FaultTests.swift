@@ -426,38 +426,49 @@ struct FaultTests {
         #expect(cache.string(forKey: "k") == "3")
     }
 
-    @Test("an undeletable file keeps its value, and the removal throws, where the directory is not shared")
-    func undeletable() throws {
+    @Test(
+        "an undeletable file does not keep its value, also if the index is lost, and is deleted later",
+        arguments: [DiskCache.Sharing.exclusive, .processes], [false, true])
+    func undeletable(sharing: DiskCache.Sharing, losesIndex: Bool) throws {
         var world = World.grouped {
             $0.inlineThreshold = 0
-            $0.sharing = .exclusive
-        }
-        let cache = try world.open()
-        try cache.setString("v", forKey: "k")
-        world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
-        #expect(code { try cache.removeValue(forKey: "k") } == .io)
-        #expect(cache.string(forKey: "k") == "v")
-        world.restart()
-        #expect(try world.open().string(forKey: "k") == "v")
-    }
-
-    @Test("where it is shared, the removal lasts, and the file is deleted later")
-    func undeletableBesideOthers() throws {
-        var world = World.grouped {
-            $0.inlineThreshold = 0
-            $0.sharing = .processes
+            $0.sharing = sharing
         }
         var cache = try world.open()
         try cache.setString("v", forKey: "k")
         world.files.inject { _, operation in if case .remove = operation { .fail(.notPermitted) } else { nil } }
         #expect(try cache.removeValue(forKey: "k"))
-        #expect(cache.string(forKey: "k") == nil && world.fileCount == 1)
+        #expect(cache.string(forKey: "k") == nil)
+        if losesIndex { world.loseIndex() }
         world.restart()
         cache = try world.open()
         #expect(cache.string(forKey: "k") == nil)
         try cache.flush()
         #expect(world.entryFiles == [])
         cache.checkInvariants(world, settled: true)
+    }
+
+    @Test(
+        "a removal throws where nothing keeps an undeletable file dead",
+        arguments: [DiskCache.Sharing.exclusive, .processes])
+    func uncoverable(sharing: DiskCache.Sharing) throws {
+        var world = World.grouped {
+            $0.inlineThreshold = 0
+            $0.sharing = sharing
+        }
+        let cache = try world.open()
+        try cache.setString("v", forKey: "k")
+        world.files.inject { _, operation in
+            switch operation {
+            case .remove, .create: .fail(.notPermitted)
+            default: nil
+            }
+        }
+        let error = #expect(throws: CacheError.self) { try cache.removeValue(forKey: "k") }
+        #expect(error?.message.hasPrefix("The value is removed, but returns if the index is lost") == true)
+        #expect(cache.string(forKey: "k") == nil)
+        world.restart()
+        #expect(try world.open().string(forKey: "k") == nil)
     }
 
     /// Makes the n-th call of a kind fail, once.

@@ -20,12 +20,10 @@ final class CommitQueue: Sendable {
     private let entriesPerGroup: Int
     private let clock: any Clock
     private let reporter: Reporter
-    private let numbers: Lock<Journal.Numbers>
-    /// Whether the journal has a clean-shutdown marker, or is missing, or may be of an older version. The first change
+    /// Whether the journal may have a clean-shutdown marker, or be missing, or be of an older version. The first change
     /// must remove the marker or create the journal.
-    private let hasShutdownMarker: Flag
+    private let hasShutdownMarker = Flag(true)
     private let provisional: ProvisionalState
-    /// The other processes of a shared directory.
     private let others: ReplaceableReference<Follower>
     private let staged = Lock(Staged())
 
@@ -47,8 +45,7 @@ final class CommitQueue: Sendable {
     @exclusivity(unchecked) nonisolated(unsafe) private var journal: Journal
 
     init(
-        _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?,
-        _ context: StoreContext
+        _ loaded: LoadedJournals, of directory: StoreDirectory, _ membership: Membership, _ context: StoreContext
     ) {
         fileSystem = context.fileSystem
         path = context.path
@@ -58,39 +55,26 @@ final class CommitQueue: Sendable {
         entriesPerGroup = context.settings.entriesPerGroup
         clock = context.clock
         reporter = context.reporter
-        numbers = Lock(Journal.Numbers(last: lastNumber, before: lastNumber, recorded: loaded.recorded))
         others = context.disk.others
-        hasShutdownMarker = Flag(loaded.hasShutdownMarker || membership != nil || loaded.headerVersion < version)
         provisional = context.provisional
-        journal = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership, numbers) {
+        journal = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership) {
             [provisional] in provisional.isSettled
         }
     }
 
     /// Replaces the journal by that of another directory. Call it in a barrier of the disk queue.
-    func replaceJournal(
-        _ loaded: LoadedJournals, lastNumber: UInt64, of directory: StoreDirectory, _ membership: Membership?
-    ) {
-        let fresh = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership, numbers) {
+    func replaceJournal(_ loaded: LoadedJournals, of directory: StoreDirectory, _ membership: Membership) {
+        let fresh = Journal(loaded, of: directory, version: version, isPowerSafe: isPowerSafe, membership) {
             [provisional] in provisional.isSettled
         }
         queue.run { journal = fresh }
-        hasShutdownMarker.set(loaded.hasShutdownMarker || membership != nil || loaded.headerVersion < version)
-        numbers.withLock { numbers in
-            numbers = Journal.Numbers(
-                last: max(numbers.last, lastNumber), before: lastNumber, recorded: loaded.recorded)
-        }
+        hasShutdownMarker.set()
     }
 
-    /// The last number that was taken before the session. In a shared directory, every change up to it is published or
-    /// has failed.
+    /// The last number from before the session. Where others may join, every change up to it is published or has failed.
     var lastNumberBefore: UInt64 {
-        if let others = others.object {
-            // Values that are being moved are older than their moves.
-            let lowestCopy = staged.withLock { $0.copies.min() } ?? .max
-            return min(others.page.lowestOpen(sparingCopiesOf: others.lane), lowestCopy) - 1
-        }
-        return numbers.withLock { $0.before }
+        // Values that are being moved are older than their moves.
+        others.object.lastNumberBefore(staged.withLock { $0.copies.min() } ?? .max)
     }
 }
 
@@ -116,10 +100,17 @@ extension CommitQueue {
     /// Numbers without a line pile up when changes fail. Before one is taken that an opening after a kill would not
     /// reach, the header of the journal asks for a listing.
     func takeNumber(_ extent: Extent) throws(CacheError) -> UInt64 {
-        if let number = others.use({ takeNumber(extent, from: $0) }) { return try checked(number) }
-        let (number, isBeyondReach) = numbers.withLock { numbers in
-            numbers.last += 1
-            return (numbers.last, numbers.last - min(numbers.recorded, numbers.last) > Reconciliation.reach)
+        let (number, isBeyondReach) = others.use { others in
+            let number =
+                switch extent {
+                // Nobody waits for the stripe while nobody is there.
+                case .key(let key):
+                    others.page.beginChange(
+                        stripe: others.isAlone ? nil : key.stripe, slot: key.shard, of: others.lane)
+                case .all: others.page.beginChange(stripe: nil, slot: Index.shardCount, of: others.lane)
+                case .none: others.page.takeNumber()
+                }
+            return (number, others.isBeyondReach(number))
         }
         if isBeyondReach {
             try queue.run { () throws(CacheError) in
@@ -131,23 +122,10 @@ extension CommitQueue {
         return try checked(number)
     }
 
-    /// The same where the directory is shared.
-    @inline(__always)
-    private func takeNumber(_ extent: Extent, from others: Follower) -> UInt64 {
-        switch extent {
-        // Nobody waits for the stripe while nobody is there.
-        case .key(let key):
-            others.page.beginChange(
-                stripe: others.isAlone ? nil : key.stripe, slot: key.shard, of: others.lane)
-        case .all: others.page.beginChange(stripe: nil, slot: Index.shardCount, of: others.lane)
-        case .none: others.page.takeNumber()
-        }
-    }
-
     /// Takes a number for a copy that is no entry yet. Until `endStaging`, other processes take its file for in use.
     func takeStagingNumber() throws(CacheError) -> UInt64 {
         try staged.withLock { staged throws(CacheError) in
-            guard let others = others.object else { return try takeNumber(.none) }
+            let others = others.object
             // First, so that a process that takes a higher number finds it.
             if staged.lowest == 0 { others.noteStaged(others.page.lastNumber + 1) }
             let number = try takeNumber(.none)
@@ -168,10 +146,9 @@ extension CommitQueue {
     func endMove() { changeStaged { $0.moved = nil } }
 
     private func changeStaged(_ change: (inout Staged) -> Void) {
-        guard let others = others.object else { return }
         staged.withLock { staged in
             change(&staged)
-            others.noteStaged(staged.lowest)
+            others.object.noteStaged(staged.lowest)
         }
     }
 
@@ -185,24 +162,15 @@ extension CommitQueue {
 
     /// The last number taken. A header records it, so that no number is taken twice.
     var lastTaken: UInt64 {
-        others.use { $0.page.lastNumber } ?? numbers.withLock { $0.last }
+        others.use { $0.page.lastNumber }
     }
 
     /// Skips some numbers, which may be in use. Half of all numbers are never skipped, so they cannot run out by this.
     func skipNumbers(_ count: UInt64) {
-        if let page = others.object?.page {
-            if page.lastNumber <= Record.lastNumber / 2 { page.skipNumbers(count) }
-            return
-        }
-        numbers.withLock { numbers in
-            if numbers.last <= Record.lastNumber / 2 { numbers.last += count }
-        }
+        if lastTaken <= Record.lastNumber / 2 { others.object.page.skipNumbers(count) }
     }
 
-    func raiseNumbers(to number: UInt64) {
-        if let page = others.object?.page { return page.raiseNumbers(to: number) }
-        numbers.withLock { $0.last = max($0.last, number) }
-    }
+    func raiseNumbers(to number: UInt64) { others.object.page.raiseNumbers(to: number) }
 }
 
 /// Commits.
@@ -250,8 +218,7 @@ extension CommitQueue {
     /// of the disk queue.
     ///
     /// A process killed before the append has changed nothing; one killed after it finds the change again. `number` is
-    /// the highest one that was taken for the lines. In a shared directory the disk has some room for removals, even
-    /// when it is full.
+    /// the highest one that was taken for the lines. The journal has some room for removals, even when the disk is full.
     ///
     /// - Returns: In power-safe caches, or with `mustSync`, a ticket to wait for.
     func commit(
@@ -271,18 +238,19 @@ extension CommitQueue {
             try? journal.unsettle()
             throw CacheError(error, doing: "write the journal", path: path)
         }
-        // Beside others, the page has the numbers.
-        if number > 0, !others.isSet { numbers.withLock { $0.recorded = max($0.recorded, number) } }
         if journal.debouncer.changed() { scheduleSave() }
         let ticket = begun?.written(to: journal.sync)
         publish()
-        _ = others.use { $0.noteOwnCommit(journal.epoch) }
+        others.use { others in
+            others.noteRecorded(number)
+            others.noteOwnCommit(journal.epoch)
+        }
         return ticket
     }
 
-    func beginRemoving() { _ = others.use { $0.page.beginRemoving(of: $0.lane) } }
+    func beginRemoving() { others.use { $0.page.beginRemoving(of: $0.lane) } }
 
-    func endRemoving() { _ = others.use { $0.page.endRemoving(of: $0.lane) } }
+    func endRemoving() { others.use { $0.page.endRemoving(of: $0.lane) } }
 
     /// The same for one record.
     func commit(_ record: Record, publish: () -> Void) throws(CacheError) -> Ticket? {
@@ -322,27 +290,21 @@ extension CommitQueue {
             journal.demandSave()
             scheduleSaveOnce()
         }
-        guard let others = others.object else { return }
-        provisional.noteUnrecorded()
-        others.page.noteUnrecorded()
+        if others.object.noteUnrecorded() { provisional.noteUnrecorded() }
     }
 
-    /// Commits removals. Others learn of them by the records: beside them they fail without. Alone in the directory,
-    /// where the disk has no room, the files tell; `deleteFiles` then runs first.
+    /// Commits removals. Others learn of them by the records: beside them they fail without. Alone in the directory, the
+    /// files tell; `deleteFiles` then runs first.
     func commitRemovals(
         _ lines: borrowing RecordPrinter, count: Int, number: UInt64 = 0,
         deleteFiles: () throws(CacheError) -> Void = {}, publish: () -> Void
     ) throws(CacheError) -> Ticket? {
-        guard let others = others.object else {
-            return commitBestEffort(lines, count: count, number: number, isRemoval: true, publish: publish)
-        }
         do throws(CacheError) {
             return try lines.withBytes { lines throws(CacheError) in
                 try commit(lines, count: count, number: number, isRemoval: true, publish: publish)
             }
         } catch {
-            guard error.code == .noSpace else { throw error }
-            let isPublished = try others.membership.whileNobodyJoins { isAlone throws(CacheError) in
+            let isPublished = try others.object.membership.whileNobodyJoins { isAlone throws(CacheError) in
                 guard isAlone else { return false }
                 try deleteFiles()
                 publishUnrecorded(error, publish)
@@ -415,7 +377,7 @@ extension CommitQueue {
                 journal.demandSave()
                 scheduleSaveOnce()
             }
-            if !isWritten, others.use({ $0.isAlone }) == false { return false }
+            if !isWritten, !others.use({ $0.isAlone }) { return false }
             publish()
             return true
         }
@@ -482,7 +444,7 @@ extension CommitQueue {
             return try translating("begin a journal", at: path) { () throws(Errno) in
                 // Read before the journal begins: a change that is open now may get into a journal that the save does
                 // not replace, and come after all later ones there.
-                let settled = others.object.map { $0.page.lowestOpen - 1 } ?? lastTaken
+                let settled = others.object.page.lowestOpen - 1
                 return Save(
                     generation: try journal.beginSave(), root: try journal.root, settled: settled,
                     records: journal.records, demands: journal.demands, doubts: journal.doubts,
@@ -503,22 +465,20 @@ extension CommitQueue {
         }
     }
 
-    /// Notes that the manifest of a save is in place. Returns the journals and manifests that it replaces.
-    ///
-    /// `replaced`: the journals, where others have some, too; nil: those that are known here.
+    /// Notes that the manifest of a save is in place, and is about to replace journals. Returns the manifests that it
+    /// replaces, too; nil where the directory was replaced meanwhile.
     func finish(
-        _ save: Save, _ format: ManifestFormat, replacing replaced: [UInt64]?
-    ) throws(Errno) -> (journals: [UInt64], manifests: [ManifestFormat]) {
+        _ save: Save, _ format: ManifestFormat, replacing journals: [UInt64]
+    ) throws(Errno) -> [ManifestFormat]? {
         try queue.run { () throws(Errno) in
-            guard ObjectIdentifier(journal) == save.journal else { return ([], []) }
+            guard ObjectIdentifier(journal) == save.journal else { return nil }
             journal.saved(
                 save.generation, isProof: save.isProof, recordsSaved: save.records, demandsMet: save.demands,
                 doubtsMet: save.doubts)
-            let journals = replaced ?? journal.generations.filter { $0 < save.generation }
             let manifests = journal.wrote(format)
             // The first journal proves that the directory is ours: the next one must be on disk before it is deleted.
             if journals.contains(1), !isPowerSafe { try journal.syncBegun() }
-            return (journals, manifests)
+            return manifests
         }
     }
 
@@ -532,18 +492,14 @@ extension CommitQueue {
     func endSession(
         isConsistent: Bool, _ totals: SavedTotals?, _ directory: StoreDirectory
     ) throws(CacheError) {
-        if let membership = others.object?.membership {
-            // Beside others there is no marker: they may still change something.
-            try membership.whileNobodyJoins { isAlone throws(CacheError) in
-                let page = membership.page
-                let isLast = isAlone && page.deaths == page.cleanedDeaths && hasOtherJournals == false
-                // The index of a process that joined after a removal without a record still has the entry.
-                let isWhole = isConsistent && page.unrecorded == 0
-                try endSessionAlone(isConsistent: isWhole && isLast, totals, directory)
-            }
-            return queue.run { journal.release() }
+        let (membership, page) = (others.object.membership, others.object.page)
+        // Beside others there is no marker: they may still change something.
+        try membership.whileNobodyJoins { isAlone throws(CacheError) in
+            let isLast = isAlone && page.deaths == page.cleanedDeaths && hasOtherJournals == false
+            // The index of a process that joined after a removal without a record still has the entry.
+            let isWhole = isConsistent && page.unrecorded == 0
+            try endSessionAlone(isConsistent: isWhole && isLast, totals, directory)
         }
-        try endSessionAlone(isConsistent: isConsistent, totals, directory)
     }
 
     /// True when there are journals besides that of this process; nil: not known.

@@ -4,23 +4,12 @@ import LarderFiles
 final class Journal {
     let fileSystem: any FileSystem
     private let isPowerSafe: Bool
-    /// The place among the processes that share the directory. Each of them has journals of its own, and never
-    /// continues that of another session.
-    private let membership: Membership?
+    private let membership: Membership
     /// The same, without reference counting.
-    private let unretained: UnretainedReference<Membership>?
-    private let numbers: Lock<Numbers>
-
-    /// The sequence numbers of a directory that is not shared; the page has those of others.
-    struct Numbers {
-        /// The last number taken.
-        var last: UInt64
-        /// The last number taken before the session.
-        let before: UInt64
-        /// The last number that a line records.
-        var recorded: UInt64
-    }
-
+    private let unretained: UnretainedReference<Membership>
+    /// A process that has the directory alone continues the journal of the last session. Of several, each has journals
+    /// of its own.
+    private let mayContinue: Bool
     /// Whether entries and files agree, for the header of the next journal.
     private let isSettled: () -> Bool
     /// The directory of the journals; nil once released. The journals stay in it when the store moves to another
@@ -48,7 +37,7 @@ final class Journal {
     private(set) var generations: [UInt64]
     /// The length of the good part of the current journal. Bytes.
     private var length: Int
-    /// The bytes of the current journal whose blocks are allocated, where the directory is shared.
+    /// The bytes of the current journal whose blocks are allocated.
     private var allocated = 0
     /// The bytes behind the end of the journal that only removals may use: beside others, each needs a record, also on
     /// a full disk.
@@ -97,18 +86,16 @@ final class Journal {
     private var publishedLength = 0
     /// The epoch of the last lines that were published.
     private(set) var epoch: UInt64 = 0
-    /// The first change of a session that shares the directory has begun its journal.
-    private var hasOwn = false
     /// The journal of an earlier session that ends with a marker, without it.
     private var oldMarker: JournalPart?
 
     init(
         _ loaded: LoadedJournals, of place: StoreDirectory, version: UInt64, isPowerSafe: Bool,
-        _ membership: Membership?, _ numbers: Lock<Numbers>, isSettled: @escaping @Sendable () -> Bool
+        _ membership: Membership, isSettled: @escaping @Sendable () -> Bool
     ) {
         self.membership = membership
-        self.numbers = numbers
-        unretained = membership.map { UnretainedReference($0) }
+        unretained = UnretainedReference(membership)
+        mayContinue = !membership.mayBeJoined
         self.isSettled = isSettled
         fileSystem = place.fileSystem
         directory = place.root
@@ -125,13 +112,14 @@ final class Journal {
         manifests = loaded.manifests
         lacksTag = loaded.lacksTag
         endsClosed = loaded.endsClosed
-        if membership != nil, loaded.endsClosed {
+        if mayContinue { openGeneration = generation }
+        if !mayContinue, loaded.endsClosed {
             oldMarker = JournalPart(generation: generation, length: loaded.length - loaded.closedLength)
         }
         self.version = version
         headerVersion = loaded.headerVersion
         headerLast = loaded.headerLast
-        isHeaderSettled = membership == nil ? loaded.isHeaderSettled : nil
+        isHeaderSettled = mayContinue ? loaded.isHeaderSettled : nil
         mustUnsettle = loaded.isUnsettled
         demands = loaded.isDamaged || loaded.isIncomplete || loaded.lacksRemovals ? 1 : 0
     }
@@ -153,7 +141,7 @@ final class Journal {
         let isJournalGone = file.map { (try? fileSystem.status(of: $0.file).isLinked) == false } ?? false
         var isManifestGone = false
         // Another process may have saved in another format.
-        for format in manifests where savedGeneration > 0 && membership == nil {
+        for format in manifests where savedGeneration > 0 && mayContinue {
             do throws(Errno) {
                 _ = try fileSystem.status(of: DirectoryLayout.manifest(format).name, in: directory.file)
             } catch {
@@ -173,11 +161,10 @@ final class Journal {
     }
 
     /// The last number taken, for the header of the next journal.
-    private var lastTaken: UInt64 { membership?.page.lastNumber ?? numbers.withLock { $0.last } }
+    private var lastTaken: UInt64 { membership.page.lastNumber }
 
     /// Notes that a number is about to be used that no line records yet.
     func noteTaken(_ number: UInt64) throws(Errno) {
-        if membership != nil { return }
         if number > headerLast + Reconciliation.reach { try unsettle() }
     }
 
@@ -200,7 +187,7 @@ final class Journal {
     /// to the directory: with the marker, the next opening would trust the index even if a kill came between a file and
     /// its record. Truncating needs no space on the disk.
     func removeShutdownMarker() throws(Errno) {
-        if membership != nil { return try beginOwn() }
+        if !mayContinue { return try beginOwn() }
         if generation == 0 {
             // The first journal precedes the first file: it proves that the directory is ours. On a full disk it is
             // skipped, and the change itself succeeds or fails.
@@ -232,9 +219,10 @@ final class Journal {
         isMarkerUnsynced = false
     }
 
-    /// The same where the directory is shared: this session has a journal of its own. It may be lost in a power cut, and
-    /// must not leave the marker of the session before behind.
+    /// The same for a session that has a journal of its own. It may be lost in a power cut, and must not leave the marker
+    /// of the session before behind.
     private func beginOwn() throws(Errno) {
+        let hasOwn = file != nil
         if hasOwn, !isMarkerUnsynced { return }
         let isRemoved = truncateOldMarker()
         if !hasOwn {
@@ -263,7 +251,7 @@ final class Journal {
                 let (file, size) = try fileSystem.openRegular(name, in: try root.file, for: .updating),
                 size == marked.length + closedLength
             else { return false }
-            membership?.page.shorten(marked, from: size)
+            membership.page.shorten(marked, from: size)
             try fileSystem.truncate(file.file, to: marked.length)
             try fileSystem.sync(file.file)
             return true
@@ -295,7 +283,7 @@ final class Journal {
         _ lines: UnsafeRawBufferPointer, count: Int, isRemoval: Bool = false
     ) throws(Errno) {
         let file = try current(isRemoval: isRemoval)
-        if unretained != nil, !isRemoval, length + lines.count + Self.removalReserve > allocated {
+        if !isRemoval, length + lines.count + Self.removalReserve > allocated {
             try allocate(beyond: length + lines.count, of: file)
         }
         do {
@@ -307,9 +295,7 @@ final class Journal {
         length += lines.count
         records += count
         endsClosed = false
-        if let unretained {
-            epoch = unretained.use { $0.page.publish(length: length, at: publishedLength, of: $0.lane) }
-        }
+        epoch = unretained.use { $0.page.publish(length: length, at: publishedLength, of: $0.lane) }
     }
 
     /// Keeps room for removals behind an offset.
@@ -321,8 +307,7 @@ final class Journal {
         } catch {
             guard error == .noSpace || error == .overQuota else { return allocated = size }
             // Alone, the files of a removal tell enough.
-            let isAlone = unretained?.use { $0.isAlone } ?? true
-            if !isAlone { throw error }
+            if !unretained.use({ $0.isAlone }) { throw error }
             return
         }
         allocated = size
@@ -343,14 +328,10 @@ final class Journal {
     /// Begins the journal that belongs to the next manifest, unless the last attempt has done so; returns its
     /// generation.
     func beginSave() throws(Errno) -> UInt64 {
-        if endsClosed, membership == nil { try removeShutdownMarker() }
-        if let membership {
-            // Always another: a journal that was begun since the last attempt may be older than theirs.
-            try begin()
-            membership.page.noteBegunSave(generation)
-        } else if !isBegunForSave || isBroken {
-            try begin()
-        }
+        if endsClosed, mayContinue { try removeShutdownMarker() }
+        // Beside others always another: one that was begun since the last attempt may be older than theirs.
+        if !mayContinue || !isBegunForSave || isBroken { try begin() }
+        membership.page.noteBegunSave(generation)
         isBegunForSave = true
         return generation
     }
@@ -364,11 +345,8 @@ final class Journal {
         isBegunForSave = false
         records -= recordsSaved
         demands -= demandsMet
-        if let membership {
-            membership.page.noteSaved(generation)
-            if isProof { membership.page.noteProved() }
-            return
-        }
+        membership.page.noteSaved(generation)
+        if isProof { membership.page.noteProved() }
         guard generation == self.generation, !mustSave, doubts == doubtsMet, isSettled() else { return }
         try? setHeader(isSettled: true)
     }
@@ -401,22 +379,17 @@ final class Journal {
     private var isOutdated: Bool { version > Record.plainVersion && headerVersion < version }
 
     private func current(isRemoval: Bool = false) throws(Errno) -> SharedDescriptor {
-        if let unretained {
-            // Another process has saved: the old journal can go once this process has left it.
-            let saved = unretained.use { $0.page.savedGeneration }
-            if let file, !isBroken, saved <= openGeneration, hasOwn { return file }
-            return try beginNext(after: saved, isRemoval: isRemoval)
-        }
-        if let file, !isBroken { return file }
-        if !isBroken, generation > 0, try resume(), let file { return file }
-        try begin()
-        return file!
+        // Another process has saved: the old journal can go once this process has left it.
+        let saved = unretained.use { $0.page.savedGeneration }
+        if let file, !isBroken, saved <= openGeneration { return file }
+        if file == nil, !isBroken, try resume(), let file { return file }
+        return try beginNext(after: saved, isRemoval: isRemoval)
     }
 
-    /// Begins another journal where the directory is shared. On a full disk a removal goes on in the old one, which has
-    /// room: every save keeps the journals in use.
+    /// Begins another journal. On a full disk a removal goes on in the old one, which has room: every save keeps the
+    /// journals in use.
     private func beginNext(after saved: UInt64, isRemoval: Bool) throws(Errno) -> SharedDescriptor {
-        let old = isBroken || !hasOwn ? nil : file
+        let old = isBroken ? nil : file
         if saved > openGeneration { noteSavedByAnother(saved) }
         do throws(Errno) {
             try begin()
@@ -435,7 +408,7 @@ final class Journal {
 
     /// Opens the last session's journal for appending; false when it cannot be continued.
     private func resume() throws(Errno) -> Bool {
-        if membership != nil || isOutdated { return false }
+        if !mayContinue || isOutdated || generation == 0 { return false }
         do {
             let name = DirectoryLayout.journal(generation).name
             guard let (file, size) = try fileSystem.openRegular(name, in: try root.file, for: .updating), size == length
@@ -443,6 +416,7 @@ final class Journal {
                 return false
             }
             use(file)
+            announce()
             return true
         } catch .noEntry {
             return false
@@ -450,7 +424,6 @@ final class Journal {
     }
 
     private func begin() throws(Errno) {
-        guard let membership else { return try beginOnce() }
         let page = membership.page
         defer { page.note(nil, of: membership.lane) }
         var hasBegun = false
@@ -465,13 +438,16 @@ final class Journal {
                 throw error
             }
             hasBegun = true
-            publishedLength = page.announce(
-                JournalPart(generation: generation, length: length), of: membership.lane)
-            // Afterwards: a journal up to this generation has been announced.
-            page.raiseGenerations(to: generation)
+            announce()
             // A save that did not see the announcement takes the journal for covered, and deletes it.
         } while page.begunSave > generation
-        hasOwn = true
+    }
+
+    private func announce() {
+        publishedLength = membership.page.announce(
+            JournalPart(generation: generation, length: length), of: membership.lane)
+        // Afterwards: a journal up to this generation has been announced.
+        membership.page.raiseGenerations(to: generation)
     }
 
     private func beginOnce() throws(Errno) {
@@ -479,9 +455,9 @@ final class Journal {
         let isFirst = generations.isEmpty && savedGeneration == 0
         if generation == 0, isLost { generation = 1 }
         let (file, next) = if let left = unbegunAbove() { left } else { try createAbove() }
-        if let membership { membership.page.note(.created(generation + 1), of: membership.lane) }
-        let isSettled = membership == nil && isSettled() && !mustSave
-        let boot = membership != nil ? Record.sharedBoot : isSettled ? fileSystem.boot : 0
+        membership.page.note(.created(generation + 1), of: membership.lane)
+        let isSettled = mayContinue && isSettled() && !mustSave
+        let boot = !mayContinue ? Record.sharedBoot : isSettled ? fileSystem.boot : 0
         let header = JournalFormat.header(version: version, generation: generation + 1, last: last, boot: boot)
         do {
             try fileSystem.write(header, to: file.file, at: 0)
@@ -500,7 +476,7 @@ final class Journal {
         generations.append(generation)
         headerLast = last
         headerVersion = version
-        isHeaderSettled = membership == nil ? isSettled : nil
+        isHeaderSettled = mayContinue ? isSettled : nil
         mustUnsettle = !isSettled
         length = header.count
         allocated = 0
@@ -524,10 +500,10 @@ final class Journal {
         }
     }
 
-    /// Deletes a journal that could not be begun. In a shared directory it stays, empty, for the next attempt: another
+    /// Deletes a journal that could not be begun. Where others may join it stays, empty, for the next attempt: another
     /// process might give its name to a journal of its own, and a gap between the journals would count as a loss.
     private func abandon(_ file: SharedDescriptor, _ name: FileName) {
-        if membership != nil {
+        if !mayContinue {
             try? fileSystem.truncate(file.file, to: 0)
             unbegun = (generation + 1, file)
         } else if let directory {

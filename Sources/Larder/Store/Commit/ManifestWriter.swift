@@ -55,7 +55,7 @@ final class ManifestWriter: Sendable {
     /// it on the queue.
     func save(always: Bool) throws(CacheError) {
         queue.requireCurrent()
-        guard let others = disk.others.object else { return try saveInTurn(always: always, beside: nil) }
+        let others = disk.others.object
         // A process that saves is slow, or stopped. Its save, or the next one, covers the changes, too.
         let isSaved = try Backoff.wait(milliseconds: always ? Self.longestWait : 0) { () throws(CacheError) in
             let isMine = try others.membership.perform(.save) { () throws(CacheError) in
@@ -70,7 +70,7 @@ final class ManifestWriter: Sendable {
     /// How long a caller waits for the save of another process. Milliseconds.
     private static let longestWait = 1_000
 
-    private func saveInTurn(always: Bool, beside others: Follower?) throws(CacheError) {
+    private func saveInTurn(always: Bool, beside others: Follower) throws(CacheError) {
         for _ in 0..<Self.attempts {
             if try saveOnce(always: always, beside: others) { return }
         }
@@ -79,11 +79,9 @@ final class ManifestWriter: Sendable {
 
     /// Returns false when a group could not be copied: it is loaded now, so another save need not copy it. Also while the
     /// index is being replaced.
-    private func saveOnce(always: Bool, beside others: Follower?) throws(CacheError) -> Bool {
+    private func saveOnce(always: Bool, beside others: Follower) throws(CacheError) -> Bool {
         guard var save = try info.beginSave(entries: index.totals.count, always: always) else { return true }
-        if let others {
-            try translating("begin a journal", at: path) { () throws(Errno) in try note(others, in: &save) }
-        }
+        try translating("begin a journal", at: path) { () throws(Errno) in try note(others, in: &save) }
         // The waiting lines supersede files that the new manifest does not mention.
         if provisional.hasLeftovers || index.mayOweFiles { index.loadChanged() }
         // From here on, every change is published, or has a higher number than the header of the journal.
@@ -328,11 +326,12 @@ final class ManifestWriter: Sendable {
     }
 
     private func deleteReplaced(by save: CommitQueue.Save, _ format: ManifestFormat) throws(Errno) {
-        let old = try info.finish(save, format, replacing: disk.others.object == nil ? nil : replaced(by: save))
-        for format in old.manifests {
+        let journals = try replaced(by: save)
+        guard let manifests = try info.finish(save, format, replacing: journals) else { return }
+        for format in manifests {
             try fileSystem.removeRegular(DirectoryLayout.manifest(format).name, in: save.root.file)
         }
-        for generation in old.journals {
+        for generation in journals {
             try fileSystem.removeRegular(DirectoryLayout.journal(generation).name, in: save.root.file)
             info.noteDeleted(generation, by: save)
         }

@@ -226,13 +226,11 @@ extension Clearer {
             return Summary(count: 0)
         }
         try info.removeShutdownMarker()
-        let number = try reaper.placeTombstone(of: .scope(scope), in: directory, isAlone: isAlone)
+        let number = try reaper.placeTombstone(of: .scope(scope), in: directory)
         // A change with a lower number that is published later has replaced what the clear leaves.
-        if !isAlone { _ = disk.others.object?.membership.awaitChanges(below: number, stripe: nil, .round(4)) }
+        _ = disk.others.object.membership.awaitChanges(below: number, stripe: nil, .round(4))
         var removed = EntryTotals()
-        let failure = try reaper.commit(
-            .clear(scope, number: number), of: .scope(scope), number: number, in: directory, isAlone: isAlone
-        ) {
+        let failure = try reaper.commit(.scope(scope), number: number, in: directory, isAlone: isAlone) {
             removed =
                 isAlone
                 ? index.clear(scope, below: number) : index.clearOlder(scope, below: number, deletesFiles: true)

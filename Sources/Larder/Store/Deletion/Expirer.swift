@@ -64,11 +64,9 @@ final class Expirer: StoreOwner {
         try info.removeShutdownMarker()
         info.skipNumbers(provisional.takeSkip())
         let removal = EntryFile.Removal.expiry(scope, at: now)
-        let number = try reaper.placeTombstone(of: removal, in: directory, isAlone: isAlone)
+        let number = try reaper.placeTombstone(of: removal, in: directory)
         let mark = ExpiryMarks.Mark(number: number, time: now)
-        failure = try reaper.commit(
-            .expire(scope, number: number, at: now), of: removal, number: number, in: directory, isAlone: isAlone
-        ) {
+        failure = try reaper.commit(removal, number: number, in: directory, isAlone: isAlone) {
             index.expire(scope, mark)
         }
         provisional.expireNow(scope, mark)

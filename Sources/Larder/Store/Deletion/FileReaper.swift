@@ -235,6 +235,22 @@ extension FileReaper {
         }
     }
 
+    /// Keeps the files of a removed key dead that cannot be deleted, also if the index is lost.
+    func cover(
+        _ last: FileID, of key: Key, in directory: StoreDirectory, after failure: CacheError
+    ) throws(CacheError) {
+        do throws(Errno) {
+            _ = try directory.placeAside(last.number, of: key, isPowerSafe)
+            index.withShard(of: key) { $0.debts.settle([], hiding: [.last(last, of: key)]) }
+        } catch {
+            throw CacheError(
+                code: failure.code,
+                message: "The value is removed, but returns if the index is lost: its file cannot be deleted. "
+                    + failure.message,
+                path: failure.path, errno: failure.errno)
+        }
+    }
+
     /// Returns when a power cut cannot bring back removed values of a key, or with nil of any: a removal that finds
     /// nothing relies on deletions in the background, which are not synced. Only where changes are power-safe.
     func syncDeletions(of key: Key?, in directory: StoreDirectory) throws(CacheError) {
@@ -290,22 +306,19 @@ extension FileReaper {
         tombstones.withLock { _ = $0.insert(number, of: removal) }
     }
 
-    /// Writes a tombstone with a new number, and returns the number. Beside other processes it covers nothing until
-    /// `finishTombstone`: what they cannot see yet must not be done by the next opening after a kill.
+    /// Writes a tombstone with a new number, and returns the number. It covers nothing until `finishTombstone`: what
+    /// others cannot see yet must not be done by the next opening after a kill.
     ///
-    /// On a full disk, a tombstone for a namespace or a tag makes room by deleting the files that it would cover; if no
-    /// such file is left, not even an unread one, it is not needed. That of an expiry deletes the files that are not
-    /// kept beyond it, and writes the end of the others to their files, in place: that needs no room. In a shared
-    /// directory, `commit` does that.
+    /// On a full disk there is none for a scope, if every file is known: `commit` then does to the files what it would
+    /// do.
     func placeTombstone(
-        of removal: EntryFile.Removal, in directory: StoreDirectory, isAlone: Bool = true
+        of removal: EntryFile.Removal, in directory: StoreDirectory
     ) throws(CacheError) -> UInt64 {
-        var files: [IndexEntry]?
         let extent: CommitQueue.Extent = if case .key(let key) = removal { .key(key) } else { .all }
         while true {
             let number = try info.takeNumber(extent)
             do throws(Errno) {
-                try writeTombstone(number, of: removal, isFinished: isAlone, in: directory)
+                try writeTombstone(number, of: removal, in: directory)
                 return number
             } catch .exists {
                 continue
@@ -316,21 +329,8 @@ extension FileReaper {
                 if case .key = removal { throw error }
                 if deleteObsolete(in: directory) > 0 { continue }
                 // The next loss of the index would bring back an older file that is left.
-                if provisional.isReconciling || index.obsoleteCount > 0 { throw error }
-                if disk.isShared, !provisional.mayHaveUnread { return number }
-                if !isAlone { throw error }
-                let waiting = files ?? self.entries(coveredBy: removal, below: number)
-                for entry in waiting.prefix(Self.slice) {
-                    try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
-                        try carryOut(removal, number: number, on: entry, in: directory)
-                    }
-                }
-                files = Array(waiting.dropFirst(Self.slice))
-                if waiting.isEmpty {
-                    if provisional.mayHaveUnread { throw error }
-                    try syncDeletions(in: directory)
-                    return number
-                }
+                if provisional.mayHaveUnread || index.obsoleteCount > 0 { throw error }
+                return number
             }
         }
     }
@@ -368,15 +368,14 @@ extension FileReaper {
     }
 
     private func writeTombstone(
-        _ number: UInt64, of removal: EntryFile.Removal, isFinished: Bool, in directory: StoreDirectory
+        _ number: UInt64, of removal: EntryFile.Removal, in directory: StoreDirectory
     ) throws(Errno) {
         let name = DirectoryLayout.tombstoneNumber(number)
         let file = try fileSystem.open(.number(name), in: directory.entries.file, for: .creating)
         do throws(Errno) {
             var bytes = EntryFile.tombstone(of: removal, number: number)
-            if !isFinished { for position in EntryFile.check(inTombstone: bytes) { bytes[position] = 0 } }
+            for position in EntryFile.check(inTombstone: bytes) { bytes[position] = 0 }
             try fileSystem.write(bytes, to: file, at: 0)
-            if isFinished { try syncTombstone(file, in: directory) }
         } catch {
             // Without its footer a tombstone covers nothing.
             try? fileSystem.truncate(file, to: 0)
@@ -390,12 +389,6 @@ extension FileReaper {
         }
     }
 
-    private func syncTombstone(_ file: borrowing FileDescriptor, in directory: StoreDirectory) throws(Errno) {
-        guard isPowerSafe else { return }
-        try fileSystem.sync(file)
-        try directory.syncNames()
-    }
-
     /// Completes the tombstone of a change that others can see by now, in place: that needs no room.
     func finishTombstone(
         _ number: UInt64, of removal: EntryFile.Removal, in directory: StoreDirectory
@@ -406,30 +399,45 @@ extension FileReaper {
             let check = EntryFile.check(inTombstone: bytes)
             let file = try fileSystem.open(.number(name), in: directory.entries.file, for: .updating)
             try fileSystem.write(Array(bytes[check]), to: file, at: check.lowerBound)
-            try syncTombstone(file, in: directory)
+            if isPowerSafe {
+                try fileSystem.sync(file)
+                try directory.syncNames()
+            }
         }
     }
 
-    /// Commits the record of a removal that a tombstone covers. Call it in a barrier of the disk queue. Returns the
-    /// reason why a power cut may undo the change, which is otherwise done.
+    /// Commits the removal of a scope that a tombstone covers. Call it in a barrier of the disk queue. Returns the reason
+    /// why a power cut, or the loss of the index, may undo the change, which is otherwise done.
     ///
-    /// Other processes do not look for tombstones: in a shared directory it fails without the record, unless nobody is
-    /// there and files that are deleted say the same. Where the disk had no room for the tombstone, the files are
-    /// changed as it would have, after the record.
+    /// Where the disk had no room for the tombstone, the files are changed as it would have, after the record. Where it
+    /// has no room for the record either, before it: files that are deleted say the same to a process that joins, and
+    /// nobody else is there.
     func commit(
-        _ record: Record, of removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory, isAlone: Bool,
+        _ removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory, isAlone: Bool,
         publish: () -> Void
     ) throws(CacheError) -> CacheError? {
         let isPlaced = tombstones.withLock { $0.numbers.contains(number) }
-        let ticket =
-            disk.isShared
-            ? try commitShared(record, of: removal, number, isPlaced, in: directory, isAlone, publish)
-            : info.commitBestEffort(record, publish: publish)
-        if isPlaced, !isAlone {
-            // If that fails, only the loss of the index could undo the change.
-            _ = reporter.attempt { () throws(CacheError) in try finishTombstone(number, of: removal, in: directory) }
+        let covered = isPlaced ? [] : entries(coveredBy: removal, below: number)
+        let record = removal.record(number: number)
+        var ticket: CommitQueue.Ticket?
+        do throws(CacheError) {
+            ticket = try info.commit(record, publish: publish)
+        } catch {
+            do throws(CacheError) {
+                guard isAlone, removal.isOfScope || !disk.others.object.membership.mayBeJoined else { throw error }
+                try carryOut(removal, number: number, on: entries(coveredBy: removal, below: number), in: directory)
+                ticket = info.commitBestEffort(record, publish: publish)
+            } catch {
+                if isPlaced { takeBackTombstone(number, in: directory) }
+                throw error
+            }
         }
         do throws(CacheError) {
+            if isPlaced {
+                try finishTombstone(number, of: removal, in: directory)
+            } else {
+                try carryOut(removal, number: number, on: covered, in: directory)
+            }
             try info.wait(for: ticket)
             return nil
         } catch {
@@ -437,38 +445,20 @@ extension FileReaper {
         }
     }
 
-    private func commitShared(
-        _ record: Record, of removal: EntryFile.Removal, _ number: UInt64, _ isPlaced: Bool,
-        in directory: StoreDirectory, _ isAlone: Bool, _ publish: () -> Void
-    ) throws(CacheError) -> CommitQueue.Ticket? {
-        let covered = isPlaced ? [] : entries(coveredBy: removal, below: number)
-        let ticket: CommitQueue.Ticket?
-        do throws(CacheError) {
-            do throws(CacheError) {
-                ticket = try info.commit(record, publish: publish)
-            } catch {
-                guard error.code == .noSpace, isAlone, case .scope = removal else { throw error }
-                for entry in entries(coveredBy: removal, below: number) {
-                    try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
-                        try carryOut(removal, number: number, on: entry, in: directory)
-                    }
-                }
-                try syncDeletions(in: directory)
-                return info.commitBestEffort(record, publish: publish)
-            }
-        } catch {
-            if isPlaced { takeBackTombstone(number, in: directory) }
-            throw error
-        }
-        for entry in covered {
+    private func carryOut(
+        _ removal: EntryFile.Removal, number: UInt64, on entries: [IndexEntry], in directory: StoreDirectory
+    ) throws(CacheError) {
+        if entries.isEmpty { return }
+        var failure: CacheError?
+        for entry in entries {
             do throws(Errno) {
                 try carryOut(removal, number: number, on: entry, in: directory)
             } catch {
-                reporter.report(CacheError(error, doing: "remove an entry", path: directory.path(of: entry.file)))
+                failure = CacheError(error, doing: "remove an entry", path: directory.path(of: entry.file))
             }
         }
-        if !covered.isEmpty { try syncDeletions(in: directory) }
-        return ticket
+        try syncDeletions(in: directory)
+        if let failure { throw failure }
     }
 
     /// Withdraws the tombstone of a removal that failed.
@@ -501,8 +491,8 @@ extension FileReaper {
                 guard !provisional.mayNeedTombstones, !info.mustSave else { return }
                 // Other processes may be moving values that they cover, and may have done so. Dead ones may have left
                 // files that they cover.
-                let settled = min(disk.others.object?.page.lowestOpen ?? .max, disk.lowestElsewhere)
-                disk.others.object?.membership.buryTheDead()
+                let settled = min(disk.others.object.page.lowestOpen, disk.lowestElsewhere)
+                disk.others.object.membership.buryTheDead()
                 if disk.hasLeftFiles { return }
                 try disk.followOrThrow()
                 let needless = needlessTombstones(below: settled)

@@ -18,7 +18,8 @@ final class LeftFiles: StoreOwner {
 
     /// Does so in the background, if any process has died since the last time and no other process does it.
     func deleteInBackground() {
-        guard let others = disk.others.object, others.page.hasUncleanedDeaths else { return }
+        let others = disk.others.object
+        if !others.page.hasUncleanedDeaths { return }
         maintenance.begin(.leftFiles) { [weak self] in
             self?.delete(beside: others)
             return false
@@ -40,7 +41,7 @@ final class LeftFiles: StoreOwner {
     }
 
     private func deleteEverythingDead() {
-        guard let others = disk.others.object else { return }
+        let others = disk.others.object
         others.membership.buryTheDead()
         delete(beside: others, forRoom: true)
     }

@@ -299,7 +299,7 @@ extension Evictor {
             }
             return []
         }
-        guard let others = disk.others.object else { return chooseAndEvict() }
+        let others = disk.others.object
         func followAndEvict() -> [IndexEntry] { others.follow() ? chooseAndEvict() : [] }
         var evicted = others.membership.perform(.evict, followAndEvict)
         if evicted == nil, isHelp {

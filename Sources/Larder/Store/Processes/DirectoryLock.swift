@@ -10,8 +10,7 @@ final class DirectoryLock: Sendable {
     let fileSystem: any FileSystem
     /// Others may read beside this process, and nobody writes.
     let isForReading: Bool
-    /// The place among the processes that share the directory; nil when it is not shared.
-    let membership: Membership?
+    private let joined: Membership?
     private let processID: Int32
 
     private init(
@@ -19,7 +18,7 @@ final class DirectoryLock: Sendable {
         isForReading: Bool = false
     ) {
         self.descriptor = descriptor
-        self.membership = membership
+        joined = membership
         self.fileSystem = fileSystem
         self.isForReading = isForReading
         processID = fileSystem.processID
@@ -34,8 +33,17 @@ final class DirectoryLock: Sendable {
 
     /// Releases the lock before the object is.
     func release() {
-        membership?.leave()
+        joined?.leave()
         if isOwn { fileSystem.unlock(descriptor.file) }
+    }
+
+    /// True when an occupant may take it over: it is not a place among several processes.
+    var isAlone: Bool { joined == nil }
+
+    /// The place among the processes of the directory: for each occupant another one, if it has that alone.
+    func membership(_ identity: FileIdentity, _ path: String) throws(CacheError) -> Membership {
+        if let joined { return joined }
+        return try Membership(aloneIn: identity, fileSystem, path: path)
     }
 
     /// Locks a directory for this process alone; nil when another process has it open.

@@ -9,12 +9,15 @@ final class Follower: Sendable {
     let page: SharedPage
     let lane: Int
     private let fileSystem: any FileSystem
-    /// Two words of this process: the epoch up to which every change is in the index, and `additions`.
+    /// The words of this process: the epoch up to which every change is in the index, `additions`, and the last number
+    /// that an opening after a kill would look for.
     fileprivate let seen: SharedWords
     /// The epoch of the page, and the one in `seen`.
     private let epochs: WordPair
     private let state: Lock<State>
     private let actions: Actions
+    /// The last number that was taken before this process has opened the directory.
+    private let numberBefore: UInt64
 
     /// The work of the store.
     struct Actions: Sendable {
@@ -45,20 +48,50 @@ final class Follower: Sendable {
         var records = 0
     }
 
+    /// `last`: the last number that was taken; `recorded`: the last one that the next opening finds.
     init(
-        _ membership: Membership, at positions: JournalPositions, in fileSystem: any FileSystem, _ actions: Actions
+        _ membership: Membership, at positions: JournalPositions, last: UInt64, recorded: UInt64,
+        in fileSystem: any FileSystem, _ actions: Actions
     ) {
         self.membership = membership
         page = membership.page
         lane = membership.lane
         self.fileSystem = fileSystem
         self.actions = actions
-        nonisolated(unsafe) let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 2)
+        numberBefore = last
+        nonisolated(unsafe) let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 3)
         words.initialize(to: positions.epoch)
         (words + 1).initialize(to: 0)
-        seen = SharedWords(words, count: 2) { words.deallocate() }
+        // The page knows the last number, if others may join.
+        (words + 2).initialize(to: membership.mayBeJoined ? .max : recorded + Reconciliation.reach)
+        seen = SharedWords(words, count: 3) { words.deallocate() }
         epochs = page.epochs(beside: 0, of: seen)
         state = Lock(State(positions: positions, saveDemands: membership.page.saveDemands))
+    }
+
+    /// The last number from before the session. Where others may join, every change up to it is published or has failed.
+    ///
+    /// `copy`: the lowest number of a copy that this process is making.
+    func lastNumberBefore(_ copy: UInt64) -> UInt64 {
+        if !membership.mayBeJoined { return numberBefore }
+        return min(page.lowestOpen(sparingCopiesOf: lane), copy) - 1
+    }
+
+    /// True when an opening after a kill would not look for the file of a number, unless the journal asks for a listing.
+    @inline(__always)
+    func isBeyondReach(_ number: UInt64) -> Bool { number > seen.load(2) }
+
+    /// Notes that a line records a number.
+    @inline(__always)
+    func noteRecorded(_ number: UInt64) {
+        let reach = number &+ Reconciliation.reach
+        if reach > seen.load(2) { seen.raise(reach, at: 2) }
+    }
+
+    /// Notes that a change has no line, because the disk is full. Returns whether others may join that must know.
+    func noteUnrecorded() -> Bool {
+        if membership.mayBeJoined { page.noteUnrecorded() }
+        return membership.mayBeJoined
     }
 
     /// Brings every change into the index whose call has returned. Without one it reads two words.

@@ -14,7 +14,7 @@ enum PageLocks {
 }
 
 /// The place of this process among those that share a directory: its lane in the page, proved by a lock that ends with
-/// the process.
+/// the process. A process that has the directory alone is the only one in a page of its own, which nobody can join.
 ///
 /// Time proves nothing: only the lock of a lane says that its owner is dead. The process that finds this out *buries*
 /// it.
@@ -24,6 +24,8 @@ final class Membership: Sendable {
     private let token: UInt64
     /// Nobody else was there.
     let isFirst: Bool
+    /// Others may join. Otherwise the directory is locked.
+    let mayBeJoined: Bool
     /// The first process found this in the page of dead ones; nil: nothing is proved.
     let proof: LeftPage.Proof?
     let identity: FileIdentity
@@ -43,7 +45,7 @@ final class Membership: Sendable {
         let memory: PageFile.Memory?
     }
 
-    /// True while the lock for joining is held, because entries and files may not agree.
+    /// True while the lock for joining is held, because entries and files may not agree; for ever where nobody can join.
     private let isKeepingOut = Lock(true)
     /// The stripes that this process holds for long.
     private let longHeld = Lock<Set<Int>>([])
@@ -57,9 +59,24 @@ final class Membership: Sendable {
         self.identity = identity
         self.fileSystem = fileSystem
         self.isFirst = isFirst
+        mayBeJoined = true
         self.lane = lane
         token = page.token
         self.files = Lock(files)
+    }
+
+    /// That of a process which has locked the directory for itself, or to read.
+    init(aloneIn identity: FileIdentity, _ fileSystem: any FileSystem, path: String) throws(CacheError) {
+        page = try translating("make a page", at: path) { () throws(Errno) in try .alone() }
+        proof = nil
+        self.identity = identity
+        self.fileSystem = fileSystem
+        isFirst = true
+        mayBeJoined = false
+        lane = 0
+        token = 0
+        files = Lock(nil)
+        page.begin(lane)
     }
 
     /// Takes a lane, with the lock for joining held, which the first one keeps. Nil when all are in use.
@@ -94,10 +111,11 @@ final class Membership: Sendable {
         leave()
     }
 
-    /// True while others are kept from joining.
-    var keepsOut: Bool { isKeepingOut.withLock { $0 } }
+    /// True while others are kept from joining that might.
+    var keepsOut: Bool { mayBeJoined && isKeepingOut.withLock { $0 } }
 
     func letJoin() {
+        if !mayBeJoined { return }
         isKeepingOut.withLock { isKeepingOut in
             if isKeepingOut { unlock(byte: PageLocks.joining) }
             isKeepingOut = false
@@ -214,7 +232,7 @@ extension Membership {
             looks -= 1
             if looks <= 0 { return false }
             if looks % 8 == 0 {
-                if root == nil { return false }
+                if hasLeft.isSet { return false }
                 if let lane = blocker() { buryIfDead(lane) }
             }
             backoff.wait()
@@ -224,6 +242,10 @@ extension Membership {
 
     /// Keeps other processes from changing a key of a stripe in a way that depends on its value; false when another
     /// change holds the stripe.
+    func tryLock(_ key: Key) -> Bool { !mayBeJoined || tryLock(stripe: key.stripe) }
+
+    func unlock(_ key: Key) { if mayBeJoined { unlock(stripe: key.stripe) } }
+
     func tryLock(stripe: Int) -> Bool { page.tryLock(stripe: stripe, by: lane) }
 
     /// The same for work that takes locks of this process afterwards: nobody who has one of these waits for the stripe.
@@ -264,8 +286,10 @@ extension Membership {
 
     /// Returns when every change in a stripe, or of all stripes, with a lower number is published or has failed; false
     /// when the patience has ended before.
-    func awaitChanges(below number: UInt64, stripe: Int?, _ patience: Patience) -> Bool {
+    func awaitChanges(below number: UInt64, stripe: @autoclosure () -> Int?, _ patience: Patience) -> Bool {
+        if isAlone { return true }
         var looks = patience.looks
+        let stripe = stripe()
         return page.alive.bits.allSatisfy { other in
             other == lane
                 || wait(

@@ -102,6 +102,14 @@ extension SharedPage {
     /// Tells the page from others of the same directory that are in other shared memory; 0: it is in the directory.
     var token: UInt64 { words.load(Self.tokenWord) }
 
+    /// The page of a process that has the directory alone, in its own memory.
+    static func alone() throws(Errno) -> SharedPage {
+        let page = SharedPage(words: try .ofProcess(count: wordCount))
+        page.words.store(1, at: epochWord)
+        page.words.store(currentFormat, at: format)
+        return page
+    }
+
     /// Begins the page anew. No other process may be alive.
     func begin(_ origin: Origin, token: UInt64 = 0) {
         words.clear()

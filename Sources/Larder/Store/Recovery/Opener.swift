@@ -10,25 +10,17 @@ struct Opener {
     let isPowerSafe: Bool
     /// False when the index is loaded whole, whatever its size.
     let mayLoadLater: Bool
-    /// The place among the processes that share the directory; nil when it is not shared.
-    var membership: Membership?
+    let membership: Membership
 
     /// Reads the cache in the directory; creates a missing `entries`. Writes nothing else.
     func load() throws(CacheError) -> LoadedStore {
-        guard let membership else {
-            let left = try translating("examine the shared page", at: path) { () throws(Errno) in
-                try LeftPage(in: root, fileSystem)
-            }
-            let loaded = try loadAlone(left?.bury(), ignoringPage: left != nil)
-            try translating("remove the shared page", at: path) { () throws(Errno) in try left?.retire() }
-            return loaded
-        }
         if !membership.isFirst { return try loadBesideOthers() }
-        var loaded = try loadAlone(membership.proof, ignoringPage: true)
+        var loaded = try membership.mayBeJoined ? loadAlone(membership.proof, ignoringPage: true) : loadAndRetirePage()
         let (page, journals) = (membership.page, loaded.journals)
         page.raiseNumbers(to: loaded.lastNumber)
         page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
         page.noteSaved(journals.savedGeneration)
+        if !membership.mayBeJoined { return loaded }
         // Last: a process that is killed before leaves a page that proves nothing.
         if !page.isProved, let complete = journals.complete { page.take(complete, in: membership.lane) }
         if loaded.found.hasLeftFiles { page.noteDeath() }
@@ -74,6 +66,16 @@ struct Opener {
         if try !listing.isCache(entries: entries, fileSystem) { throw notACache(path) }
     }
 
+    /// The same where nobody can join. The page of others ends.
+    private func loadAndRetirePage() throws(CacheError) -> LoadedStore {
+        let left = try translating("examine the shared page", at: path) { () throws(Errno) in
+            try LeftPage(in: root, fileSystem)
+        }
+        let loaded = try loadAlone(left?.bury(), ignoringPage: left != nil)
+        try translating("remove the shared page", at: path) { () throws(Errno) in try left?.retire() }
+        return loaded
+    }
+
     /// `proof`: from the page of processes that are all dead.
     private func loadAlone(_ proof: LeftPage.Proof?, ignoringPage: Bool) throws(CacheError) -> LoadedStore {
         var loaded = try readAlone(proof, ignoringPage: ignoringPage)
@@ -101,14 +103,14 @@ struct Opener {
         let lastInTrash = try lastNumberInTrash(listing)
         let lacksRecords = proof.map { $0.lacksRecords || lastInTrash > 0 } ?? false
         if let entries, !lacksRecords, let found = try joinTheDead(proof, listing, reader, entries) { return found }
-        if lacksRecords { membership?.page.noteUnrecorded() }
+        if lacksRecords, membership.mayBeJoined { membership.page.noteUnrecorded() }
         var replay = Replay(at: now)
         if listing.isEmpty { replay.journals.isProved = true } else { replay = try reader.read(listing, at: now) }
         let opened = if let entries { entries } else { try make(listing) }
         let directory = StoreDirectory(
             fileSystem: fileSystem, path: path, identity: identity, root: root, entries: opened)
         var loaded = try finish(replay, listing, directory)
-        loaded.found.lacksRecords = lacksRecords && membership != nil
+        loaded.found.lacksRecords = lacksRecords && membership.mayBeJoined
         return loaded
     }
 
@@ -117,7 +119,7 @@ struct Opener {
     private func joinTheDead(
         _ proof: LeftPage.Proof?, _ listing: RootListing, _ reader: IndexReader, _ entries: SharedDescriptor
     ) throws(CacheError) -> LoadedStore? {
-        guard mayLoadLater, let membership, membership.page.isProved, let proof, proof.uncut.isEmpty,
+        guard mayLoadLater, membership.page.isProved, let proof, proof.uncut.isEmpty,
             let found = GroupedIndex(listing, reader, published: JournalPositions(ofDead: proof.announced)),
             found.journals.savedGeneration >= proof.savedGeneration
         else { return nil }
@@ -158,7 +160,7 @@ struct Opener {
     ///
     /// `again`: the directory is open in this process. It may be the one that has replaced a file.
     func loadBesideOthers(again: Bool = false) throws(CacheError) -> LoadedStore {
-        guard let page = membership?.page else { return try load() }
+        let page = membership.page
         var looks = 0
         for _ in 0..<Self.attempts {
             let saved = page.savedGeneration
@@ -246,9 +248,9 @@ struct Opener {
             for (number, removal) in tombstones.valid { replay.apply(removal.record(number: number)) }
             replay.finish()
             replay.journals.isLost = replay.journals.generations.isEmpty && replay.journals.savedGeneration == 0
-            scan = OpeningScan(replay, files, tombstones, isShared: membership != nil)
+            scan = OpeningScan(replay, files, tombstones, isShared: membership.mayBeJoined)
         }
-        if membership == nil { scan?.deleteProvedDead(in: directory, isPowerSafe: isPowerSafe) }
+        if !membership.mayBeJoined { scan?.deleteProvedDead(in: directory, isPowerSafe: isPowerSafe) }
         let lookedAt = try scan?.look(in: directory, at: now)
         let found = LoadedStore.Found(
             expired: expired, adopted: scan?.adopted ?? [], failures: failures + (scan?.failures ?? []),
@@ -393,7 +395,7 @@ struct LoadedStore {
     /// Keeps what a change of another process may still come after.
     mutating func keepGraves(_ cleared: ClearMarks) {
         for position in shards.indices {
-            var graves = Graves()
+            var graves = Graves(areKept: true)
             for (key, number) in shards[position].tombstones { graves.add(key, below: number) }
             for (scope, number) in cleared.numbers { graves.add(scope, below: number) }
             for (scope, marks) in shards[position].table.ending.marks.scopes {

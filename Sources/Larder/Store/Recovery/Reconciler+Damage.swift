@@ -20,14 +20,13 @@ extension Reconciler {
     /// Beside other processes the files do not say what is dead: each of them deletes some later. The index is then read
     /// anew. While that fails, and until this process is alone, its calls find nothing of earlier sessions.
     func listFiles() -> Bool {
-        if let others = disk.others.object {
-            guard others.membership.keepOut() else {
-                _ = others.reread()
-                return false
-            }
-            guard others.skipUnread() else { return false }
-            _ = provisional.distrust(through: info.lastNumberBefore)
+        let others = disk.others.object
+        guard others.membership.keepOut() else {
+            _ = others.reread()
+            return false
         }
+        guard others.skipUnread() else { return false }
+        _ = provisional.distrust(through: info.lastNumberBefore)
         info.demandSave()
         index.loadAll()
         let isListed = reporter.attempt { () throws(CacheError) in

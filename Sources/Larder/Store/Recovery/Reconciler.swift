@@ -56,7 +56,7 @@ final class Reconciler: StoreOwner {
     /// Lets other processes join once entries and files agree, and the index on disk says so.
     func finishJoining() {
         guard verification.withLock({ $0.next == nil }), provisional.isSettled,
-            let membership = disk.others.object?.membership, membership.keepsOut
+            case let membership = disk.others.object.membership, membership.keepsOut
         else { return }
         if info.mustSave { return mustSave() }
         membership.letJoin()

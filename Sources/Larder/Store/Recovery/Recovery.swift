@@ -138,7 +138,7 @@ extension Recovery {
 
     /// True when the file of a lost entry may be there after all: the directory of the entries was replaced meanwhile.
     private func isReplaced(_ entry: IndexEntry, in directory: StoreDirectory, _ cause: CacheEvent.Kind) -> Bool {
-        guard disk.others.object != nil, cause == .lost else { return false }
+        if cause != .lost { return false }
         if !directory.isWhole { return true }
         do throws(Errno) {
             try directory.requireFile(of: entry)

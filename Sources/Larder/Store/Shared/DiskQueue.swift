@@ -7,20 +7,19 @@ import LarderFiles
 /// It is held from taking a sequence number to publishing, so for each key number order is commit order.
 final class DiskQueue: Sendable {
     let path: String
-    /// The other processes; nil when the directory is not shared. Replaced with the directory.
-    let others: ReplaceableReference<Follower>
-    /// Set where a call must ask the others, if there are any: in a shared directory, and in a forked child process.
+    /// The place among the processes of the directory, also of one that has it alone. Replaced with the directory.
+    let others = ReplaceableReference<Follower>()
+    /// Set where a call must ask the others, if there are any: where some may join, and in a forked child process.
     let mustAsk = ForkFlag()
     private let queue = ConcurrentQueue()
-    private let stripes = (0..<Index.shardCount).map { _ in Lock(()) }
+    private let stripes = UnretainedObjects((0..<Index.shardCount).map { _ in Lock(()) })
     /// Nil once closed.
     @exclusivity(unchecked) nonisolated(unsafe) private var current: StoreDirectory?
     /// The same object: a block keeps barriers out, so the object outlives the block without reference counting.
     @exclusivity(unchecked) nonisolated(unsafe) private var unretained: UnretainedReference<StoreDirectory>?
 
-    init(_ directory: StoreDirectory, path: String, others: ReplaceableReference<Follower>) {
+    init(_ directory: StoreDirectory, path: String) {
         self.path = path
-        self.others = others
         current = directory
         unretained = UnretainedReference(directory)
     }
@@ -55,7 +54,7 @@ final class DiskQueue: Sendable {
         while true {
             if let result = try tryToRun(changing: key, body) { return result }
             // Outside of the block: a barrier may wait for it.
-            _ = others.object?.membership.await(stripe: key.stripe)
+            others.object.membership.await(stripe: key.stripe)
         }
     }
 
@@ -64,12 +63,12 @@ final class DiskQueue: Sendable {
         changing key: Key, _ body: (StoreDirectory) throws(CacheError) -> Result
     ) throws(CacheError) -> Result? {
         try run(shard: key.shard) { directory throws(CacheError) -> Result? in
-            guard let others = others.object else { return try body(directory) }
-            let (membership, stripe) = (others.membership, key.stripe)
-            guard membership.tryLock(stripe: stripe) else { return nil }
-            defer { membership.unlock(stripe: stripe) }
-            try follow(others)
-            return try body(directory)
+            try others.unretained.use { others throws(CacheError) in
+                guard others.membership.tryLock(key) else { return nil }
+                defer { others.membership.unlock(key) }
+                try followOrThrow()
+                return try body(directory)
+            }
         }
     }
 
@@ -79,14 +78,13 @@ final class DiskQueue: Sendable {
         sweeping shard: Int, _ body: (StoreDirectory, _ isFree: (Key) -> Bool) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
         try run(shard: shard) { directory throws(CacheError) in
-            guard let others = others.object else { return try body(directory, { _ in true }) }
-            let membership = others.membership
+            let membership = others.object.membership
             var locked: UInt64 = 0
             for stripe in 0..<SharedPage.stripeCount where membership.lockUnlessElsewhere(stripe: stripe) {
                 locked |= 1 << UInt64(stripe)
             }
             defer { for stripe in locked.bits { membership.unlock(stripe: stripe) } }
-            try follow(others)
+            try followOrThrow()
             return try body(directory) { locked & 1 << UInt64($0.stripe) != 0 }
         }
     }
@@ -101,59 +99,51 @@ final class DiskQueue: Sendable {
     /// The same, for changes.
     @inline(__always)
     func followOrThrow() throws(CacheError) {
-        if !follow() { throw others.object?.failure(path) ?? .forked(path) }
+        if !follow() { throw others.object.failure(path) }
     }
 
     /// Runs `body` with whether no other process uses the directory; if so, none can join meanwhile.
     func whileNobodyJoins<Result>(
         _ body: (_ isAlone: Bool) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
-        guard let others = others.object else { return try body(true) }
-        return try others.membership.whileNobodyJoins(body)
+        try others.object.membership.whileNobodyJoins(body)
     }
 
-    /// True when other processes may use the directory.
-    var isShared: Bool { others.isSet }
-
     /// True when no other process uses the directory.
-    var isAlone: Bool { others.use { $0.isAlone } ?? true }
+    var isAlone: Bool { others.use { $0.isAlone } }
 
     /// True when other processes use the directory, or have since the page was begun.
-    var hasHadOthers: Bool { others.use { $0.page.used != 1 << UInt64($0.lane) } ?? false }
+    var hasHadOthers: Bool { others.use { $0.page.used != 1 << UInt64($0.lane) } }
 
     /// True while dead processes may have left files.
-    var hasLeftFiles: Bool { others.use { $0.page.hasUncleanedDeaths } ?? false }
+    var hasLeftFiles: Bool { others.use { $0.page.hasUncleanedDeaths } }
 
     /// Other processes may have dead files from this number on, or be about to; `.max`: none.
     var lowestElsewhere: UInt64 { lowestElsewhere(inStripe: nil) }
 
     /// The same for dead files of the keys of a stripe.
     func lowestElsewhere(inStripe stripe: Int?) -> UInt64 {
-        others.use { $0.page.lowestDebt(but: $0.lane, stripe: stripe) } ?? .max
+        others.use { $0.page.lowestDebt(but: $0.lane, stripe: stripe) }
     }
 
     /// True in a child process that was forked from the one that opened the directory.
-    var isForked: Bool { others.use { $0.isForked } ?? mustAsk.isSet }
+    var isForked: Bool { others.use { $0.isForked } }
 
     /// Begins to ask other processes.
     func follow(through others: Follower) {
         self.others.replace(with: others)
-        mustAsk.set()
-    }
-
-    private func follow(_ others: Follower) throws(CacheError) {
-        guard others.follow() else { throw others.failure(path) }
+        if others.membership.mayBeJoined { mustAsk.set() }
     }
 
     /// Keeps other changes of keys in this shard out. Call it in a block; the next line is
     /// `defer { unlockStripe(shard) }`.
     func lockStripe(_ shard: Int) {
-        stripes[shard].lock()
+        stripes[shard].use { $0.lock() }
     }
 
     func unlockStripe(_ shard: Int) {
-        _ = others.use { $0.endChange(slot: shard) }
-        stripes[shard].unlock()
+        others.use { $0.endChange(slot: shard) }
+        stripes[shard].use { $0.unlock() }
     }
 
     /// The same for a part of a block.
@@ -184,7 +174,7 @@ final class DiskQueue: Sendable {
     /// Runs `body` after all blocks that have begun, while no other block runs.
     func runAlone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try queue.runAlone { () throws(Failure) in
-            defer { if let others = others.object { others.endChange(slot: Index.shardCount) } }
+            defer { others.use { $0.endChange(slot: Index.shardCount) } }
             return try body()
         }
     }
@@ -209,5 +199,5 @@ final class DiskQueue: Sendable {
 /// The rest of `DiskQueue.follow`: a function, so that what calls it stays small enough to be inlined.
 @inline(never)
 private func askOthers(_ disk: DiskQueue) -> Bool {
-    disk.others.use { $0.follow() } ?? false
+    disk.others.use { $0.follow() }
 }

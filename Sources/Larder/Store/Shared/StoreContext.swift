@@ -28,7 +28,7 @@ final class StoreContext: Sendable {
         self.settings = settings
         limits = LimitsInForce(settings.limits)
         self.index = index
-        disk = DiskQueue(directory, path: directory.path, others: ReplaceableReference(nil))
+        disk = DiskQueue(directory, path: directory.path)
         self.provisional = provisional
         reporter = Reporter(clock)
         maintenance = MaintenanceQueue(lifetime, clock)

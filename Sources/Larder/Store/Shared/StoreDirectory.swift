@@ -349,7 +349,7 @@ extension StoreDirectory {
     }
 
     /// Creates the tombstone of a key that is set aside. False where there is a file with its name.
-    private func placeAside(_ number: UInt64, of key: Key, _ isPowerSafe: Bool) throws(Errno) -> Bool {
+    func placeAside(_ number: UInt64, of key: Key, _ isPowerSafe: Bool) throws(Errno) -> Bool {
         let name = FileName.number(DirectoryLayout.asideNumber(number))
         let file: FileDescriptor
         do throws(Errno) {

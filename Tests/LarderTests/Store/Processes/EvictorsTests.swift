@@ -11,7 +11,7 @@ struct EvictorsTests {
     func stopped() throws {
         let world = World.shared { $0.countLimit = 100 }
         let (one, two) = (try world.open(), try world.anotherProcess().open())
-        let others = try #require(two.store.disk.others.object)
+        let others = two.store.disk.others.object
         try two.store("a", "two")
         // An opening evicts in the background, too.
         for cache in [one, two] { cache.settle() }
@@ -33,7 +33,7 @@ struct EvictorsTests {
     func stoppedWithoutRoom() throws {
         let world = World.shared { $0.countLimit = 1000 }
         let (one, two) = (try world.open(), try world.anotherProcess().open())
-        let others = try #require(two.store.disk.others.object)
+        let others = two.store.disk.others.object
         for number in 0..<100 { try one.setData(Data(repeating: 1, count: 10_000), forKey: "\(number)") }
         world.files.limitFreeSpace(to: 0)
         for cache in [one, two] { cache.settle() }

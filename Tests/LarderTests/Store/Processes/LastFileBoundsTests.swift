@@ -78,7 +78,7 @@ struct LastFileBoundsTests {
         try three.store("o", "new")
         #expect(try two.removeStored("o"))
         try stopping(gate, at: { $0 == .remove && $1 == old }, in: { two.trim(toCount: 99) }) {
-            let others = try #require(one.store.disk.others.object)
+            let others = one.store.disk.others.object
             #expect(!others.page.tryLock(.clean, by: others.lane))
             try fill(one, 3000)
             #expect(world.fileCount < 1500)
@@ -128,7 +128,7 @@ struct LastFileBoundsTests {
         let (one, two) = (try world.open(), try debtor(dead))
         try besideStoppedSet(world) {
             dead.files.kill()
-            one.store.disk.others.object?.membership.buryTheDead()
+            one.store.disk.others.object.membership.buryTheDead()
             for number in 0..<2000 { _ = try one.removeValue(forKey: "absent \(number)") }
             one.settle()
             #expect(one.store.disk.hasLeftFiles && world.entryFiles.count < 1100)

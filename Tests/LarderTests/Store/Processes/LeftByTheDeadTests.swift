@@ -136,7 +136,7 @@ struct LeftByTheDeadTests {
             cache.settle()
             if !isReached.withLock({ $0 }) { break }
             world.files.kill()
-            survivor.store.disk.others.object?.membership.buryTheDead()
+            survivor.store.disk.others.object.membership.buryTheDead()
             try change.apply(survivor)
             Self.kill(&other)
             other.loseIndex()
@@ -157,7 +157,7 @@ struct LeftByTheDeadTests {
             if !isReached.withLock({ $0 }) { break }
             Self.kill(&world)
             let second = try world.open()
-            #expect(second.store.disk.others.object?.page.isProved == true)
+            #expect(second.store.disk.others.object.page.isProved == true)
             if removes { try second.removeValue(forKey: "3") }
             let seen = second.string(forKey: "3")
             Self.kill(&world)

@@ -22,7 +22,7 @@ struct LeftPageTests {
         let (one, two) = (try world.open(), try other.open())
         try one.store("a", "one")
         try two.store("b", "two")
-        let follower = try #require(two.store.disk.others.object)
+        let follower = two.store.disk.others.object
         let (page, lane) = (follower.page, follower.lane)
         let number = page.journalCount(of: lane)
         let part = try #require(page.journal(number, of: lane))
@@ -113,7 +113,7 @@ struct LeftPageTests {
         for key in ["a", "c"] { try one.store(key, "one") }
         try two.store("b", "two")
         world.files.kill()
-        let follower = try #require(two.store.disk.others.object)
+        let follower = two.store.disk.others.object
         follower.membership.buryTheDead()
         try two.store("b", "two")
         let lane = try #require(follower.page.used.bits.first { $0 != follower.lane })

@@ -225,7 +225,7 @@ struct LostJournalTests {
         try two.store("abc", "two")
         other.files.kill()
         try flip("abc", in: world.files)
-        let others = try #require(one.store.disk.others.object)
+        let others = one.store.disk.others.object
         #expect(!others.follow())
         #expect(others.skipUnread())
         // Another thread commits, and has not noted that yet.
@@ -241,8 +241,8 @@ struct LostJournalTests {
         try two.store("own", "two")
         #expect(one.stored("own") == "two 1 h")
         try two.store("abc", "two")
-        let lane = try #require(two.store.disk.others.object).lane
-        let page = try #require(one.store.disk.others.object).page
+        let lane = two.store.disk.others.object.lane
+        let page = one.store.disk.others.object.page
         let part = try #require(page.journal(page.journalCount(of: lane), of: lane))
         other.files.kill()
         try flip("abc", in: world.files)
@@ -376,7 +376,7 @@ struct LostJournalTests {
     func forgotten(programs: Int) throws {
         let world = World.shared()
         let living = try world.open()
-        let others = try #require(living.store.disk.others.object)
+        let others = living.store.disk.others.object
         try living.store("x", "living")
         living.settle()
         // The process that saves is stopped.

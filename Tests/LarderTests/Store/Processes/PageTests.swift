@@ -228,7 +228,7 @@ struct PageTests {
     ) throws -> (page: SharedPage, lane: Int, part: JournalPart) {
         try cache.store("a", "one")
         #expect(other.content == ["a": "one 1 h"])
-        let follower = try #require(cache.store.disk.others.object)
+        let follower = cache.store.disk.others.object
         let (page, lane) = (follower.page, follower.lane)
         return (page, lane, try #require(page.journal(page.journalCount(of: lane), of: lane)))
     }

@@ -71,7 +71,7 @@ struct SharingTests {
         #expect(report.description.hasSuffix("orphans 0, owed 1"))
         other.files.inject { _, _ in .kill }
         try? two.setString("newer", forKey: "k")
-        one.store.disk.others.object?.membership.buryTheDead()
+        one.store.disk.others.object.membership.buryTheDead()
         #expect(try one.verify().orphans == 1)
     }
 
@@ -286,7 +286,7 @@ struct SharingTests {
         try one.setString("a", forKey: "k0", ttl: .forever)
         world.files.limitFreeSpace(to: 0)
         for key in keys.dropFirst() { #expect(try one.removeValue(forKey: key)) }
-        let page = try #require(one.store.disk.others.object?.page)
+        let page = one.store.disk.others.object.page
         #expect(page.unrecorded > 0)
         // What this one knows does not become the index of later sessions.
         let two = try world.open()
@@ -441,7 +441,7 @@ struct SharingTests {
     func patience() throws {
         let world = World.shared()
         let (one, two) = (try world.open(), try world.anotherProcess().open())
-        let follower = try #require(two.store.disk.others.object)
+        let follower = two.store.disk.others.object
         let (page, lane) = (follower.page, follower.lane)
         let stripe = Key("k").stripe
         // Each change lasts for 50 looks at the page, as one does that waits for a slow disk: longer than the first

@@ -199,7 +199,6 @@ struct UnreadableTests {
 
     @Test("a failed removal leaves no tombstone that the next opening would obey")
     func failedRemoval() throws {
-        // In a shared directory the record comes first, and a file that cannot be deleted does not matter.
         var world = World.exclusive { $0.sweepInterval = nil }
         var cache = try world.open()
         for number in 0..<OpeningScan.mostAtOnce + 500 { try cache.setString("v", forKey: "\(number)") }
@@ -207,8 +206,14 @@ struct UnreadableTests {
         cache = try world.open()
         let last = "\(OpeningScan.mostAtOnce + 499)"
         world.files.holdingOtherReaders {
-            let removes = Lock(0)
+            let (writes, removes) = (Lock(0), Lock(0))
             world.files.inject { _, call in
+                // The tombstone can be written, and the record cannot. A file that cannot be deleted then keeps its value.
+                if call == .write {
+                    return writes.withLock {
+                        $0 += 1; return $0 > 1 ? .fail(.io) : nil
+                    }
+                }
                 guard call == .remove, removes.withLock({ $0 }) == 0 else { return nil }
                 removes.withLock { $0 += 1 }
                 return .fail(.notPermitted)

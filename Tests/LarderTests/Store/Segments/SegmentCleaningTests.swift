@@ -252,7 +252,7 @@ struct SegmentCleaningTests {
         let other = world.anotherProcess()
         let (one, two) = (try world.open(), try other.open())
         let segments = try #require(two.store.disk.runAnyway { $0?.segments })
-        let membership = try #require(one.store.disk.others.object?.membership)
+        let membership = one.store.disk.others.object.membership
         let calls = Lock(0)
         let counts: [Int]? = try membership.perform(.clean) {
             try Self.fill(two, rounds: 40)
@@ -280,7 +280,7 @@ struct SegmentCleaningTests {
         let world = Self.world { $0.sharing = .processes }
         let (one, two) = (try world.open(), try world.anotherProcess().open())
         let segments = try #require(two.store.disk.runAnyway { $0?.segments })
-        let membership = try #require(one.store.disk.others.object?.membership)
+        let membership = one.store.disk.others.object.membership
         // From the first look on, cleaning can be behind.
         two.store.cleaner.cleanInBackground(isShort: true)
         two.settle()

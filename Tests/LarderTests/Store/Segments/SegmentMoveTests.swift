@@ -43,11 +43,11 @@ struct SegmentMoveTests {
         }
         let (one, two) = (try world.open(), try world.anotherProcess().open())
         try Cleaning.fill(one)
-        let membership = try #require(one.store.disk.others.object?.membership)
+        let membership = one.store.disk.others.object.membership
         let stripe = Key("1").stripe
         #expect(membership.tryLockForLong(stripe: stripe) && !membership.tryLockForLong(stripe: stripe))
         #expect(!membership.lockUnlessElsewhere(stripe: stripe))
-        #expect(!two.store.disk.others.object!.membership.tryLock(stripe: stripe))
+        #expect(!two.store.disk.others.object.membership.tryLock(stripe: stripe))
         try one.setString("short", forKey: "1", ttl: .minutes(1))
         world.clock.advance(by: .hours(1))
         #expect(one.removeExpired() == 0 && one.store.index.entry("1") != nil)

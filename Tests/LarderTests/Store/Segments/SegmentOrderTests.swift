@@ -91,13 +91,13 @@ struct SegmentOrderTests {
         } else {
             target = try world.files.status(of: directory.entries.file).identity
         }
-        let (write, sync) = (MemoryFileSystem.Hold(), MemoryFileSystem.Hold())
-        let isArmed = Lock((write: true, sync: true))
+        let (record, sync) = (MemoryFileSystem.Hold(), MemoryFileSystem.Hold())
+        let isArmed = Lock((record: true, sync: true))
         files.run { operation, file in
             isArmed.withLock { isArmed in
-                if operation == .write, file != target, isArmed.write {
-                    isArmed.write = false
-                    return .hold(write)
+                if operation == .sync, file != target, isArmed.record {
+                    isArmed.record = false
+                    return .hold(record)
                 }
                 if operation == .sync, file == target, isArmed.sync {
                     isArmed.sync = false
@@ -111,15 +111,15 @@ struct SegmentOrderTests {
             #expect(throws: Never.self) { try cache.removeValue(forKey: "y") }
             isRemoved.signal()
         }
-        // It has marked its entry, and writes its record.
-        write.reached.wait()
+        // It has marked its entry, and syncs its record.
+        record.reached.wait()
         Thread.detachNewThread {
             try? cache.setData(Data(repeating: 2, count: 500), forKey: other, ttl: .forever)
             isSet.signal()
         }
         // Another call syncs all marks.
         sync.reached.wait()
-        write.free.signal()
+        record.free.signal()
         let hasReturned = isRemoved.wait(timeout: .now() + .milliseconds(200)) == .success
         for seed in 0..<30 as Range<UInt64> where hasReturned {
             var generator = SeededGenerator(seed: seed)
