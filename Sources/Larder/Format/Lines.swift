@@ -109,19 +109,11 @@ enum JournalFormat {
         return printer.bytes
     }
 
-    /// Prints records, each after its line feed.
-    static func lines(_ records: Record...) -> [UInt8] {
+    /// Prints a record after its line feed.
+    static func line(_ record: Record) -> [UInt8] {
         var printer = RecordPrinter(reserving: 256)
-        for record in records { append(record, to: &printer) }
+        append(record, to: &printer)
         return printer.bytes
-    }
-
-    /// Prints the removal of each entry, after its line feed. The entry's file and all older files of the key are then
-    /// dead.
-    static func removals(of entries: [IndexEntry]) -> RecordPrinter {
-        var printer = RecordPrinter(reserving: entries.count * 96)
-        for entry in entries { append(.remove(key: entry.key, number: entry.file.number + 1), to: &printer) }
-        return printer
     }
 
     static func append(_ entry: IndexEntry, to printer: inout RecordPrinter) {

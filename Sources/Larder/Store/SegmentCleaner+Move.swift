@@ -152,7 +152,7 @@ extension SegmentCleaner {
     /// Records and publishes the places of copies whose values are still there.
     private func record(_ copies: ArraySlice<Copy>, of work: inout Work, _ moves: inout Moves) throws(CacheError) {
         let directory = work.directory
-        var printer = RecordPrinter()
+        var changes = Changes()
         var moved: [Copy] = []
         for var copy in copies {
             guard let current = index.entry(copy.key), current.file == copy.old else { continue }
@@ -169,16 +169,13 @@ extension SegmentCleaner {
             let file = copy.entry.file
             copy.entry = current
             copy.entry.file = file
-            JournalFormat.append(.set(copy.entry), to: &printer)
+            changes.append(.set(copy.entry))
             moved.append(copy)
         }
         if moved.isEmpty { return }
-        let last = moved.map(\.entry.change).max() ?? 0
-        let ticket = try printer.withBytes { lines throws(CacheError) in
-            try info.commit(lines, count: moved.count, number: last, mustSync: true) {
-                for copy in moved {
-                    index.withShard(of: copy.key) { $0.move(copy.entry, from: copy.old, of: copy.key) }
-                }
+        let ticket = try info.commit(changes, mustSync: true) {
+            for copy in moved {
+                index.withShard(of: copy.key) { $0.move(copy.entry, from: copy.old, of: copy.key) }
             }
         }
         if let ticket { moves.tickets.append(ticket) }
@@ -211,7 +208,7 @@ extension SegmentCleaner {
                     index.entry(found.key).flatMap { $0.file == found.file ? $0 : nil }
                 }
                 if evicted.isEmpty { return }
-                _ = try info.commitRemovals(JournalFormat.removals(of: evicted), count: evicted.count) {
+                _ = try info.commit(Changes(removing: evicted), orElse: .publishingAlone) {
                     _ = index.change(at: shard, .evictedOnDisk) { [evicted] shard in
                         for entry in evicted { shard.removeWithFile(entry) }
                         return evicted

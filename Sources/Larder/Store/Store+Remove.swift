@@ -105,7 +105,9 @@ extension Store {
         let ticket: CommitQueue.Ticket?
         do throws(CacheError) {
             if let number {
-                ticket = try info.commitRemoval(.remove(key: key, number: number)) { () throws(CacheError) in
+                ticket = try info.commit(
+                    Changes(.remove(key: key, number: number)), orElse: .publishingAlone
+                ) { () throws(CacheError) in
                     if let tombstone { try reaper.finishTombstone(tombstone, of: .key(key), in: directory) }
                     try reaper.delete(obsolete, last, of: key, in: directory)
                 } publish: {
@@ -147,7 +149,7 @@ extension Store {
     /// Tells other processes of the removal of a key that has no entry: a fetch of theirs must not store what it has
     /// found before.
     private func tellOthers(ofRemoved key: Key) throws(CacheError) {
-        if !disk.isAlone { _ = try info.commitRemoval(.remove(key: key, number: 1)) {} }
+        if !disk.isAlone { _ = try info.commit(Changes(.remove(key: key, number: 1)), orElse: .publishingAlone) {} }
     }
 
     /// Removes every entry in a scope. O(1) in system calls; entries and files are removed in the background.

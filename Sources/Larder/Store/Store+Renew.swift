@@ -86,7 +86,7 @@ extension Store {
         let ticket: CommitQueue.Ticket?
         do {
             let record = Record.life(key: key, file: entry.file.number, change: number, life, update)
-            ticket = try info.commit(record) {
+            ticket = try info.commit(Changes(record)) {
                 index.change(key, .replaced) { $0.setLife(life, change: number, update, of: entry, key) }
             }
         } catch {
@@ -101,8 +101,8 @@ extension Store {
             // and cannot be told of the old one, it stays.
             let number = try info.takeNumber(.key(key))
             let old = update == nil ? nil : entry.update
-            let lines = JournalFormat.lines(.life(key: key, file: entry.file.number, change: number, entry.life, old))
-            let isUndone = info.takeBack(lines, count: 1) {
+            let change = Record.life(key: key, file: entry.file.number, change: number, entry.life, old)
+            let isUndone = info.takeBack(Changes(change)) {
                 index.change(key, .replaced) { $0.setLife(entry.life, change: number, old, of: entry, key) }
             }
             if isUndone { _ = try? writeSlot(entry.life, number, of: entry, in: directory) }

@@ -242,8 +242,9 @@ extension Store {
         }
         // Not a `remove`, which would also cover the old value, and outlive its record.
         let obsolete = Record.obsolete(file: new.file, of: key)
-        let lines = old.map { JournalFormat.lines(obsolete, .set($0)) } ?? JournalFormat.lines(obsolete)
-        let isUndone = info.takeBack(lines, count: old == nil ? 1 : 2, afterFailedSync: true) {
+        var changes = Changes(obsolete)
+        if let old { changes.append(.set(old)) }
+        let isUndone = info.takeBack(changes, afterFailedSync: true) {
             index.change(key, .replaced) { shard in
                 if shard.isReplaced(new, key) { return }
                 shard.table.remove(key)

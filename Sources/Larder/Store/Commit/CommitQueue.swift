@@ -252,35 +252,42 @@ extension CommitQueue {
 
     func endRemoving() { others.use { $0.page.endRemoving(of: $0.lane) } }
 
-    /// The same for one record.
-    func commit(_ record: Record, publish: () -> Void) throws(CacheError) -> Ticket? {
-        try JournalFormat.lines(record).withBytes { bytes throws(CacheError) in
-            try commit(bytes, number: record.highestNumber, isRemoval: record.isRemoval, publish: publish)
-        }
-    }
-
-    /// Publishes a change that the files tell, too, so that its record only saves the next opening work; writes the
-    /// record if possible.
-    @inline(__always)
-    func commitBestEffort(_ record: Record, publish: () -> Void) -> Ticket? {
-        var printer = RecordPrinter()
-        JournalFormat.append(record, to: &printer)
-        return commitBestEffort(
-            printer, count: 1, number: record.highestNumber, isRemoval: record.isRemoval, publish: publish)
-    }
-
-    /// The same for several records, each after its line feed.
-    func commitBestEffort(
-        _ lines: borrowing RecordPrinter, count: Int, number: UInt64 = 0, isRemoval: Bool, publish: () -> Void
-    ) -> Ticket? {
-        do {
-            return try lines.withBytes { lines throws(CacheError) in
-                try commit(lines, count: count, number: number, isRemoval: isRemoval, publish: publish)
+    /// The same for printed changes. `deleteFiles` is called first where they are published without their lines because
+    /// nobody else is there.
+    func commit(
+        _ changes: borrowing Changes, orElse fallback: Changes.Fallback = .none, mustSync: Bool = false,
+        deleteFiles: () throws(CacheError) -> Void = {}, publish: () -> Void
+    ) throws(CacheError) -> Ticket? {
+        let (count, number, areRemovals) = (changes.count, changes.number, changes.areRemovals)
+        do throws(CacheError) {
+            return try changes.lines.withBytes { lines throws(CacheError) in
+                try commit(
+                    lines, count: count, number: number, isRemoval: areRemovals, mustSync: mustSync, publish: publish)
             }
         } catch {
-            publishUnrecorded(error, publish)
+            var isPublished = false
+            switch fallback {
+            case .none: break
+            case .publishing:
+                publishUnrecorded(error, publish)
+                isPublished = true
+            case .publishingAlone:
+                isPublished = try others.object.membership.whileNobodyJoins { isAlone throws(CacheError) in
+                    guard isAlone else { return false }
+                    try deleteFiles()
+                    publishUnrecorded(error, publish)
+                    return true
+                }
+            }
+            if !isPublished { throw error }
             return nil
         }
+    }
+
+    /// The same for changes that the files tell, too: they do not fail.
+    @discardableResult
+    func commitIfPossible(_ changes: borrowing Changes, publish: () -> Void) -> Ticket? {
+        (try? commit(changes, orElse: .publishing, publish: publish)) ?? nil
     }
 
     private func publishUnrecorded(_ error: CacheError, _ publish: () -> Void) {
@@ -291,38 +298,6 @@ extension CommitQueue {
             scheduleSaveOnce()
         }
         if others.object.noteUnrecorded() { provisional.noteUnrecorded() }
-    }
-
-    /// Commits removals. Others learn of them by the records: beside them they fail without. Alone in the directory, the
-    /// files tell; `deleteFiles` then runs first.
-    func commitRemovals(
-        _ lines: borrowing RecordPrinter, count: Int, number: UInt64 = 0,
-        deleteFiles: () throws(CacheError) -> Void = {}, publish: () -> Void
-    ) throws(CacheError) -> Ticket? {
-        do throws(CacheError) {
-            return try lines.withBytes { lines throws(CacheError) in
-                try commit(lines, count: count, number: number, isRemoval: true, publish: publish)
-            }
-        } catch {
-            let isPublished = try others.object.membership.whileNobodyJoins { isAlone throws(CacheError) in
-                guard isAlone else { return false }
-                try deleteFiles()
-                publishUnrecorded(error, publish)
-                return true
-            }
-            if !isPublished { throw error }
-            return nil
-        }
-    }
-
-    /// The same for one record.
-    func commitRemoval(
-        _ record: Record, deleteFiles: () throws(CacheError) -> Void = {}, publish: () -> Void
-    ) throws(CacheError) -> Ticket? {
-        var printer = RecordPrinter()
-        JournalFormat.append(record, to: &printer)
-        return try commitRemovals(
-            printer, count: 1, number: record.highestNumber, deleteFiles: deleteFiles, publish: publish)
     }
 
     /// Waits until a record is on stable storage. After a failed sync the journal is abandoned: its content on disk is
@@ -360,26 +335,20 @@ extension CommitQueue {
         try wait(for: ticket.map { [$0] } ?? [])
     }
 
-    /// Undoes a change that has failed after its commit: appends `lines`, which revert it, and publishes the old state.
-    /// `afterFailedSync`: to another journal.
+    /// Undoes a change that has failed after its commit: commits `changes`, which revert it. `afterFailedSync`: to another
+    /// journal.
     ///
     /// Returns false, and leaves the new state, when other processes may have seen that and cannot be told of the old
     /// one.
-    func takeBack(_ lines: [UInt8], count: Int, afterFailedSync: Bool = false, publish: () -> Void) -> Bool {
-        queue.run {
-            if afterFailedSync { journal.abandon() }
-            var isWritten = false
-            do {
-                try journal.append(lines, count: count)
-                isWritten = true
-                if isPowerSafe { try journal.sync.map { Ticket($0) }?.wait() }
-            } catch {
-                journal.demandSave()
-                scheduleSaveOnce()
-            }
-            if !isWritten, !others.use({ $0.isAlone }) { return false }
-            publish()
+    func takeBack(_ changes: borrowing Changes, afterFailedSync: Bool = false, publish: () -> Void) -> Bool {
+        if afterFailedSync { queue.run { journal.abandon() } }
+        do throws(CacheError) {
+            let ticket = try commit(changes, orElse: .publishingAlone, publish: publish)
+            try? wait(for: ticket)
             return true
+        } catch {
+            demandSave()
+            return false
         }
     }
 }

@@ -320,7 +320,7 @@ final class Journal {
     /// Appends the clean-shutdown marker, which makes the next opening quick.
     func close(_ totals: SavedTotals?) throws(Errno) {
         if endsClosed { return }
-        try append(JournalFormat.lines(.closed(number: lastTaken, totals: totals?.bounded)), count: 0)
+        try append(JournalFormat.line(.closed(number: lastTaken, totals: totals?.bounded)), count: 0)
         if isPowerSafe, let file { try fileSystem.sync(file.file) }
         endsClosed = true
     }

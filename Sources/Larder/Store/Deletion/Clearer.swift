@@ -102,7 +102,7 @@ extension Clearer {
         var cleared = ClearMarks()
         cleared.add(.everything, below: trashNumber)
         provisional.replace(with: Reconciliation(cleared: cleared))
-        let ticket = info.commitBestEffort(.clear(.everything, number: trashNumber)) {
+        let ticket = info.commitIfPossible(Changes(.clear(.everything, number: trashNumber))) {
             index.removeAll(telling: scope, at: clock.now)
         }
         do throws(CacheError) {

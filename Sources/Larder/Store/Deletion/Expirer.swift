@@ -177,7 +177,7 @@ extension Expirer {
     /// mark.
     private func remove(_ over: [IndexEntry], of shard: Int) {
         if over.isEmpty { return }
-        _ = info.commitBestEffort(JournalFormat.removals(of: over), count: over.count, isRemoval: true) {
+        info.commitIfPossible(Changes(removing: over)) {
             _ = index.change(at: shard, .expired) { shard in
                 for entry in over { shard.removeWithFile(entry) }
                 return over

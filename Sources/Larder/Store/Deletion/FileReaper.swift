@@ -418,15 +418,15 @@ extension FileReaper {
     ) throws(CacheError) -> CacheError? {
         let isPlaced = tombstones.withLock { $0.numbers.contains(number) }
         let covered = isPlaced ? [] : entries(coveredBy: removal, below: number)
-        let record = removal.record(number: number)
+        let change = Changes(removal.record(number: number))
         var ticket: CommitQueue.Ticket?
         do throws(CacheError) {
-            ticket = try info.commit(record, publish: publish)
+            ticket = try info.commit(change, publish: publish)
         } catch {
             do throws(CacheError) {
                 guard isAlone, removal.isOfScope || !disk.others.object.membership.mayBeJoined else { throw error }
                 try carryOut(removal, number: number, on: entries(coveredBy: removal, below: number), in: directory)
-                ticket = info.commitBestEffort(record, publish: publish)
+                ticket = info.commitIfPossible(change, publish: publish)
             } catch {
                 if isPlaced { takeBackTombstone(number, in: directory) }
                 throw error

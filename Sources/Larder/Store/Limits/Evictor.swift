@@ -339,7 +339,7 @@ extension Evictor {
                 }
                 if entries.isEmpty { return entries }
                 try info.removeShutdownMarker()
-                _ = try info.commitRemovals(JournalFormat.removals(of: entries), count: entries.count) {
+                _ = try info.commit(Changes(removing: entries), orElse: .publishingAlone) {
                     _ = index.change(at: shard, .evictedOnDisk) { shard in
                         for entry in entries { shard.removeWithFile(entry) }
                         return entries

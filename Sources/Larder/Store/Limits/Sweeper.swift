@@ -74,12 +74,9 @@ final class Sweeper: StoreOwner {
     /// record the next opening removes the entries again.
     private func record(_ expired: [IndexEntry]) {
         if expired.isEmpty { return }
-        let printer = JournalFormat.removals(of: expired)
         do throws(CacheError) {
             try info.removeShutdownMarker()
-            _ = try printer.withBytes { lines throws(CacheError) in
-                try info.commit(lines, count: expired.count, isRemoval: true) {}
-            }
+            _ = try info.commit(Changes(removing: expired)) {}
         } catch {
             // The disk may be full. The files that are deleted next make room for the save.
             info.demandSave()
@@ -104,21 +101,19 @@ final class Sweeper: StoreOwner {
     private func saveUses(of shard: Int, _ due: UseNotes) {
         let uses = index.withShard(at: shard) { $0.table.takeUses(due) }
         if uses.isEmpty { return }
-        var printer = RecordPrinter(reserving: uses.count * 128)
+        var changes = Changes(reserving: uses.count * 128)
         for use in uses {
             let entry = use.entry
-            let record = Record.used(
-                key: entry.key, file: entry.file.number, change: entry.change, at: entry.used,
-                expires: entry.life.expires)
-            JournalFormat.append(record, to: &printer)
+            changes.append(
+                .used(
+                    key: entry.key, file: entry.file.number, change: entry.change, at: entry.used,
+                    expires: entry.life.expires))
         }
         do {
             _ = try disk.run { directory throws(CacheError) in
                 try info.removeShutdownMarker()
                 for use in uses where use.isSlotBehind { writeSlidSlot(of: use.entry, in: directory) }
-                return try printer.withBytes { lines throws(CacheError) in
-                    try info.commit(lines, count: uses.count) {}
-                }
+                return try info.commit(changes) {}
             }
         } catch {
             reporter.report(error)

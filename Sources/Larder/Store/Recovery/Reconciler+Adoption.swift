@@ -143,14 +143,9 @@ extension Reconciler {
 
     private func commit(_ changes: [(key: Key, change: Change)], _ marks: ExpiryMarks) {
         if changes.isEmpty { return }
-        var printer = RecordPrinter()
-        var last: UInt64 = 0
-        for (key, change) in changes {
-            let record = change.record(of: key)
-            last = max(last, record.highestNumber)
-            JournalFormat.append(record, to: &printer)
-        }
-        _ = info.commitBestEffort(printer, count: changes.count, number: last, isRemoval: false) {
+        var all = Changes()
+        for (key, change) in changes { all.append(change.record(of: key)) }
+        info.commitIfPossible(all) {
             for (key, change) in changes { publish(change, of: key, marks) }
         }
         for case (let key, .adopt) in changes {

@@ -116,7 +116,7 @@ final class Reconciler: StoreOwner {
             switch provisional.update({ $0.next() }) {
             case .record(let tombstone):
                 let record = tombstone.removal.record(number: tombstone.number)
-                let ticket = info.commitBestEffort(record) {}
+                let ticket = info.commitIfPossible(Changes(record)) {}
                 _ = reporter.attempt { () throws(CacheError) in try info.wait(for: ticket) }
             case .examine(let files):
                 examine(files, in: directory)
@@ -251,7 +251,7 @@ extension Reconciler {
         let isRemoved = disk.withStripe(key.shard) {
             guard index.entry(key)?.file == file else { return false }
             let number = file.number + 1
-            _ = info.commitBestEffort(.remove(key: key, number: number)) {
+            info.commitIfPossible(Changes(.remove(key: key, number: number))) {
                 index.change(key, .evictedOnDisk) { _ = $0.remove(key, below: number) }
             }
             return true
@@ -300,7 +300,7 @@ extension Reconciler {
             let mark = ExpiryMarks.Mark(number: number, time: time)
             provisional.update { $0.expire(scope, mark) }
             // A mark of an earlier session: it covers only what has a lower number.
-            _ = info.commitBestEffort(removal.record(number: number)) { index.expire(scope, mark) }
+            info.commitIfPossible(Changes(removal.record(number: number))) { index.expire(scope, mark) }
             return
         }
         index.loadAll()
@@ -315,7 +315,7 @@ extension Reconciler {
     private func removeCovered(_ entry: IndexEntry) {
         let key = entry.key
         disk.withStripe(key.shard) {
-            _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
+            _ = info.commitIfPossible(Changes(removing: [entry])) {
                 index.change(key, .cleared) { shard in
                     guard shard.table.entry(key)?.file == entry.file else { return }
                     shard.remove(key, below: entry.file.number + 1)

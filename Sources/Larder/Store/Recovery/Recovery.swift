@@ -116,7 +116,7 @@ extension Recovery {
         let taken = endingHidden(found)
         let record = Record.life(key: key, file: taken.file.number, change: taken.change, taken.life)
         let marks = provisional.marks
-        _ = info.commitBestEffort(record) {
+        info.commitIfPossible(Changes(record)) {
             index.change(key, .replaced) { shard in
                 shard.table.setLife(taken.life, change: taken.change, for: key)
                 if taken.life.isEnded || marks.ending(taken) != nil { shard.table.expire(marks) }
@@ -160,7 +160,7 @@ extension Recovery {
             try disk.tryToRun(changing: key) { directory throws(CacheError) in
                 guard index.isCurrentFile(entry, key), !isReplaced(entry, in: directory, cause) else { return false }
                 try info.removeShutdownMarker()
-                _ = info.commitBestEffort(.remove(key: key, number: entry.file.number + 1)) {
+                info.commitIfPossible(Changes(removing: [entry])) {
                     index.change(key, .evictedOnDisk) { shard in
                         shard.remove(key, below: entry.file.number + 1)
                         if cause != .lost { shard.markObsolete(entry.file, of: key, isLast: true) }

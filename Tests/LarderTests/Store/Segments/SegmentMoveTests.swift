@@ -85,7 +85,7 @@ struct SegmentMoveTests {
             directory.segments.hold([copy.file.place.segment])
             store.index.withShard(of: "1") { $0.markObsolete(copy.file, of: "1") }
             try store.housekeeper.save(always: true)
-            _ = store.info.commitBestEffort(.set(copy)) {
+            store.info.commitIfPossible(Changes(.set(copy))) {
                 store.index.withShard(of: "1") { $0.move(copy, from: old.file, of: "1") }
             }
             directory.movedWriter.end(copy.file.place)
