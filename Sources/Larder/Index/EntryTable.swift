@@ -18,7 +18,7 @@ struct EntryTable: Sendable {
     /// The slots by last use; kept from the first time that the order is needed.
     var uses: RecencyList?
     /// True while the index is read from disk: nothing is due, and all reminders are made at the end.
-    private var isLoading = false
+    private(set) var isLoading = false
 
     private(set) var totals = Totals()
     /// The totals of each namespace that has entries.
@@ -56,7 +56,10 @@ struct EntryTable: Sendable {
     }
 
     /// Returns the file of a key's entry; 0 without one. Copies no entry. O(1).
-    func file(_ key: Key) -> UInt64 { liveSlot(key).map { entries[$0].file.number } ?? 0 }
+    func file(_ key: Key) -> UInt64 { place(key)?.number ?? 0 }
+
+    /// The same with its place; nil without an entry.
+    func place(_ key: Key) -> FileID? { liveSlot(key).map { entries[$0].file } }
 
     /// The same with whether it is fresh; nil without an entry.
     func file(_ key: Key, at now: Timestamp) -> (id: FileID, isFresh: Bool)? {
@@ -93,20 +96,39 @@ struct EntryTable: Sendable {
         return nil
     }
 
-    /// The same while the index is read, unless there is a newer entry. When there are two files, returns the
-    /// superseded one. O(1) amortized.
-    mutating func load(_ entry: IndexEntry, for key: Key) -> FileID? {
+    /// The outcome of applying a record of an entry.
+    enum Outcome {
+        case inserted
+        /// It was known, perhaps in another place, which is dead.
+        case known(dead: FileID?)
+        case replaced(FileID)
+        /// There is a newer entry.
+        case older
+    }
+
+    /// Inserts an entry unless there is a newer one. The same value in two places is in the later one, and has the later
+    /// life. O(1) amortized.
+    mutating func apply(_ entry: IndexEntry, for key: Key) -> Outcome {
         guard let slot = slot(key) else {
-            insert(entry, key)
-            return nil
+            remind(insert(entry, key))
+            return .inserted
         }
+        if isCleared(entries[slot]) {
+            evacuate(slot)
+            remind(insert(entry, key))
+            return .inserted
+        }
+        if !ending.isEmpty { applyMarks(slot) }
         let known = entries[slot].file
-        if known.number == entry.file.number, known != entry.file {
-            _ = replace(slot, with: entries[slot].merged(with: entry))
-        } else if known <= entry.file {
-            _ = replace(slot, with: entry)
+        if known.number == entry.file.number {
+            let keptUntil = entries[slot].keptUntil
+            entries[slot] = entries[slot].merged(with: entry)
+            if entries[slot].keptUntil < keptUntil { remind(slot) }
+            return .known(dead: known == entry.file ? nil : min(known, entry.file))
         }
-        return known == entry.file ? nil : min(known, entry.file)
+        if known > entry.file { return .older }
+        _ = replace(slot, with: entry)
+        return .replaced(known)
     }
 
     /// Notes that the bytes of an entry are in a later place, unless it has another value by now.

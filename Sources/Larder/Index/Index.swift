@@ -206,30 +206,14 @@ final class Index: Sendable {
         }
     }
 
-    /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.
-    func receive(_ entry: IndexEntry, _ key: Key) -> Bool {
-        load(key)
-        // Not through `withCell`, as above.
-        return withLock(key.shard) { cell in
-            let known = cell.shard.table.file(key)
-            if entry.file == known {
-                // The value may have been moved.
-                cell.shard.table.move(entry, of: key)
-                return false
-            }
-            let before = cell.shard.table.totals
-            defer { settle(before, &cell) }
+    /// Applies a change of another process to a key. Returns whether those who watch the key must know.
+    func apply(_ record: Record, of key: Key) -> Bool {
+        // A removal even without an entry: a fetch that is under way must not store its value.
+        let isRemoval = if case .remove = record { true } else { false }
+        return withCell(of: key) { cell in
+            guard cell.shard.apply(record, of: key) || isRemoval else { return false }
             cell.invalidate(key, .changedElsewhere)
-            return cell.shard.receive(entry, key, replacing: known)
-        }
-    }
-
-    /// The same for another change, given the entry that is there. Memory tiers drop the value if there is an entry.
-    func changeIfKnown(_ key: Key, _ body: (inout Shard, IndexEntry?) -> Bool) -> Bool {
-        withCell(of: key) { cell in
-            let known = cell.shard.table.entry(key)
-            if known != nil { cell.invalidate(key, .changedElsewhere) }
-            return body(&cell.shard, known)
+            return true
         }
     }
 

@@ -103,7 +103,7 @@ struct Replay {
     }
 
     private mutating func apply(_ record: Record, to key: Key) {
-        shards[key.shard].replay(record, of: key)
+        _ = shards[key.shard].apply(record, of: key)
     }
 
     /// Replays a record or a tombstone. The entries are removed at the end, all in one pass.

@@ -143,9 +143,9 @@ struct SavedGroups: Sendable {
         switch record {
         case .set(var entry):
             entry.attachments = pool.shared(entry.attachments)
-            content.shard.replay(.set(entry), of: key)
+            _ = content.shard.apply(.set(entry), of: key)
         default:
-            content.shard.replay(record, of: key)
+            _ = content.shard.apply(record, of: key)
         }
     }
 

@@ -25,7 +25,7 @@ extension Shard {
 
     /// Removes what a cleared entry has replaced all the same, and its file first: once the newer one is gone, a lost
     /// index would bring the older back.
-    private mutating func removeOlder(_ entry: IndexEntry, _ key: Key) {
+    mutating func removeOlder(_ entry: IndexEntry, _ key: Key) {
         if let old = table.entry(key), old.file < entry.file { removeWithFile(old) }
     }
 
@@ -60,20 +60,4 @@ extension Shard {
 
     /// True when another process has replaced or removed an entry.
     func isReplaced(_ entry: IndexEntry, _ key: Key) -> Bool { table.file(key) != entry.file.number }
-
-    /// Inserts the entry of another process, unless a newer change is known. Returns whether it did.
-    ///
-    /// `known`: the file of the key's entry.
-    mutating func receive(_ entry: IndexEntry, _ key: Key, replacing known: UInt64) -> Bool {
-        if known > entry.file || graves.cover(entry, key) {
-            // The other process may not have known what replaced it.
-            removeOlder(entry, key)
-            markObsolete(entry.file, of: key, isLast: table.file(key) == 0)
-            return false
-        }
-        table.publish(graves.marked(entry), for: key)
-        // Another process has taken back what had replaced the entry here.
-        if known == 0, debts.count > 0 { debts.removeAll { $0.file == entry.file } }
-        return true
-    }
 }

@@ -17,39 +17,70 @@ struct Shard: Sendable {
     var misses = 0
     var stores = 0
 
-    /// Replays a record, unless the entry is newer. Idempotent. Clears concern all shards.
+    /// Applies a change of a key that the index on disk tells, or another process. Returns whether the entry is another
+    /// one, or has another life. Clears concern all shards.
     ///
-    /// Superseded files are only noted: after a clean close there are none on disk; otherwise reconciliation deletes
-    /// them.
-    mutating func replay(_ record: Record, of key: Key) {
+    /// Idempotent; it may come after a change with a higher number. The file with the highest number counts, unless it is
+    /// dead, and of its lives that with the highest change; of its uses the last.
+    ///
+    /// While the index is read, files that are superseded are only noted: after a clean close there are none on disk,
+    /// and otherwise reconciliation deletes them. Later, the process that has superseded them deletes them.
+    mutating func apply(_ record: Record, of key: Key) -> Bool {
         switch record {
-        case .set(let entry):
-            if let loser = table.load(entry, for: key) { supersede(loser, of: key) }
+        case .set(let entry): return apply(entry, key)
         case .remove(_, let number):
             keepDead(key, below: number)
-            if let entry = table.entry(key), entry.file < number { drop(entry, key) }
+            guard let file = table.place(key), file < number else { return false }
+            supersede(file, of: key)
+            table.remove(key)
         case .obsolete(let file, _):
             supersede(file, of: key)
-            if let entry = table.entry(key), entry.file == file { table.remove(key) }
+            guard table.place(key) == file else { return false }
+            table.remove(key)
         case .life(_, let file, let change, let life, let update):
-            guard let entry = table.entry(key), entry.file == file, entry.change < change else { return }
+            guard let entry = table.entry(key), entry.file == file, entry.change < change else { return false }
             table.setLife(life, change: change, update, for: key)
         case .used(_, let file, let change, let time, let expires):
-            guard let entry = table.entry(key), entry.file == file else { return }
+            guard let entry = table.entry(key), entry.file == file else { return false }
             // A life that was set later has its own expiry.
             table.setUse(at: time, expires: entry.change == change ? expires : entry.life.expires, for: key)
+            return false
         case .header, .clear, .expire, .closed, .groups, .unknown:
-            return
+            return false
         }
+        return true
     }
 
-    private mutating func drop(_ entry: IndexEntry, _ key: Key) {
-        supersede(entry.file, of: key)
-        table.remove(key)
+    private mutating func apply(_ entry: IndexEntry, _ key: Key) -> Bool {
+        if graves.cover(entry, key) {
+            lose(entry, key)
+            return false
+        }
+        switch table.apply(graves.marked(entry), for: key) {
+        case .inserted:
+            // Another process has taken back what had replaced the entry here.
+            if debts.count > 0 { debts.removeAll { $0.file == entry.file } }
+        case .replaced(let file): supersede(file, of: key)
+        case .known(let dead):
+            if let dead { supersede(dead, of: key) }
+            return false
+        case .older:
+            lose(entry, key)
+            return false
+        }
+        return true
+    }
+
+    /// Disposes of an entry that had been replaced or removed before it came. The process that has stored it may not
+    /// know.
+    private mutating func lose(_ entry: IndexEntry, _ key: Key) {
+        if table.isLoading { return supersede(entry.file, of: key) }
+        removeOlder(entry, key)
+        markObsolete(entry.file, of: key, isLast: table.file(key) == 0)
     }
 
     private mutating func supersede(_ file: FileID, of key: Key) {
-        superseded.append(Debts.File(file: file, hash: key.hash))
+        if table.isLoading { superseded.append(Debts.File(file: file, hash: key.hash)) }
     }
 
     /// Removes an entry for good; files of the key below `number` are dead.

@@ -143,7 +143,7 @@ struct OldOrNewTests {
         // The manifest was copied after all of these records; its journal begins with any of them.
         for first in journal.indices {
             var shard = Shard()
-            for record in [.set(saved)] + journal[first...] { shard.replay(record, of: key) }
+            for record in [.set(saved)] + journal[first...] { _ = shard.apply(record, of: key) }
             #expect(shard.table.entry(key)?.life == saved.life)
         }
     }

@@ -30,7 +30,7 @@ struct SegmentMoveTests {
             [Record.set(entry), .set(moved)].map { mover.place($0) }
             + [remover.place(.remove(key: entry.key, number: 7))]
         var shard = Shard()
-        for record in Record.inOrder(records) { shard.replay(record, of: entry.key) }
+        for record in Record.inOrder(records) { _ = shard.apply(record, of: entry.key) }
         #expect(shard.table.entry(entry.key) == nil)
     }
 
