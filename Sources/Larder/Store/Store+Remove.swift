@@ -123,27 +123,27 @@ extension Store {
             throw error
         }
         // From here on it is removed, come what may.
-        var uncovered: CacheError?
+        var failure: CacheError?
         do throws(CacheError) {
             if let tombstone { try reaper.finishTombstone(tombstone, of: .key(key), in: directory) }
         } catch {
-            uncovered = error
+            failure = .uncovered(error)
         }
         do throws(CacheError) {
             try reaper.delete(obsolete, last, of: key, in: directory)
         } catch {
             // It is deleted later.
+            reporter.report(error, of: key)
             if let last { index.withShard(of: key) { $0.markObsolete(last, of: key, isLast: true) } }
             if tombstone == nil, let newest = last ?? obsolete.map(\.file).max() {
-                try reaper.cover(newest, of: key, in: directory, after: error)
+                failure = reaper.cover(newest, of: key, in: directory) ? nil : .uncovered(error)
             }
-            reporter.report(error, of: key)
         }
-        if let uncovered { throw uncovered }
         try info.wait(for: ticket)
         if settings.isPowerSafe {
             try translating("sync the directory", at: path) { () throws(Errno) in try directory.syncNames() }
         }
+        if let failure { throw failure }
     }
 
     /// Tells other processes of the removal of a key that has no entry: a fetch of theirs must not store what it has

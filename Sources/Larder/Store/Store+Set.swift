@@ -139,6 +139,9 @@ extension Store {
             return try insertChecked(payload, entry, request, in: directory, beside: (others, additions))
         }
         let (membership, key) = (others.membership, request.key)
+        // Before a number is taken: those without a line make the next opening list the files.
+        try disk.followOrThrow()
+        guard holds(request, in: directory) else { return .refused }
         guard membership.tryLock(key) else { return .blocked(isSlow: false) }
         defer { membership.unlock(key) }
         for _ in 0..<Self.attempts {

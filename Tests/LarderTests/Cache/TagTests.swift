@@ -81,7 +81,7 @@ struct TagTests {
         try disk.store.maintenance.alone {
             world.files.inject(counter.count)
             try space.removeAll(tagged: "t")
-            #expect(counter.all == [.create: 1, .lock: 1, .write: 2])
+            #expect(counter.all == [.create: 1, .lock: 1, .open: 1, .write: 3])
             #expect(space.keys() == ["stays"] && space.entries().count == 1)
             #expect(space.count == entries + 1, "counted until they are taken out")
             #expect(!space.hasValue(forKey: "1") && space.string(forKey: "1") == nil)

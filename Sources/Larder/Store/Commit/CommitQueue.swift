@@ -343,13 +343,16 @@ extension CommitQueue {
     func takeBack(_ changes: borrowing Changes, afterFailedSync: Bool = false, publish: () -> Void) -> Bool {
         if afterFailedSync { queue.run { journal.abandon() } }
         do throws(CacheError) {
-            let ticket = try commit(changes, orElse: .publishingAlone, publish: publish)
+            let ticket = try commit(changes, publish: publish)
             try? wait(for: ticket)
-            return true
         } catch {
-            demandSave()
-            return false
+            guard others.use({ $0.isAlone }) else {
+                demandSave()
+                return false
+            }
+            publishUnrecorded(error, publish)
         }
+        return true
     }
 }
 

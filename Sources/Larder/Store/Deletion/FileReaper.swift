@@ -235,19 +235,14 @@ extension FileReaper {
         }
     }
 
-    /// Keeps the files of a removed key dead that cannot be deleted, also if the index is lost.
-    func cover(
-        _ last: FileID, of key: Key, in directory: StoreDirectory, after failure: CacheError
-    ) throws(CacheError) {
-        do throws(Errno) {
-            _ = try directory.placeAside(last.number, of: key, isPowerSafe)
-            index.withShard(of: key) { $0.debts.settle([], hiding: [.last(last, of: key)]) }
-        } catch {
-            throw CacheError(
-                code: failure.code,
-                message: "The value is removed, but returns if the index is lost: its file cannot be deleted. "
-                    + failure.message,
-                path: failure.path, errno: failure.errno)
+    /// Keeps the files of a removed key dead that cannot be deleted, also if the index is lost. False when it cannot.
+    func cover(_ last: FileID, of key: Key, in directory: StoreDirectory) -> Bool {
+        let isPlaced = (try? directory.placeAside(last.number, of: key, isPowerSafe)) == true
+        return index.withShard(of: key) { shard in
+            let wasPlaced = shard.debts.aside.contains { $0.file == last }
+            // Even if it is not whole: it must be deleted.
+            if !wasPlaced { shard.debts.settle([], hiding: [.last(last, of: key)]) }
+            return isPlaced || wasPlaced
         }
     }
 
@@ -409,9 +404,9 @@ extension FileReaper {
     /// Commits the removal of a scope that a tombstone covers. Call it in a barrier of the disk queue. Returns the reason
     /// why a power cut, or the loss of the index, may undo the change, which is otherwise done.
     ///
-    /// Where the disk had no room for the tombstone, the files are changed as it would have, after the record. Where it
-    /// has no room for the record either, before it: files that are deleted say the same to a process that joins, and
-    /// nobody else is there.
+    /// Where the disk had no room for the tombstone, the files are changed as it would have, after the record. Where the
+    /// record cannot be written either, before it, if nobody else is there. A process that joins later does not look for
+    /// tombstones: the files tell it.
     func commit(
         _ removal: EntryFile.Removal, number: UInt64, in directory: StoreDirectory, isAlone: Bool,
         publish: () -> Void
@@ -423,14 +418,27 @@ extension FileReaper {
         do throws(CacheError) {
             ticket = try info.commit(change, publish: publish)
         } catch {
+            let mayBeJoined = disk.others.object.membership.mayBeJoined
             do throws(CacheError) {
-                guard isAlone, removal.isOfScope || !disk.others.object.membership.mayBeJoined else { throw error }
-                try carryOut(removal, number: number, on: entries(coveredBy: removal, below: number), in: directory)
-                ticket = info.commitIfPossible(change, publish: publish)
+                guard isAlone, !mayBeJoined || removal.isOfScope && error.code == .noSpace else { throw error }
+                if isPlaced {
+                    try finishTombstone(number, of: removal, in: directory)
+                } else {
+                    try carryOut(removal, number: number, on: covered, in: directory)
+                }
             } catch {
                 if isPlaced { takeBackTombstone(number, in: directory) }
                 throw error
             }
+            if isPlaced, mayBeJoined {
+                while deleteObsolete(in: directory) > 0 {}
+                _ = reporter.attempt { () throws(CacheError) in
+                    let covered = entries(coveredBy: removal, below: number)
+                    try carryOut(removal, number: number, on: covered, in: directory)
+                }
+            }
+            info.commitIfPossible(change, publish: publish)
+            return nil
         }
         do throws(CacheError) {
             if isPlaced {
@@ -438,6 +446,11 @@ extension FileReaper {
             } else {
                 try carryOut(removal, number: number, on: covered, in: directory)
             }
+        } catch {
+            _ = reporter.attempt { () throws(CacheError) in try info.wait(for: ticket) }
+            return .uncovered(error)
+        }
+        do throws(CacheError) {
             try info.wait(for: ticket)
             return nil
         } catch {
@@ -445,20 +458,17 @@ extension FileReaper {
         }
     }
 
+    /// Does to the files of entries what a tombstone would do. The first failure ends it.
     private func carryOut(
         _ removal: EntryFile.Removal, number: UInt64, on entries: [IndexEntry], in directory: StoreDirectory
     ) throws(CacheError) {
         if entries.isEmpty { return }
-        var failure: CacheError?
         for entry in entries {
-            do throws(Errno) {
+            try translating("remove an entry", at: directory.path(of: entry.file)) { () throws(Errno) in
                 try carryOut(removal, number: number, on: entry, in: directory)
-            } catch {
-                failure = CacheError(error, doing: "remove an entry", path: directory.path(of: entry.file))
             }
         }
         try syncDeletions(in: directory)
-        if let failure { throw failure }
     }
 
     /// Withdraws the tombstone of a removal that failed.
@@ -544,5 +554,15 @@ extension IndexEntry {
     fileprivate func isKept(after removal: EntryFile.Removal) -> Bool {
         guard case .expiry = removal else { return false }
         return !isAbsent && update.keptStale > 0
+    }
+}
+
+extension CacheError {
+    /// A removal is done and recorded, but its files could be neither deleted nor covered.
+    static func uncovered(_ failure: CacheError) -> CacheError {
+        CacheError(
+            code: failure.code,
+            message: "The change is done, but the loss of the index would undo it. " + failure.message,
+            path: failure.path, errno: failure.errno)
     }
 }

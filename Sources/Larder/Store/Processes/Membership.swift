@@ -246,7 +246,7 @@ extension Membership {
 
     func unlock(_ key: Key) { if mayBeJoined { unlock(stripe: key.stripe) } }
 
-    func tryLock(stripe: Int) -> Bool { page.tryLock(stripe: stripe, by: lane) }
+    func tryLock(stripe: Int) -> Bool { !mayBeJoined || page.tryLock(stripe: stripe, by: lane) }
 
     /// The same for work that takes locks of this process afterwards: nobody who has one of these waits for the stripe.
     func tryLockForLong(stripe: Int) -> Bool {
@@ -275,7 +275,7 @@ extension Membership {
     }
 
     func unlock(stripe: Int) {
-        page.unlock(stripe: stripe, by: lane)
+        if mayBeJoined { page.unlock(stripe: stripe, by: lane) }
     }
 
     /// Returns when nobody holds a stripe. Hold nothing meanwhile: the holder may be stopped.

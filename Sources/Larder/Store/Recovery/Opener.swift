@@ -20,6 +20,8 @@ struct Opener {
         page.raiseNumbers(to: loaded.lastNumber)
         page.raiseGenerations(to: max(journals.generations.last ?? 0, journals.savedGeneration))
         page.noteSaved(journals.savedGeneration)
+        // Nobody else has changed anything. Not 0, which a forked child finds in its page.
+        loaded.positions.epoch = page.epoch
         if !membership.mayBeJoined { return loaded }
         // Last: a process that is killed before leaves a page that proves nothing.
         if !page.isProved, let complete = journals.complete { page.take(complete, in: membership.lane) }

@@ -132,7 +132,7 @@ struct RootPartTests {
             let (own, whole) = (CallCounter(), CallCounter())
             world.files.inject(own.count)
             try cache.removeAll()
-            #expect(own.all == [.create: 1, .lock: 1, .write: 2])
+            #expect(own.all == [.create: 1, .lock: 1, .open: 1, .write: 3])
             #expect(cache.count == 0 && cache.namespace("a").count == entries)
             world.files.inject(whole.count)
             try cache.namespace("a").removeAllNamespaces()
