@@ -35,7 +35,8 @@ extension DiskCache {
     /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace` when files that cannot be read
     ///   or deleted leave no other way on a full disk; `.io`, `.closed`. Everything then remains as it was, except that
     ///   on a full disk some entries may have been removed, or expire once the index is rebuilt. With `.powerSafe` also
-    ///   when everything was expired but that could not be synced: a power cut may undo it.
+    ///   when everything was expired but that could not be synced: a power cut may undo it. The loss of the index may
+    ///   undo it where a tombstone could not be completed; the error then says so.
     public func expireAll() throws(CacheError) {
         // The name of the namespace has the same limit as a key.
         _ = try checked("")

@@ -5,10 +5,10 @@ extension DiskCache {
     ///
     /// - Returns: Whether there was a fresh one. While a lost index is being rebuilt, an entry that has not been found
     ///   yet is removed as well, but not reported.
-    /// - Throws: `.io` and `.noSpace` when neither the removal can be recorded nor its file be deleted; the value then
-    ///   remains. Also when it is removed and recorded, but its file can neither be deleted nor be marked: the value
-    ///   returns if the index is lost. With `.powerSafe` also when the removal could not be synced: a power cut may undo
-    ///   it. `.closed`.
+    /// - Throws: `.io` or `.noSpace` when the removal cannot be recorded, and its file cannot be deleted instead; the
+    ///   value then remains. Also when it is removed, but its file can be neither deleted nor marked: the loss of the
+    ///   index would bring it back. With `.powerSafe` also when the removal could not be synced: a power cut may bring it
+    ///   back. `.closed`.
     @discardableResult
     public func removeValue(forKey key: String) throws(CacheError) -> Bool {
         try withOpenStore { store throws(CacheError) in try store.remove(self.key(key), at: now) }
@@ -19,7 +19,7 @@ extension DiskCache {
     /// - Parameter keys: Any strings; each is removed once.
     /// - Returns: The number of fresh entries that were removed.
     /// - Throws: The errors of ``removeValue(forKey:)``, for the first key that cannot be removed. Its `keys` are
-    ///   that key and those after it, which remain.
+    ///   that key and those after it.
     @discardableResult
     public func removeValues(forKeys keys: some Sequence<String>) throws(CacheError) -> Int {
         let store = try openStore
@@ -45,7 +45,8 @@ extension DiskCache {
     ///   their total.
     /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace`, `.io`, `.closed`. Everything
     ///   then remains, except files that were deleted to make room on a full disk. With `.powerSafe` also when
-    ///   everything was removed but the removal could not be synced: a power cut may bring it back.
+    ///   everything was removed but the removal could not be synced: a power cut may bring it back. The loss
+    ///   of the index may bring it back where a tombstone could not be completed; the error then says so.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         // The name of the namespace has the same limit as a key.
         _ = try checked("")

@@ -16,7 +16,7 @@ extension DiskCache {
         /// Up to 64 processes of one machine. Once a call has returned in one of them, calls that begin later in any of
         /// them see its effect; <doc:SharingADirectory> has the details. Needs a local disk.
         public static let processes = Sharing(kind: .processes)
-        /// One process, on any file system. A removal takes some instructions less.
+        /// One process, on any file system. A removal takes fewer instructions.
         public static let exclusive = Sharing(kind: .exclusive)
 
         /// `processes` on macOS and Linux. On iOS, tvOS, watchOS and visionOS, where an app is suspended with its locks

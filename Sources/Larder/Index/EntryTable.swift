@@ -97,7 +97,7 @@ struct EntryTable: Sendable {
     }
 
     /// The outcome of applying a record of an entry.
-    enum Outcome {
+    enum Applied {
         case inserted
         /// It was known, perhaps in another place, which is dead.
         case known(dead: FileID?)
@@ -108,7 +108,7 @@ struct EntryTable: Sendable {
 
     /// Inserts an entry unless there is a newer one. The same value in two places is in the later one, and has the later
     /// life. O(1) amortized.
-    mutating func apply(_ entry: IndexEntry, for key: Key) -> Outcome {
+    mutating func apply(_ entry: IndexEntry, for key: Key) -> Applied {
         guard let slot = slot(key) else {
             remind(insert(entry, key))
             return .inserted

@@ -210,8 +210,4 @@ struct LoadedJournals {
     var isHeaderSettled: Bool?
     /// The header must be corrected: it may promise that, but other files may exist.
     var isUnsettled = false
-
-    /// True when the first change has to remove the marker, to correct the header or to create the first journal,
-    /// before anything else.
-    var hasShutdownMarker: Bool { endsClosed || generations.isEmpty || isUnsettled }
 }

@@ -36,7 +36,7 @@ extension SegmentCleaner {
         defer { work.directory.movedWriter.endAll() }
         var failure: CacheError?
         do throws(CacheError) {
-            try moveBesideOthers(found, of: &work, &moves)
+            try moveByStripes(found, of: &work, &moves)
         } catch {
             failure = error
         }
@@ -54,7 +54,7 @@ extension SegmentCleaner {
     }
 
     /// Another process that removes a value does not know of its copy: it waits until that is recorded.
-    private func moveBesideOthers(
+    private func moveByStripes(
         _ found: [IndexEntry], of work: inout Work, _ moves: inout Moves
     ) throws(CacheError) {
         let membership = disk.others.object.membership
@@ -73,12 +73,12 @@ extension SegmentCleaner {
                     work.isComplete = false
                 }
             }
-            try moveAlone(locked.flatMap(\.entries), of: &work, &moves)
+            try moveFree(locked.flatMap(\.entries), of: &work, &moves)
         }
     }
 
     /// Copies entries, then records the copies, which are on stable storage by then.
-    private func moveAlone(_ found: [IndexEntry], of work: inout Work, _ moves: inout Moves) throws(CacheError) {
+    private func moveFree(_ found: [IndexEntry], of work: inout Work, _ moves: inout Moves) throws(CacheError) {
         let begin = moves.copies.count
         for (shard, entries) in Dictionary(grouping: found, by: \.key.shard).inOrder(of: { $0.key }) {
             for start in stride(from: 0, to: entries.count, by: Self.batch) {

@@ -120,7 +120,7 @@ final class SegmentCleaner: StoreOwner {
     private func cleanSome() -> Bool {
         var progress = Progress.none
         do throws(CacheError) {
-            if mayClean() { progress = try cleanBesideOthers() }
+            if mayClean() { progress = try cleanInTurn() }
         } catch {
             reporter.report(error)
             // Another segment may do better.
@@ -152,9 +152,10 @@ final class SegmentCleaner: StoreOwner {
         return true
     }
 
-    private func cleanBesideOthers() throws(CacheError) -> Progress {
+    private func cleanInTurn() throws(CacheError) -> Progress {
         // Another process may delete files that no entry mentions, as copies are for a moment.
-        let hasCleaned = try disk.others.object.membership.perform(.clean) { () throws(CacheError) in try clean(next())
+        let hasCleaned = try disk.others.object.membership.perform(.clean) { () throws(CacheError) in
+            try clean(next())
         }
         if let hasCleaned { return hasCleaned ? .some : .none }
         try disk.run { directory throws(CacheError) in

@@ -48,7 +48,7 @@ struct Changes: ~Copyable {
         areRemovals = areRemovals && record.isRemoval
     }
 
-    /// What becomes of changes whose lines cannot be written.
+    /// How to handle changes whose lines cannot be written.
     enum Fallback {
         /// They fail.
         case none

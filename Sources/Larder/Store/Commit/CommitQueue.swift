@@ -265,21 +265,16 @@ extension CommitQueue {
                     lines, count: count, number: number, isRemoval: areRemovals, mustSync: mustSync, publish: publish)
             }
         } catch {
-            var isPublished = false
             switch fallback {
-            case .none: break
-            case .publishing:
-                publishUnrecorded(error, publish)
-                isPublished = true
+            case .none: throw error
+            case .publishing: publishUnrecorded(error, publish)
             case .publishingAlone:
-                isPublished = try others.object.membership.whileNobodyJoins { isAlone throws(CacheError) in
-                    guard isAlone else { return false }
+                try others.object.membership.whileNobodyJoins { isAlone throws(CacheError) in
+                    guard isAlone else { throw error }
                     try deleteFiles()
                     publishUnrecorded(error, publish)
-                    return true
                 }
             }
-            if !isPublished { throw error }
             return nil
         }
     }
@@ -287,7 +282,7 @@ extension CommitQueue {
     /// The same for changes that the files tell, too: they do not fail.
     @discardableResult
     func commitIfPossible(_ changes: borrowing Changes, publish: () -> Void) -> Ticket? {
-        (try? commit(changes, orElse: .publishing, publish: publish)) ?? nil
+        try? commit(changes, orElse: .publishing, publish: publish)
     }
 
     private func publishUnrecorded(_ error: CacheError, _ publish: () -> Void) {
@@ -452,11 +447,6 @@ extension CommitQueue {
             if journals.contains(1), !isPowerSafe { try journal.syncBegun() }
             return manifests
         }
-    }
-
-    /// Notes that a journal which a save has replaced is deleted.
-    func noteDeleted(_ generation: UInt64, by save: Save) {
-        queue.run { if ObjectIdentifier(journal) == save.journal { journal.forget(generation) } }
     }
 
     /// Ends the session and closes the journal's files; when entries and files agree, with the clean-shutdown marker.

@@ -33,8 +33,8 @@ final class Journal {
     private(set) var sync: GroupSync?
     /// The highest generation on disk; 0: none.
     private(set) var generation: UInt64
-    /// All generations on disk.
-    private(set) var generations: [UInt64]
+    /// The directory has no journal and no manifest yet.
+    private var isNew: Bool
     /// The length of the good part of the current journal. Bytes.
     private var length: Int
     /// The bytes of the current journal whose blocks are allocated.
@@ -100,7 +100,7 @@ final class Journal {
         fileSystem = place.fileSystem
         directory = place.root
         self.isPowerSafe = isPowerSafe
-        generations = loaded.generations
+        isNew = loaded.generations.isEmpty && loaded.savedGeneration == 0
         // Not below the manifest's generation: an older journal would not be read.
         generation = max(loaded.generations.last ?? 0, loaded.savedGeneration)
         length = loaded.length
@@ -357,11 +357,6 @@ final class Journal {
         return manifests.filter { $0 != format }
     }
 
-    /// Notes that an older journal has been deleted.
-    func forget(_ old: UInt64) {
-        generations.removeAll { $0 == old }
-    }
-
     /// Closes all files at the end of the session.
     func release() {
         directory = nil
@@ -403,6 +398,7 @@ final class Journal {
     /// Notes that the manifest of another process covers the changes so far.
     private func noteSavedByAnother(_ generation: UInt64) {
         savedGeneration = generation
+        isNew = false
         records = 0
     }
 
@@ -452,7 +448,6 @@ final class Journal {
 
     private func beginOnce() throws(Errno) {
         let last = lastTaken
-        let isFirst = generations.isEmpty && savedGeneration == 0
         if generation == 0, isLost { generation = 1 }
         let (file, next) = if let left = unbegunAbove() { left } else { try createAbove() }
         membership.page.note(.created(generation + 1), of: membership.lane)
@@ -464,7 +459,7 @@ final class Journal {
             if lacksTag { writeTag() }
             // The first journal and the tag prove that the directory is ours. A power cut must not undo both and leave
             // torn entries.
-            if isPowerSafe || isFirst {
+            if isPowerSafe || isNew {
                 try fileSystem.sync(file.file)
                 try fileSystem.sync(try root.file)
             }
@@ -473,7 +468,7 @@ final class Journal {
             throw error
         }
         generation += 1
-        generations.append(generation)
+        isNew = false
         headerLast = last
         headerVersion = version
         isHeaderSettled = mayContinue ? isSettled : nil

@@ -333,7 +333,6 @@ final class ManifestWriter: Sendable {
         }
         for generation in journals {
             try fileSystem.removeRegular(DirectoryLayout.journal(generation).name, in: save.root.file)
-            info.noteDeleted(generation, by: save)
         }
     }
 }

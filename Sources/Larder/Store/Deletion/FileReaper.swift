@@ -413,6 +413,10 @@ extension FileReaper {
     ) throws(CacheError) -> CacheError? {
         let isPlaced = tombstones.withLock { $0.numbers.contains(number) }
         let covered = isPlaced ? [] : entries(coveredBy: removal, below: number)
+        func cover() throws(CacheError) {
+            if isPlaced { return try finishTombstone(number, of: removal, in: directory) }
+            try carryOut(removal, number: number, on: covered, in: directory)
+        }
         let change = Changes(removal.record(number: number))
         var ticket: CommitQueue.Ticket?
         do throws(CacheError) {
@@ -421,11 +425,7 @@ extension FileReaper {
             let mayBeJoined = disk.others.object.membership.mayBeJoined
             do throws(CacheError) {
                 guard isAlone, !mayBeJoined || removal.isOfScope && error.code == .noSpace else { throw error }
-                if isPlaced {
-                    try finishTombstone(number, of: removal, in: directory)
-                } else {
-                    try carryOut(removal, number: number, on: covered, in: directory)
-                }
+                try cover()
             } catch {
                 if isPlaced { takeBackTombstone(number, in: directory) }
                 throw error
@@ -441,11 +441,7 @@ extension FileReaper {
             return nil
         }
         do throws(CacheError) {
-            if isPlaced {
-                try finishTombstone(number, of: removal, in: directory)
-            } else {
-                try carryOut(removal, number: number, on: covered, in: directory)
-            }
+            try cover()
         } catch {
             _ = reporter.attempt { () throws(CacheError) in try info.wait(for: ticket) }
             return .uncovered(error)

@@ -88,7 +88,7 @@ final class Follower: Sendable {
         if reach > seen.load(2) { seen.raise(reach, at: 2) }
     }
 
-    /// Notes that a change has no line, because the disk is full. Returns whether others may join that must know.
+    /// Notes that a change has no line. Returns whether others may join, which must know.
     func noteUnrecorded() -> Bool {
         if membership.mayBeJoined { page.noteUnrecorded() }
         return membership.mayBeJoined

@@ -65,7 +65,7 @@ final class Membership: Sendable {
         self.files = Lock(files)
     }
 
-    /// That of a process which has locked the directory for itself, or to read.
+    /// Takes the only place in a page of its own, for a process that has locked the directory for itself, or only reads.
     init(aloneIn identity: FileIdentity, _ fileSystem: any FileSystem, path: String) throws(CacheError) {
         page = try translating("make a page", at: path) { () throws(Errno) in try .alone() }
         proof = nil

@@ -85,7 +85,7 @@ final class DiskQueue: Sendable {
             }
             defer { for stripe in locked.bits { membership.unlock(stripe: stripe) } }
             try followOrThrow()
-            return try body(directory) { locked & 1 << UInt64($0.stripe) != 0 }
+            return try body(directory) { locked == .max || locked & 1 << UInt64($0.stripe) != 0 }
         }
     }
 
