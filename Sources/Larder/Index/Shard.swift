@@ -114,7 +114,7 @@ struct Shard: Sendable {
     ) -> [IndexEntry] {
         let gone = table.finishLoading(at: now, cleared: cleared, marks: marks)
         for entry in gone.cleared {
-            supersede(entry.file, of: entry.key)
+            superseded.append(Debts.File(file: entry.file, hash: entry.key.hash))
             keepDead(entry.key, below: entry.file.number + 1)
         }
         return obsolete(gone.expired)

@@ -120,7 +120,7 @@ extension Store {
 
     /// More journals of earlier processes are folded into the manifest by an opening: programs that end before the first
     /// save, and do not close the cache, leave one each.
-    fileprivate static let mostLeftJournals = 8
+    fileprivate static let mostLeftJournals = 6
 
     /// Saves, which deletes the journals of processes that are dead, and then the files that they have left. O(files and
     /// entries).

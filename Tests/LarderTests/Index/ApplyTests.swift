@@ -99,6 +99,21 @@ struct ApplyTests {
         entry.map { "\($0.file.number) \($0.change) \($0.life) \($0.used) \($0.size)" }
     }
 
+    @Test("an index that is read anew notes the files of what was cleared: its reader may have to delete them")
+    func clearedFiles() {
+        let now = Timestamp(milliseconds: Self.start)
+        var replay = Replay(at: now)
+        let entry = IndexEntry(
+            keyText: "a", file: FileID(2), change: 2, stored: now,
+            life: Life(expires: now.advanced(byMilliseconds: 1000), ttl: 1000), used: now, size: 1, checksum: 1)
+        replay.applyOfJournal(.set(entry))
+        replay.applyOfJournal(.clear(.namespace(.none), number: 3))
+        replay.finish()
+        replay.markSupersededObsolete()
+        #expect(replay.shards[Key("a").shard].debts.files.map(\.file) == [FileID(2)])
+        #expect(replay.kept.entries == 0)
+    }
+
     @Test("a shuffled history, a part of it twice, leaves what its rules say")
     func shuffled() throws {
         for round in 0..<300 {

@@ -433,7 +433,7 @@ struct LostJournalTests {
         #expect(third.values == ["a": "old 1 h", "b": "new 1 h", "c": "new 1 h"])
     }
 
-    @Test("of dead processes is folded into the manifest when there are more than eight")
+    @Test("of dead processes is folded into the manifest when there are more than six")
     func folded() throws {
         let world = World.shared()
         let living = try world.open()
@@ -442,7 +442,7 @@ struct LostJournalTests {
             let cache = try short.open()
             try cache.store("\(number)", "short")
             short.files.kill()
-            #expect(journals(world.files.image).count <= 12)
+            #expect(journals(world.files.image).count <= 10)
         }
         #expect(living.values.count == 40)
         try living.close()
@@ -454,7 +454,7 @@ struct LostJournalTests {
             let cache = try short.open()
             try cache.store("\(number)", "alone")
             short.files.kill()
-            #expect(journals(world.files.image).count <= 10)
+            #expect(journals(world.files.image).count <= 8)
         }
         #expect(try world.anotherProcess().open().values.count == 40)
     }
