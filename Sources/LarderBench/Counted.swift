@@ -8,6 +8,8 @@ enum Counted: String, CaseIterable {
     case segmentSet = "segment-set"
     case segmentGet = "segment-get"
     case memoryHit = "memory-hit"
+    /// A new value in a full memory cache, which evicts another.
+    case memorySet = "memory-set"
     /// A hit in the memory of a `Cache`: asynchronous, so all instructions of the process are counted, and the
     /// difference between two runs belongs to their operations.
     case cacheHit = "cache-hit"
@@ -30,11 +32,13 @@ enum Counted: String, CaseIterable {
         }
         let cache = try DiskCache(directory: folder.own, configuration: configuration)
         let memory = MemoryCache<String, Data>()
+        let full = MemoryCache<String, Data>(configuration: .init(countLimit: Self.entries))
         let value = Data(repeating: 7, count: Self.size)
         let keys = (0..<Self.entries).map(Content.key)
         for key in keys {
             try cache.setData(value, forKey: key)
             memory.setValue(value, forKey: key)
+            full.setValue(value, forKey: key)
         }
         let missing = keys.map { $0 + "?" }
         var removable: [String] = []
@@ -43,12 +47,14 @@ enum Counted: String, CaseIterable {
             removable = (0..<operations + Self.warmUp).map { "remove \($0)" }
             for key in removable { try cache.setData(value, forKey: key) }
         }
+        var fresh = self == .memorySet ? (0..<operations + Self.warmUp).map { "fresh \($0)" } : []
         switch self {
         case .set, .segmentSet: try warmed(operations) { try cache.setData(value, forKey: keys[$0 % keys.count]) }
         case .get, .segmentGet: warmed(operations) { precondition(cache.data(forKey: keys[$0 % keys.count]) != nil) }
         case .miss: warmed(operations) { precondition(cache.data(forKey: missing[$0 % keys.count]) == nil) }
         case .remove: try warmed(operations) { _ in try cache.removeValue(forKey: removable.removeLast()) }
         case .memoryHit: warmed(operations) { precondition(memory.value(forKey: keys[$0 % keys.count]) != nil) }
+        case .memorySet: warmed(operations) { _ in full.setValue(value, forKey: fresh.removeLast()) }
         case .cacheHit: preconditionFailure("counted elsewhere")
         }
         try cache.close()

@@ -19,6 +19,11 @@ struct Options {
           --guard            fails when even the best round of a scenario is more than twice above its target; leaves
                              out the scenarios that take long to prepare, unless --scenario names them
 
+        usage: larder-bench policy [TRACE...] [--plot PATH]
+
+        Replays traces of requests, files of little-endian numbers of 4 bytes (also .gz), through MemoryCache, and prints
+        the hit ratios of its eviction policies beside the best possible; without a trace, some patterns.
+
         For tools:
 
           --soak N           runs N random operations of three kinds on values in segments with a size limit; fails
@@ -30,6 +35,8 @@ struct Options {
         """
 
     private(set) var isHelp = false
+    /// The traces to replay; nil: something else is measured.
+    private(set) var traces: [URL]?
     private(set) var isShared = false
     private(set) var isJSON = false
     private(set) var isGuard = false
@@ -45,6 +52,12 @@ struct Options {
 
     init(_ arguments: [String]) throws {
         var arguments = arguments[...]
+        if arguments.first == "policy" {
+            arguments.removeFirst()
+            let paths = arguments.prefix { !$0.hasPrefix("--") }
+            traces = paths.map { URL(fileURLWithPath: $0) }
+            arguments.removeFirst(paths.count)
+        }
         while let argument = arguments.popFirst() {
             func value() throws -> String {
                 guard let value = arguments.popFirst(), !value.hasPrefix("--") else {

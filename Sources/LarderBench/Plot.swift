@@ -36,6 +36,20 @@ struct Plot {
             """
     }
 
+    /// The hit ratios of policies over the size of the cache.
+    static func svg(of outcomes: [PolicyReplay.Outcome]) -> String? {
+        svg(
+            outcomes.map { outcome in
+                Chart(
+                    title: "\(outcome.trace): hits in % by entries", axis: .linear,
+                    labels: outcome.sizes.map(Figure.short),
+                    series: [
+                        .init("adaptive", outcome.ratios[.adaptive] ?? []),
+                        .init("least recently used", outcome.ratios[.leastRecentlyUsed] ?? [], color: 1),
+                    ] + (outcome.ratios[.optimal].map { [.init("the best possible", $0, .dashed, color: 2)] } ?? []))
+            })
+    }
+
     private var growth: Chart {
         let points = outcomes.filter {
             $0.scenario.floor == Scenario.growthFloor && $0.scenario.name.hasPrefix("set")

@@ -11,18 +11,6 @@ public import LarderFiles
 /// The caller knows the times, and moves the entries: see `next(at:)`.
 @usableFromInline
 struct ExpiryBuckets: Sendable {
-    @usableFromInline
-    struct Link: Sendable {
-        @usableFromInline var previous: UInt32
-        @usableFromInline var next: UInt32
-
-        @inlinable
-        init(previous: UInt32, next: UInt32) {
-            self.previous = previous
-            self.next = next
-        }
-    }
-
     /// A step towards the entry that is due first.
     @usableFromInline
     enum Step {
@@ -34,10 +22,7 @@ struct ExpiryBuckets: Sendable {
         case move(Int)
     }
 
-    @inlinable static var bucketCount: Int { 64 }
-
-    /// Rings: first the heads of the buckets, then the slots.
-    @usableFromInline var links: ContiguousArray<Link> = []
+    @usableFromInline var rings = SlotRings(64)
     /// A bit per bucket that may have entries.
     @usableFromInline var filled: UInt64 = 0
     @usableFromInline var reached: UInt64 = 0
@@ -50,21 +35,14 @@ struct ExpiryBuckets: Sendable {
     /// Adds a slot that is in no bucket. O(1) amortized.
     @inlinable
     mutating func insert(_ slot: Int, at end: Timestamp) {
-        let node = slot &+ Self.bucketCount
-        while links.count <= node {
-            let own = UInt32(links.count)
-            links.append(Link(previous: own, next: own))
-        }
-        link(node, to: bucket(of: end))
+        let bucket = bucket(of: end)
+        rings.append(slot, to: bucket)
+        filled |= 1 << UInt64(bucket)
     }
 
     /// Removes a slot. O(1).
     @inlinable
-    mutating func remove(_ slot: Int) {
-        let link = links[slot &+ Self.bucketCount]
-        links[Int(link.previous)].next = link.next
-        links[Int(link.next)].previous = link.previous
-    }
+    mutating func remove(_ slot: Int) { rings.remove(slot) }
 
     /// Changes the time of a slot. O(1).
     @inlinable
@@ -77,7 +55,7 @@ struct ExpiryBuckets: Sendable {
     @inlinable
     mutating func place(_ slot: Int, at end: Timestamp) {
         remove(slot)
-        link(slot &+ Self.bucketCount, to: bucket(of: end))
+        insert(slot, at: end)
     }
 
     /// Starts again at `now`, when there are no slots.
@@ -90,7 +68,7 @@ struct ExpiryBuckets: Sendable {
 
     /// Forgets all slots and frees the memory. Slots are then inserted again.
     mutating func compact() {
-        links = []
+        rings.removeAll()
         filled = 0
         splitting = 0
     }
@@ -102,16 +80,20 @@ struct ExpiryBuckets: Sendable {
         reached > Self.key(now.advanced(byMilliseconds: milliseconds))
     }
 
+    /// Whether a time is still to be reached.
+    @inlinable
+    func isBehind(_ end: Timestamp) -> Bool { Self.key(end) > reached }
+
     /// Returns the next step towards the entry that is due first. O(1) amortized.
     @inlinable
     mutating func next(at now: Timestamp) -> Step {
         if splitting != 0 {
-            if let slot = first(in: splitting) { return .move(slot) }
+            if let slot = rings.first(in: splitting) { return .move(slot) }
             splitting = 0
         }
         while filled != 0 {
             let bucket = filled.trailingZeroBitCount
-            guard let slot = first(in: bucket) else {
+            guard let slot = rings.first(in: bucket) else {
                 filled &= filled &- 1
                 continue
             }
@@ -128,24 +110,9 @@ struct ExpiryBuckets: Sendable {
     }
 
     @inlinable
-    func first(in bucket: Int) -> Int? {
-        let first = Int(links[bucket].next)
-        return first == bucket ? nil : first &- Self.bucketCount
-    }
-
-    @inlinable
-    mutating func link(_ node: Int, to bucket: Int) {
-        let last = links[bucket].previous
-        links[node] = Link(previous: last, next: UInt32(bucket))
-        links[Int(last)].next = UInt32(node)
-        links[bucket].previous = UInt32(node)
-        filled |= 1 << UInt64(bucket)
-    }
-
-    @inlinable
     func bucket(of end: Timestamp) -> Int {
         let key = Self.key(end)
-        return key <= reached ? 0 : Self.bucketCount &- (key ^ reached).leadingZeroBitCount
+        return key <= reached ? 0 : rings.heads &- (key ^ reached).leadingZeroBitCount
     }
 
     @inlinable

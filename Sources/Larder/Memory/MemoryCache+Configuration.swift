@@ -10,7 +10,7 @@ extension MemoryCache {
         /// until a given date do not slide. With a disk tier, its setting alone counts. Default: false.
         public var slidingExpiry: Bool
         /// The maximum number of entries: values, and keys that a fetch found to be absent. Storing one more removes an
-        /// expired one, or else the least recently used. Default: nil, no limit.
+        /// expired one, or else the one that `eviction` gives up. Default: nil, no limit.
         public var countLimit: Int?
         /// The maximum sum of the entries' costs; see `countLimit`. Entries that cost 0 are not evicted for it, and a
         /// value that costs more is not stored at all. A key that is known to be absent costs its UTF-8 bytes, at least
@@ -22,6 +22,8 @@ extension MemoryCache {
         /// Returns the cost of a value that is stored without one; negative costs are 0. It must not call the cache.
         /// Default: nil, every cost is 0.
         public var cost: (@Sendable (Value) -> Int)?
+        /// Which values a full cache gives up. Default: `.adaptive`.
+        public var eviction: EvictionPolicy
         /// The longest time that a value may go unused; storing and reading are uses. Reads and the sweep enforce it.
         /// Default: nil, only the expiry ends a life.
         public var ageLimit: Duration?
@@ -58,8 +60,9 @@ extension MemoryCache {
         public init(
             defaultTTL: TimeToLive = .days(1), slidingExpiry: Bool = false, countLimit: Int? = nil,
             costLimit: Int? = nil, entryCostLimit: Int? = nil, cost: (@Sendable (Value) -> Int)? = nil,
-            ageLimit: Duration? = nil, sweepInterval: Duration? = .seconds(60), release: ValueRelease = .background,
-            removesAllOnMemoryPressure: Bool = true, removesAllInBackground: Bool = true,
+            eviction: EvictionPolicy = .adaptive, ageLimit: Duration? = nil, sweepInterval: Duration? = .seconds(60),
+            release: ValueRelease = .background, removesAllOnMemoryPressure: Bool = true,
+            removesAllInBackground: Bool = true,
             onSystemCondition: (@Sendable (SystemCondition) -> Void)? = nil,
             onRemove: (@Sendable (_ key: Key, _ value: Value, _ cause: RemovalCause) -> Void)? = nil
         ) {
@@ -69,6 +72,7 @@ extension MemoryCache {
             self.costLimit = costLimit
             self.entryCostLimit = entryCostLimit
             self.cost = cost
+            self.eviction = eviction
             self.ageLimit = ageLimit
             self.sweepInterval = sweepInterval
             self.release = release
@@ -100,6 +104,7 @@ extension MemoryCache.Configuration: CustomStringConvertible {
         if let countLimit { parts.append("countLimit: \(countLimit)") }
         if let costLimit { parts.append("costLimit: \(costLimit)") }
         if let entryCostLimit { parts.append("entryCostLimit: \(entryCostLimit)") }
+        if eviction != .adaptive { parts.append("eviction: \(eviction)") }
         if let ageLimit { parts.append("ageLimit: \(Wording.duration(ageLimit))") }
         if !removesAllOnMemoryPressure { parts.append("keeps values on memory pressure") }
         if !removesAllInBackground { parts.append("keeps values in background") }

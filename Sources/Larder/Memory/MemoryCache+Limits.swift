@@ -4,27 +4,28 @@ extension MemoryCache {
     /// Entries removed or examined at a time, before other callers get the lock.
     static var slice: Int { 1024 }
 
-    /// Removes expired values, and then evicts the least recently used, until at most `count` entries are left. O(1)
+    /// Removes expired values, and then evicts others as a full cache does, until at most `count` entries are left. O(1)
     /// per removed value.
     public func trim(toCount count: Int) {
         let now = time.now
         trim { $0.evict(count: max(0, count), cost: .max, at: now, limit: Self.slice) }
     }
 
-    /// Removes expired values, and then evicts the least recently used that have a cost, until the costs sum up to at
-    /// most `cost`. O(1) per removed value.
+    /// Removes expired values, and then evicts others that have a cost, until the costs sum up to at most `cost`. O(1) per
+    /// removed value.
     public func trim(toCost cost: Int) {
         let now = time.now
         trim { $0.evict(count: .max, cost: max(0, cost), at: now, limit: Self.slice) }
     }
 
-    /// Evicts the values that have not been stored or read for longer than `age`. O(1) per evicted value.
+    /// Evicts the values that have not been stored or read for longer than `age`. O(n), in slices.
     public func trim(toAge age: Duration) {
         let time = time.now.advanced(byMilliseconds: -max(0, age.milliseconds))
-        trim { $0.evict(unusedSince: time, limit: Self.slice) }
+        var place = SlotPlace()
+        trim { $0.evict(unusedSince: time, from: &place, limit: Self.slice) }
     }
 
-    /// Removes expired values without waiting for the sweep. O(1) amortized per expired value, in slices.
+    /// Removes expired values, and those beyond the age limit, without waiting for the sweep. O(1) amortized per expired value, in slices.
     ///
     /// - Returns: The number of entries removed.
     @discardableResult
@@ -66,7 +67,6 @@ extension MemoryCache {
         let timer = time.clock.schedule(after: max(interval, .milliseconds(1))) { [weak self] in
             guard let self else { return }
             removeExpired()
-            evictAged()
             scheduleSweep()
         }
         sweepTimer.set(timer)

@@ -16,11 +16,15 @@ extension MemoryCache {
     }
 
     /// The maximum sum of the entries' costs, at most `Int.max / 2`, which is no limit; nil: no limit. A negative limit
-    /// is 0. Setting it evicts as storing a value does, O(1) per removed entry. Default: that of the configuration.
+    /// is 0. Setting it evicts as storing a value does, O(1) per removed entry; a first limit takes O(n). Default: that of
+    /// the configuration.
     public var costLimit: Int? {
         get { Self.costLimit(limits.cost) }
         set {
-            change { $0.limits.cost = MemoryLimits.cost(newValue) }
+            change { table in
+                table.limits.cost = MemoryLimits.cost(newValue)
+                table.weigh(table.limits.cost < MemoryLimits.costBound)
+            }
             obeyLimits()
         }
     }
@@ -39,16 +43,19 @@ extension MemoryCache {
     }
 
     /// The longest time that a value may go unused, in whole milliseconds, rounded up; nil: no limit. A negative limit
-    /// is 0. Setting it evicts the values that have been unused for longer, O(1) per value. Default: that of the
-    /// configuration.
+    /// is 0. Setting it evicts the values that have been unused for longer. O(n). Default: that of the configuration.
     public var ageLimit: Duration? {
         get {
             let limit = limits.age
             return limit == .max ? nil : .milliseconds(limit)
         }
         set {
-            change { $0.limits.age = MemoryLimits.age(newValue) }
-            evictAged()
+            let now = time.now
+            change { table in
+                table.limits.age = MemoryLimits.age(newValue)
+                table.restartExpiries(at: now)
+            }
+            removeExpired()
         }
     }
 
@@ -60,15 +67,6 @@ extension MemoryCache {
     private func obeyLimits() {
         let now = time.now
         trim { $0.evict(at: now, limit: Self.slice) }
-    }
-
-    /// Evicts the values that have been unused for longer than the age limit.
-    func evictAged() {
-        let now = time.now
-        trim { table in
-            let age = table.limits.age
-            return age != .max && table.evict(unusedSince: now.advanced(byMilliseconds: -age), limit: Self.slice)
-        }
     }
 }
 

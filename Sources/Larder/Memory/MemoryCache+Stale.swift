@@ -77,8 +77,7 @@ extension MemoryTable {
         guard windows.allow(life.expires, at: now), mayAnswer(slot, at: now) else { return nil }
         statistics.hits &+= 1
         staleHits &+= 1
-        slots[slot].used = now
-        moveToEnd(slot)
+        touch(slot, at: now)
         return (value, life, extras[slot]?.metadata ?? [:])
     }
 
@@ -94,8 +93,7 @@ extension MemoryTable {
         }
         statistics.hits &+= 1
         if !isFresh { staleHits &+= 1 }
-        slots[slot].used = now
-        moveToEnd(slot)
+        touch(slot, at: now)
         if slides, isFresh { slide(slot, at: now) }
         return (value, isFresh ? nil : slots[slot].life.expires)
     }

@@ -25,18 +25,18 @@ extension MemoryCache {
         return keys
     }
 
-    /// Returns the keys of all fresh values, the most recently used first. O(n).
+    /// Returns the keys of all fresh values, the most recently used first. O(n log n).
+    ///
+    /// With `.adaptive` eviction, values used in the same millisecond are in no particular order.
     public func keysByRecency() -> [Key] {
         let now = time.now
         var keys: [Key] = []
         table.withLock { table in
-            var next = table.order.oldest
-            while let slot = next {
-                if table.hasValue(slot, at: now) { keys.append(table.slots[slot].key) }
-                next = table.order.newer(than: slot)
-            }
+            var slots = table.order.slots.map(Int.init).filter { table.hasValue($0, at: now) }
+            // In the order of use they are sorted.
+            if table.order.isAdaptive { slots.sort { table.slots[$0].used < table.slots[$1].used } }
+            keys = slots.reversed().map { table.slots[$0].key }
         }
-        keys.reverse()
         return keys
     }
 

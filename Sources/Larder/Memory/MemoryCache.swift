@@ -1,15 +1,15 @@
 import Dispatch
 public import LarderFiles
 
-/// A cache in memory: values by key, each with a life and a cost. Limits are enforced by evicting the least recently
-/// used.
+/// A cache in memory: values by key, each with a life and a cost. When a limit is exceeded, values are evicted as
+/// ``EvictionPolicy`` says: those that are hardly used, or the least recently used.
 ///
 ///     let thumbnails = MemoryCache<URL, Image>()
 ///     thumbnails.setValue(image, forKey: url, ttl: .minutes(10), cost: image.bytes)
 ///     let image = thumbnails[url]
 ///
 /// Getting, setting, removing and evicting are O(1), under a single lock and without an object per entry. The order of
-/// use is exact across all entries. Values are released outside of the lock: their `deinit` may call the cache; the
+/// use, where it decides, is exact across all entries. Values are released outside of the lock: their `deinit` may call the cache; the
 /// key's `==` and `hash` may not. String keys are compared by their UTF-8 bytes. Without limits the cache keeps
 /// everything until it expires.
 public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
@@ -54,7 +54,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
             Table(
                 reportsKeys: configuration.onRemove != nil || observer != nil,
                 returnsReplaced: configuration.release == .inline && !isAttached,
-                slides: slides, limits: configuration.limits))
+                slides: slides, policy: configuration.eviction, limits: configuration.limits))
         releaseQueue =
             configuration.release == .main ? clock.mainQueue : clock.queue("larder.memory.release", .utility)
         time = MemoryTime(clock)
@@ -105,8 +105,8 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         }
     }
 
-    /// Stores a value, and evicts others when a limit is exceeded: expired ones first, then the least recently used.
-    /// O(1) amortized.
+    /// Stores a value, and evicts others when a limit is exceeded: expired ones first, then as the configuration says. A
+    /// value that costs more than a tenth of the cost limit may be evicted at once. O(1) amortized.
     ///
     /// - Parameters:
     ///   - value: The value.

@@ -1,14 +1,13 @@
 public import LarderFiles
 
-/// The entries of a memory cache, in the order of their last use. It makes the decisions, and has neither clock nor
-/// lock.
+/// The entries of a memory cache. It makes the decisions, and has neither clock nor lock.
 ///
 /// Entries are in slots of contiguous memory, found through `table` and linked by `order`: without an object, and so
 /// without a reference count, per entry. Removed values are collected in `removed`: the table itself never releases a
 /// value.
 ///
-/// An entry is over when it has expired and is not kept as a stale one either. When a limit is exceeded, such entries
-/// go first.
+/// An entry is over when it has expired and is not kept as a stale one either, or has gone unused for too long. When a
+/// limit is exceeded, such entries go first.
 @usableFromInline
 struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
     @usableFromInline typealias Entry = MemoryEntry<Key, Value>
@@ -16,12 +15,9 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     typealias Found = (value: Value, life: MemoryLife, metadata: [String: String])
 
     @usableFromInline var slots = Slab<Entry>()
-    @usableFromInline var order = SlotList()
+    @usableFromInline var order: EvictionOrder
     @usableFromInline var table = HashIndex()
     @usableFromInline var expiries = ExpiryBuckets()
-    /// The oldest slot that may have a cost: all that were used before it cost 0, so an eviction for cost begins here.
-    /// -1 when no slot has one. It only moves on, as entries are added and moved to the end alone.
-    @usableFromInline var firstCostly = -1
     @usableFromInline var count = 0
     /// The number of entries without a value.
     @usableFromInline var absences = 0
@@ -47,13 +43,16 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline let returnsReplaced: Bool
     /// Whether using a fresh value begins its life again.
     @usableFromInline let slides: Bool
+    @usableFromInline let policy: EvictionPolicy
     @usableFromInline var limits: MemoryLimits
 
     @inlinable
-    init(reportsKeys: Bool, returnsReplaced: Bool, slides: Bool, limits: MemoryLimits) {
+    init(reportsKeys: Bool, returnsReplaced: Bool, slides: Bool, policy: EvictionPolicy, limits: MemoryLimits) {
         self.reportsKeys = reportsKeys
         self.returnsReplaced = returnsReplaced && !reportsKeys
         self.slides = slides
+        self.policy = policy
+        order = EvictionOrder(policy, weighs: limits.cost < MemoryLimits.costBound)
         self.limits = limits
     }
 
@@ -98,9 +97,15 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
             return nil
         }
         statistics.hits &+= 1
-        slots[slot].used = now
-        moveToEnd(slot)
+        touch(slot, at: now)
         return (slot, value)
+    }
+
+    /// Records a use. O(1).
+    @inlinable
+    mutating func touch(_ slot: Int, at now: Timestamp) {
+        slots[slot].used = now
+        order.use(slot)
     }
 
     /// Returns whether there is a fresh value without recording a use. O(1).
@@ -141,20 +146,14 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
     @usableFromInline
     mutating func noteUnusable(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
         if !isUsable(slot, at: now) { return discard(slot, at: now) }
-        slots[slot].used = now
-        moveToEnd(slot)
+        touch(slot, at: now)
         return .none
     }
 
     /// Removes an entry that is over or aged.
     private mutating func discard(_ slot: Int, at now: Timestamp) -> ReleaseDemand {
-        if end(of: slot) <= now {
-            remove(slot, .expired)
-        } else if isAged(slot, at: now) {
-            remove(slot, .age)
-        } else {
-            return .none
-        }
+        if end(of: slot) > now { return .none }
+        removeEnded(slot, at: now)
         return takeDemand()
     }
 
@@ -170,22 +169,21 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
             if count == 0 { expiries.restart(at: now) }
             let slot = slots.insert(Entry(value, for: key, life: life, used: now, cost: cost))
             table.insert(fingerprint: fingerprint, slot: slot)
-            order.append(slot)
-            expiries.insert(slot, at: life.expires)
-            if firstCostly < 0 { firstCostly = slot }
+            order.append(slot, cost: cost, fingerprint: fingerprint)
+            expiries.insert(slot, at: end(of: slot))
             count &+= 1
             if slides { noteStore(slot) }
             return nil
         }
         self.cost &-= slots[slot].cost
-        expiries.move(slot, from: end(of: slot), to: life.expires)
+        order.replace(slot, cost: slots[slot].cost, by: cost)
+        let old = end(of: slot)
         swap(&slots[slot].value, &value)
         slots[slot].life = life
         slots[slot].used = now
         slots[slot].cost = cost
         if !extras.isEmpty { extras[slot] = nil }
-        moveToEnd(slot)
-        if firstCostly < 0 { firstCostly = slot }
+        expiries.move(slot, from: old, to: end(of: slot))
         if slides { noteStore(slot) }
         guard value != nil else {
             absences &-= 1
@@ -231,12 +229,6 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         return isAged(slot, at: now) ? .age : .removed
     }
 
-    @inlinable
-    mutating func moveToEnd(_ slot: Int) {
-        if slot == firstCostly, let newer = order.newer(than: slot) { firstCostly = newer }
-        order.moveToEnd(slot)
-    }
-
     /// Mutating, because the compiler would copy all properties of the table to lend them.
     @inlinable
     mutating func slot(_ key: Key, _ fingerprint: UInt32) -> Int? {
@@ -252,9 +244,8 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
 
     @inlinable
     mutating func take(_ slot: Int) -> Entry {
-        if slot == firstCostly { firstCostly = order.newer(than: slot) ?? -1 }
         table.remove(slot)
-        order.remove(slot)
+        order.remove(slot, cost: slots[slot].cost)
         expiries.remove(slot)
         if !extras.isEmpty { extras[slot] = nil }
         let entry = slots.remove(slot)
@@ -270,12 +261,11 @@ struct MemoryTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendab
         swap(&all, &slots)
         cleared.append(ClearedEntries(all, count: count - absences, cause: cause, removedBefore: takeRemoved()))
         statistics.note(cause, times: count)
-        order = SlotList()
+        order = EvictionOrder(policy, weighs: order.weighs)
         extras = [:]
         storeTimes = []
         table = HashIndex()
         expiries = ExpiryBuckets()
-        firstCostly = -1
         count = 0
         absences = 0
         cost = 0

@@ -23,7 +23,7 @@ public struct MemoryView<Value: Sendable>: Sendable {
     /// Returns the keys of all fresh values, in no particular order. O(n).
     public func keys() -> [String] { memory.keys() }
 
-    /// Returns the keys of all fresh values, the most recently used first. O(n).
+    /// Returns the keys of all fresh values, the most recently used first. O(n log n).
     public func keysByRecency() -> [String] { memory.keysByRecency() }
 
     /// Returns all fresh values, in no particular order. O(n).
@@ -64,18 +64,18 @@ public struct MemoryView<Value: Sendable>: Sendable {
         nonmutating set { memory.ageLimit = newValue }
     }
 
-    /// Removes expired values, and then evicts the least recently used, until at most `count` entries are left. O(1)
+    /// Removes expired values, and then evicts others as a full cache does, until at most `count` entries are left. O(1)
     /// per removed value.
     public func trim(toCount count: Int) { memory.trim(toCount: count) }
 
-    /// Removes expired values, and then evicts the least recently used that have a cost, until the costs sum up to at
-    /// most `cost`. O(1) per removed value.
+    /// Removes expired values, and then evicts others that have a cost, until the costs sum up to at most `cost`. O(1) per
+    /// removed value.
     public func trim(toCost cost: Int) { memory.trim(toCost: cost) }
 
-    /// Evicts the values that have not been stored or read for longer than `age`. O(1) per evicted value.
+    /// Evicts the values that have not been stored or read for longer than `age`. O(n), in slices.
     public func trim(toAge age: Duration) { memory.trim(toAge: age) }
 
-    /// Removes expired values without waiting for the sweep. O(1) amortized per expired value, in slices.
+    /// Removes expired values, and those beyond the age limit, without waiting for the sweep. O(1) amortized per expired value, in slices.
     ///
     /// - Returns: The number of entries removed.
     @discardableResult

@@ -281,6 +281,7 @@ struct CacheTests {
         let log = EventLog()
         var memoryConfiguration = MemoryCache<String, String>.Configuration()
         memoryConfiguration.countLimit = 2
+        memoryConfiguration.eviction = .leastRecentlyUsed
         memoryConfiguration.sweepInterval = nil
         memoryConfiguration.release = .inline
         memoryConfiguration.defaultTTL = .seconds(10)

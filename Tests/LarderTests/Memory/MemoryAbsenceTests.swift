@@ -14,6 +14,8 @@ struct MemoryAbsenceTests {
     ) -> Cache<String> {
         var configuration = MemoryCache<String, String>.Configuration()
         configuration.sweepInterval = nil
+        // What goes first is known.
+        configuration.eviction = .leastRecentlyUsed
         configuration.release = .inline
         configure(&configuration)
         return Cache(memoryOnly: configuration, clock: clock)

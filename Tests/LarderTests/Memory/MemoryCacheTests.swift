@@ -116,7 +116,7 @@ struct MemoryCacheTests {
 
     @Test("the count limit evicts the least recently used values")
     func countLimit() {
-        let cache = cache { $0.countLimit = 3 }
+        let cache = cache { ($0.countLimit, $0.eviction) = (3, .leastRecentlyUsed) }
         for key in ["a", "b", "c"] { cache[key] = key }
         _ = cache["a"]
         _ = cache.hasValue(forKey: "b")
@@ -133,7 +133,7 @@ struct MemoryCacheTests {
 
     @Test("the cost limit evicts until there is room; a value above the limit is not stored and evicts nothing")
     func costLimit() {
-        let cache = cache { $0.costLimit = 10 }
+        let cache = cache { ($0.costLimit, $0.eviction) = (10, .leastRecentlyUsed) }
         cache.setValue("a", forKey: "a", cost: 4)
         cache.setValue("b", forKey: "b", cost: 4)
         cache.setValue("c", forKey: "c", cost: 2)
@@ -163,6 +163,7 @@ struct MemoryCacheTests {
     @Test("trims evict on request, and the sweep removes expired values and those unused for too long")
     func trimAndSweep() {
         let cache = cache {
+            $0.eviction = .leastRecentlyUsed
             $0.ageLimit = .seconds(100)
             $0.sweepInterval = .seconds(10)
         }
@@ -360,6 +361,7 @@ struct MemoryCacheTests {
         let cache = cache {
             $0.release = release
             $0.countLimit = 3
+            $0.eviction = .leastRecentlyUsed
             $0.costLimit = 10
             $0.sweepInterval = nil
             $0.onRemove = { key, value, cause in
@@ -395,20 +397,23 @@ struct MemoryCacheTests {
     func million() {
         let count = Sample.size(1_000_000, usually: 125_000)
         let kept = (count + 6) / 7
-        let cache = MemoryCache<Int, Int>()
+        let cache = MemoryCache<Int, Int>(configuration: .init(eviction: .leastRecentlyUsed))
         for number in 0..<count { cache[number] = number }
         #expect(cache.count == count)
         #expect(stride(from: 0, to: count, by: 7).allSatisfy { cache[$0] == $0 })
         let (slots, buckets) = cache.table.withLock {
-            ([$0.slots.capacity, $0.order.links.capacity, $0.expiries.links.capacity], $0.table.buckets.capacity)
+            (
+                [$0.slots.capacity, $0.order.rings.links.capacity, $0.expiries.rings.links.capacity],
+                $0.table.buckets.capacity
+            )
         }
         // An array doubles when it is full, and takes what the allocator gives it beyond that: it may be a page.
         #expect(slots.allSatisfy { $0 <= 2 * count + 512 }, "the spare capacity of arrays")
         #expect(buckets <= 3 * count, "buckets of the hash table")
         let size =
             MemoryLayout<MemoryEntry<String, String>>.stride - 2 * MemoryLayout<String>.stride
-            + MemoryLayout<SlotList.Link>.stride + MemoryLayout<ExpiryBuckets.Link>.stride
-        #expect(size == 48, "bytes of bookkeeping for each, without spare capacity")
+            + 2 * MemoryLayout<SlotRings.Link>.stride + MemoryLayout<UInt8>.stride
+        #expect(size == 49, "bytes of bookkeeping for each, without spare capacity")
         cache.trim(toCount: kept)
         #expect(cache.count == kept)
         #expect(stride(from: 0, to: count, by: 7).allSatisfy { cache[$0] == $0 })

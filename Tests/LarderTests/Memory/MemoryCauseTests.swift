@@ -66,7 +66,7 @@ struct MemoryCauseTests: RemovalTests {
         cache["g"] = 10
         cache.respond(to: .memoryPressure)
         expectTold([
-            "a 1 replaced", "short 3 expired", "a 2 count", "c 5 cost", "b 4 age", "d 6 age", "e 8 removed",
+            "a 1 replaced", "short 3 expired", "a 2 count", "c 5 cost", "d 6 age", "b 4 age", "e 8 removed",
             "f 9 count",
             "g 10 memoryPressure",
         ])

@@ -14,6 +14,8 @@ struct MemoryLimitTests {
         var configuration = MemoryCache<Int, Int>.Configuration()
         configuration.release = .inline
         configuration.sweepInterval = nil
+        // What goes first is known.
+        configuration.eviction = .leastRecentlyUsed
         configure(&configuration)
         return MemoryCache(configuration: configuration, clock: clock)
     }
@@ -106,7 +108,7 @@ struct MemoryLimitTests {
     private func capacity(_ cache: MemoryCache<Int, Int>) -> Int {
         cache.table.withLock { table in
             [
-                table.slots.capacity, table.slots.free.capacity, table.order.links.capacity,
+                table.slots.capacity, table.slots.free.capacity, table.order.rings.links.capacity,
                 table.table.buckets.capacity, table.table.fingerprints.capacity, table.extras.capacity,
                 table.removed.capacity,
             ].max() ?? 0

@@ -5,7 +5,8 @@ import Testing
 
 @testable import Larder
 
-/// Random operations compared with a plain list of values in the order of use.
+/// Random operations compared with a plain list of values in the order of use. Which one an adaptive cache gives up, the
+/// model does not know; but that it is one, and not more than necessary.
 @Suite("The memory tier behaves like a list in the order of use", .storm)
 struct MemoryModelTests {
     struct Model {
@@ -29,6 +30,7 @@ struct MemoryModelTests {
         var entryCostLimit: Int?
         var ageLimit: Int64?
         var slides = false
+        var isAdaptive = false
         var evictions = 0
         var expirations = 0
 
@@ -37,6 +39,20 @@ struct MemoryModelTests {
         func position(_ key: Int) -> Int? { items.firstIndex { $0.key == key } }
 
         func isAged(_ item: Item, _ now: Int64) -> Bool { ageLimit.map { now - item.used > $0 } ?? false }
+
+        /// When it ends, if it is not used again.
+        func end(_ item: Item) -> Int64 {
+            min(item.expires + item.keptStale, ageLimit.map { item.used + $0 + 1 } ?? .max)
+        }
+
+        mutating func removeEnded(_ now: Int64) {
+            for item in items where end(item) <= now { noteEnd(item, now) }
+            items = items.filter { end($0) > now }
+        }
+
+        private mutating func noteEnd(_ item: Item, _ now: Int64) {
+            if now >= item.expires + item.keptStale { expirations += 1 } else { evictions += 1 }
+        }
 
         func isUsable(_ item: Item, _ now: Int64) -> Bool { now < item.expires && !isAged(item, now) }
 
@@ -122,15 +138,17 @@ struct MemoryModelTests {
         /// of them is then possible.
         mutating func evict(count: Int, cost: Int, _ now: Int64, isKept: (Int) -> Bool) {
             while items.count > count || self.cost > cost {
-                if let first = items.map({ $0.expires + $0.keptStale }).min(), first <= now {
-                    let due = items.indices.filter { items[$0].expires + items[$0].keptStale == first }
+                if let first = items.map(end).min(), first <= now {
+                    let due = items.indices.filter { end(items[$0]) == first }
                     let gone = due.filter { !isKept(items[$0].key) }.min { items[$0].cost < items[$1].cost }
                     #expect(gone != nil, "an expired item is removed first")
-                    items.remove(at: gone ?? due[0])
-                    expirations += 1
+                    noteEnd(items.remove(at: gone ?? due[0]), now)
                 } else {
                     let costs = items.count <= count
-                    guard let position = items.firstIndex(where: { !costs || $0.cost > 0 }) else { return }
+                    let mayGo = { (item: Item) in !costs || item.cost > 0 }
+                    let gone = isAdaptive ? items.indices.filter { mayGo(items[$0]) && !isKept(items[$0].key) } : []
+                    let cheapest = gone.min { items[$0].cost < items[$1].cost }
+                    guard let position = cheapest ?? items.firstIndex(where: mayGo) else { return }
                     items.remove(at: position)
                     evictions += 1
                 }
@@ -138,13 +156,17 @@ struct MemoryModelTests {
         }
     }
 
-    @Test("with costs, lives, limits, trims and absences", arguments: 1...16 as ClosedRange<UInt64>)
-    func random(seed: UInt64) {
+    @Test(
+        "with costs, lives, limits, trims and absences", arguments: 1...16 as ClosedRange<UInt64>,
+        [EvictionPolicy.leastRecentlyUsed, .adaptive])
+    func random(seed: UInt64, policy: EvictionPolicy) {
         var generator = SeededGenerator(seed: seed)
         let clock = ManualClock()
         var model = Model()
         var configuration = MemoryCache<Int, Int>.Configuration()
         configuration.sweepInterval = nil
+        configuration.eviction = policy
+        model.isAdaptive = policy == .adaptive
         configuration.release = seed.isMultiple(of: 2) ? .inline : .background
         configuration.countLimit = [nil, 5, 30, 100].randomElement(using: &generator) ?? nil
         configuration.costLimit = [nil, 40, 200].randomElement(using: &generator) ?? nil
@@ -204,8 +226,7 @@ struct MemoryModelTests {
                 clock.advance(by: .milliseconds([1, 20, 300].randomElement(using: &generator) ?? 1))
             case 92..<94:
                 let before = model.items.count
-                model.items.removeAll { now >= $0.expires + $0.keptStale }
-                model.expirations += before - model.items.count
+                model.removeEnded(now)
                 #expect(cache.removeExpired() == before - model.items.count)
             case 94:
                 let count = Int.random(in: 0..<60, using: &generator)
@@ -238,7 +259,7 @@ struct MemoryModelTests {
                 let limit = [nil, 300, 600].randomElement(using: &generator) ?? nil
                 model.ageLimit = limit.map(Int64.init)
                 cache.ageLimit = limit.map { .milliseconds($0) }
-                if let limit { model.evict(now) { $0.used < now - Int64(limit) } }
+                model.removeEnded(now)
             case 104..<106:
                 let item = model.position(key).map { model.items[$0] }
                 #expect(cache.peekValue(forKey: key) == item.flatMap { model.isUsable($0, now) ? $0.value : nil })
@@ -264,18 +285,37 @@ struct MemoryModelTests {
 
     private func check(_ cache: MemoryCache<Int, Int>, _ model: Model, _ now: Int64, _ context: Comment) {
         let found = cache.table.withLock { table -> [(key: Int, value: Int?)] in
-            var found: [(Int, Int?)] = []
-            var next = table.order.oldest
-            while let slot = next {
-                found.append((table.slots[slot].key, table.slots[slot].value))
-                next = table.order.newer(than: slot)
-            }
-            return found
+            table.order.slots.map { (table.slots[Int($0)].key, table.slots[Int($0)].value) }
         }
-        #expect(found.map(\.key) == model.items.map(\.key), "the order of use, \(context)")
-        #expect(found.map(\.value) == model.items.map(\.value), context)
-        #expect(cache.keysByRecency() == model.fresh(now).map(\.key).reversed(), context)
+        if model.isAdaptive {
+            #expect(Dictionary(uniqueKeysWithValues: found) == model.items.reduce(into: [:]) { $0[$1.key] = $1.value })
+            checkSizes(cache, context)
+        } else {
+            #expect(found.map(\.key) == model.items.map(\.key), "the order of use, \(context)")
+            #expect(found.map(\.value) == model.items.map(\.value), context)
+            #expect(cache.keysByRecency() == model.fresh(now).map(\.key).reversed(), context)
+        }
+        #expect(Set(cache.keysByRecency()) == Set(model.fresh(now).map(\.key)), context)
         #expect(Set(cache.values()) == Set(model.fresh(now).compactMap(\.value)), context)
+    }
+
+    /// The sizes of the rings are those of their entries.
+    private func checkSizes(_ cache: MemoryCache<Int, Int>, _ context: Comment) {
+        cache.table.withLock { table in
+            var sizes = Array(repeating: (count: 0, cost: 0), count: 6)
+            for slot in table.order.slots.map(Int.init) {
+                let ring = table.order.ring(of: slot)
+                sizes[ring].count += 1
+                sizes[ring].cost += table.slots[slot].cost
+                let isCostly = table.order.weighs && table.slots[slot].cost > 0
+                #expect((ring >= EvictionOrder.costly) == isCostly, context)
+            }
+            #expect(sizes.map(\.count) == table.order.sizes.map(\.count), context)
+            #expect(sizes.map(\.cost) == table.order.sizes.map(\.cost), context)
+            let costly = sizes.dropFirst(EvictionOrder.costly).reduce(0) { $0 + $1.count }
+            #expect(table.order.costly.count == costly && table.order.free.count == table.count - costly, context)
+            #expect(table.order.costly.cost + table.order.free.cost == table.cost, context)
+        }
     }
 
     @Test("from many threads at once, and stays within its limits")

@@ -82,6 +82,7 @@ struct MemoryOrderTests {
         var configuration = MemoryCache<String, Int>.Configuration()
         configuration.sweepInterval = nil
         configuration.countLimit = 600
+        configuration.eviction = .leastRecentlyUsed
         let cache = Cache<Int>(memoryOnly: configuration, clock: ManualClock())
         var expected: [String] = []
         let events = cache.events

@@ -18,7 +18,7 @@ struct MemoryViewTests {
 
     @Test("peeking counts nothing, moves nothing and removes nothing")
     func peek() {
-        let cache = cache(.init(countLimit: 2, sweepInterval: nil, release: .inline))
+        let cache = cache(.init(countLimit: 2, eviction: .leastRecentlyUsed, sweepInterval: nil, release: .inline))
         cache.setValue(1, forKey: "a", ttl: .seconds(10))
         cache["b"] = 2
         #expect(cache.peekValue(forKey: "a") == 1 && cache.peekValue(forKey: "c") == nil)
@@ -55,7 +55,7 @@ struct MemoryViewTests {
 
     @Test("the view reads, trims and limits the memory that it shows")
     func view() {
-        let cache = cache()
+        let cache = cache(.init(eviction: .leastRecentlyUsed, sweepInterval: nil, release: .inline))
         let view = MemoryView(cache)
         for number in 0..<10 { cache.setValue(number, forKey: "\(number)", cost: number) }
         #expect(view.value(forKey: "0") == 0 && view.peekValue(forKey: "1") == 1 && view.hasValue(forKey: "2"))

@@ -18,7 +18,9 @@ extension RemovalTests {
     func cache(
         _ configure: (inout MemoryCache<String, Value>.Configuration) -> Void = { _ in }
     ) -> MemoryCache<String, Value> {
-        var configuration = MemoryCache<String, Value>.Configuration(sweepInterval: nil, release: .inline)
+        // What goes first is known.
+        var configuration = MemoryCache<String, Value>.Configuration(
+            eviction: .leastRecentlyUsed, sweepInterval: nil, release: .inline)
         configuration.onRemove = { [told] key, value, cause in told.withLock { $0.append("\(key) \(value) \(cause)") } }
         configure(&configuration)
         return MemoryCache(configuration: configuration, clock: clock)

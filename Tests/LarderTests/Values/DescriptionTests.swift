@@ -194,6 +194,7 @@ struct DescriptionTests {
         (ValueSource.revalidated, "revalidated"),
         (SystemCondition.memoryPressure, "memoryPressure"),
         (ValueRelease.background, "background"),
+        (EvictionPolicy.adaptive, "adaptive"),
         (Durability.powerSafe, "powerSafe"),
         (ManifestFormat.propertyList, "propertyList"),
         (CacheEvent.Kind.evicted, "evicted"),
