@@ -5,8 +5,8 @@ import LarderFiles
 /// Replays the requests of a trace through the caches, and prints how many hits each eviction policy has, beside the
 /// best that any could have.
 ///
-/// A miss stores the value. Hits count from the first request on, with an empty cache. A trace whose values have sizes is
-/// replayed twice: with a limit on their count, and with one on the sum of the sizes.
+/// A miss stores the value. Hits count from the first request on, with an empty cache. A trace whose values have sizes
+/// is replayed twice: with a limit on their count, and with one on the sum of the sizes.
 struct PolicyReplay {
     let traces: [RequestTrace]
 
@@ -146,8 +146,8 @@ struct RequestTrace {
         var data = try Data(contentsOf: url)
         if url.pathExtension == "gz" {
             let (process, output) = (Process(), Pipe())
-            process.executableURL = URL(fileURLWithPath: "/bin/gzip")
-            process.arguments = ["-dc", url.path]
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+            process.arguments = ["gzip", "-dc", url.path]
             process.standardOutput = output
             try process.run()
             data = output.fileHandleForReading.readDataToEndOfFile()

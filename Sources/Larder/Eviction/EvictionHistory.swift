@@ -1,8 +1,9 @@
-/// The keys that have left a cache not long ago, as fingerprints: whether they were *refused* entry to its main part, or
-/// *given up* by it, and how many others have left since.
+/// The fingerprints of the keys that a cache has evicted not long ago: whether its main part *refused* them or *gave
+/// them up*, and how many others have left since.
 ///
 /// It is a table of small buckets, two cells of four bytes for each entry of the cache. A cell has 24 bits of the
-/// fingerprint, a bit for the way out, and the time in 7 bits. A full bucket forgets its oldest cell.
+/// fingerprint, a bit for the way out, and the time in 7 bits. A full bucket forgets its oldest cell. A false answer
+/// does little harm: two keys may share a cell, and the time of a cell that is never overwritten begins again.
 @usableFromInline
 struct EvictionHistory: Sendable {
     @usableFromInline
@@ -11,7 +12,7 @@ struct EvictionHistory: Sendable {
     }
 
     private static let cellsPerBucket = 4
-    /// Time is counted in departures: as many as the cache has entries are at most so many steps.
+    /// Time is counted in departures. As many as the cache has entries take at most so many steps.
     private static let steps = 32
 
     private var cells: ContiguousArray<UInt32> = []
@@ -23,8 +24,8 @@ struct EvictionHistory: Sendable {
     private var departures = 0
     private var step: UInt32 = 0
 
-    /// How long a key is remembered, in steps: for as many departures as there are entries, or half as many again. A cache
-    /// sees sooner whether it was wrong to refuse one.
+    /// How long a key is remembered, in steps: a refused one for as many departures as there are entries, and one
+    /// that was given up for half as many again.
     private func memory(of way: Way) -> UInt32 {
         let steps = UInt32(capacity / departuresPerStep)
         return way == .refused ? steps : steps + steps / 2

@@ -1,5 +1,5 @@
-/// How hard it is for newcomers to replace what a cache has kept for long: learned from the misses that another decision
-/// would have avoided.
+/// How many hits a newcomer needs to replace what a cache has kept for long: learned from the misses that another
+/// decision would have avoided.
 ///
 /// A miss for a key that was refused not long ago says that newcomers should have been let in; one for a key that was
 /// given up for a newcomer says the opposite, and counts twice: where all keys come again in a circle, both are equally
@@ -13,17 +13,17 @@ struct Regrets: Sendable {
     @usableFromInline
     init() {}
 
-    /// Notes that a key was missed and is stored. Returns the hits that it begins with: one if it has left not long ago.
+    /// Notes that a key is stored that was missing. Returns its first hits: one if it was evicted not long ago.
     @usableFromInline
     mutating func noteStored(_ fingerprint: UInt32) -> UInt8 {
         guard let way = history.take(fingerprint) else { return 0 }
-        // In a very small cache one mistake does not say everything.
+        // In a very small cache one mistake must not decide alone.
         let step = 2.5 / Double(max(16, history.capacity))
         bias = way == .refused ? max(-1, bias - step) : min(1, bias + 2 * step)
         return 1
     }
 
-    /// Notes that a key leaves a cache of so many entries.
+    /// Notes that a key is evicted. `entries`: how many there are.
     @usableFromInline
     mutating func noteEvicted(_ fingerprint: UInt32, _ way: EvictionHistory.Way, entries: Int) {
         history.fit(entries)
@@ -36,7 +36,7 @@ struct Regrets: Sendable {
         if entries < history.capacity / 4 { history = EvictionHistory() }
     }
 
-    /// The hits that a newcomer needs more than this, to replace a value without hits.
+    /// A newcomer needs more hits than this to replace a value without hits.
     @usableFromInline var threshold: Int {
         if bias < -0.3 { return -1 }
         return bias < 0.2 ? 0 : 1

@@ -106,8 +106,8 @@ struct EntryTable: Sendable {
         case older
     }
 
-    /// Inserts an entry unless there is a newer one. The same value in two places is in the later one, and has the later
-    /// life. O(1) amortized.
+    /// Inserts an entry unless there is a newer one. The same value in two places is in the later one, and has the
+    /// later life. O(1) amortized.
     mutating func apply(_ entry: IndexEntry, for key: Key) -> Applied {
         guard let slot = slot(key) else {
             remind(insert(entry, key))

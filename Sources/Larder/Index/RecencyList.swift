@@ -5,7 +5,7 @@ import LarderFiles
 /// Each use has a stamp from a counter that all shards share, so the order holds across shards.
 struct RecencyList: Sendable {
     private let counter: AccessCounter
-    private var order = SlotList()
+    private var order = SlotRings(1)
     private var stamps: [UInt64] = []
     private var isOutOfOrder = false
 
@@ -14,10 +14,10 @@ struct RecencyList: Sendable {
     }
 
     /// The least recently used slot.
-    var oldest: Int? { order.oldest }
+    var oldest: Int? { order.first(in: 0) }
 
     /// The slot that was used next after this one.
-    func newer(than slot: Int) -> Int? { order.newer(than: slot) }
+    func newer(than slot: Int) -> Int? { order.next(after: slot) }
 
     func stamp(of slot: Int) -> UInt64 { stamps[slot] }
 
@@ -41,20 +41,22 @@ struct RecencyList: Sendable {
     mutating func restore(file: (Int) -> UInt64) {
         guard isOutOfOrder else { return }
         var slots: [(stamp: UInt64, file: UInt64, slot: Int)] = []
-        var next = order.oldest
+        var next = order.first(in: 0)
         while let slot = next {
             slots.append((stamps[slot], file(slot), slot))
-            next = order.newer(than: slot)
+            next = order.next(after: slot)
         }
-        order = SlotList()
-        for (_, _, slot) in slots.sorted(by: { ($0.stamp, $0.file) < ($1.stamp, $1.file) }) { order.append(slot) }
+        order.removeAll()
+        for (_, _, slot) in slots.sorted(by: { ($0.stamp, $0.file) < ($1.stamp, $1.file) }) {
+            order.append(slot, to: 0)
+        }
         isOutOfOrder = false
     }
 
     /// Notes a use. O(1).
     mutating func touch(_ slot: Int, at time: Timestamp) {
         stamps[slot] = counter.next(at: time)
-        order.moveToEnd(slot)
+        order.move(slot, toEndOf: 0)
     }
 
     /// Removes a slot. O(1).
@@ -65,7 +67,7 @@ struct RecencyList: Sendable {
     private mutating func append(_ slot: Int, stamp: UInt64) {
         while stamps.count <= slot { stamps.append(0) }
         stamps[slot] = stamp
-        order.append(slot)
+        order.append(slot, to: 0)
     }
 }
 

@@ -2,15 +2,15 @@
 ///
 /// *Least recently used*: one ring, and a use moves the slot to its end.
 ///
-/// *Adaptive*: a use moves nothing; it counts to three. New entries stand in the *window*, first in, first out, with a
-/// tenth of the room. Who leaves it is compared with the entry that the *main* part would give up: `Regrets` say how
-/// many hits it needs. The main part has two more rings: *probation*, whose entries with hits are *protected* when their
-/// turn comes, with half of the room, and go back to probation when others need it. This is the regret-clock policy;
-/// the parts are those of W-TinyLFU and of 2Q.
+/// *Adaptive*: a use moves nothing; it counts to three. New entries are in the *window*, first in, first out, which
+/// has a tenth of the room. The first one to leave it is compared with the entry that the *main* part would give up:
+/// `Regrets` say how many hits it needs. The main part has two rings. An entry in *probation* that was used becomes
+/// *protected* when its turn comes; the protected ones have at most half of the main part, and then return to
+/// probation.
 ///
-/// Where costs are limited, entries that have one stand in rings of their own: only they are evicted for cost.
+/// Where costs are limited, entries that have one are in rings of their own: only they are evicted for cost.
 ///
-/// No step walks far: after some entries that were used, the next one goes although it was used, too.
+/// No step looks at many entries: after `patience` used ones, the next one goes, used or not.
 @usableFromInline
 struct EvictionOrder: Sendable {
     /// The number of entries in a ring, and the sum of their costs.
@@ -35,29 +35,30 @@ struct EvictionOrder: Sendable {
         }
     }
 
-    /// The first ring of the entries whose costs do not matter, and of those whose costs are limited.
+    /// The groups, by their first rings, the windows: entries whose costs do not matter, and those whose costs are
+    /// limited.
     @inlinable static var free: Int { 0 }
     @inlinable static var costly: Int { 3 }
-    /// The rings of each, from the first one on; the first is the window.
+    /// The other rings of a group, from its first one on.
     @inlinable static var probation: Int { 1 }
     @inlinable static var protected: Int { 2 }
 
     @usableFromInline let isAdaptive: Bool
     @usableFromInline var rings = SlotRings(6)
-    /// Of the rings.
+    /// The sizes of the rings, and of both groups. Not in the order of use.
     @usableFromInline var sizes = ContiguousArray(repeating: Size(), count: 6)
-    /// Of the two groups of rings.
     @usableFromInline var free = Size()
     @usableFromInline var costly = Size()
     /// Whether costs are limited.
     @usableFromInline var weighs: Bool
-    /// The first ring of the group to which a slot was added last; -1: its window has been looked at since.
+    /// The group to which a slot was added last; -1: its window has been settled since.
     @usableFromInline var grown = -1
     /// By slot: the hits in two bits, and above them the ring. Empty in the order of use.
     @usableFromInline var marks: ContiguousArray<UInt8> = []
     @usableFromInline var regrets = Regrets()
     /// In the order of use: the oldest slot that may have a cost; all that were used before it cost 0, so an eviction
-    /// for cost begins here. -1 when no slot has one. It only moves on, as entries are added and moved to the end alone.
+    /// for cost begins here. -1 when no slot has one. It only moves on: entries are only added at the end and moved
+    /// there.
     @usableFromInline var firstCostly = -1
 
     @inlinable
@@ -186,9 +187,9 @@ extension EvictionOrder {
     @usableFromInline
     struct Measure: Sendable {
         @usableFromInline let group: Int
-        /// What the group may have.
+        /// The limit of the group.
         @usableFromInline let limit: Int
-        /// A value that costs more has no place in the window; nil: entries are counted.
+        /// The largest cost of an entry in the window; nil: entries are counted.
         @usableFromInline let largest: Int?
 
         @inlinable
@@ -205,13 +206,13 @@ extension EvictionOrder {
     /// The part of the room that the window has: one in so many.
     @inlinable static var windowShare: Int { 10 }
 
-    /// So many values a new one may push out that is larger than the window; twice as many if it is stored again soon.
+    /// How many values a new one may push out that is larger than the window; twice as many if it is stored again soon.
     @inlinable static var mostForNew: Int { 4 }
 
     @inlinable
     func size(ofGroup group: Int) -> Size { group == Self.costly ? costly : free }
 
-    /// Moves on what the window has too much of while there is room, so that it stays a window. O(1) amortized.
+    /// Moves the first entries of a window that is too large to the main part, which has room. O(1) amortized.
     @inlinable
     mutating func settle(_ measure: Measure, _ costs: (Int) -> Int) {
         let group = measure.group
@@ -234,7 +235,7 @@ extension EvictionOrder {
             let all = measure.of(size(ofGroup: group))
             let limit = min(all, measure.limit)
             let share = max(1, limit / Self.windowShare)
-            // Before it can have been used, and before any other has to go for it.
+            // A new value that is too large is compared at once: before others have to go for it.
             if isTooLarge(last, for: measure, costs) {
                 let most = Self.mostForNew * Int(hits(last) + 1)
                 if !mayReplace(most, of: measure, costs(last), costs) { return last }
@@ -249,14 +250,14 @@ extension EvictionOrder {
         return mainVictim(group, costs) ?? rings.first(in: group)
     }
 
-    /// Whether a value is larger than the whole window; it then stands in the main part.
+    /// Whether a value is larger than the whole window. It then belongs to the main part.
     @inlinable
     func isTooLarge(_ slot: Int, for measure: Measure, _ costs: (Int) -> Int) -> Bool {
         measure.largest.map { costs(slot) > $0 } ?? false
     }
 
-    /// Whether the entries that would have to go for one from the window are at most so many. Values count by their
-    /// costs: a large one must be worth all the small ones that it would push out.
+    /// Whether an entry from the window would push out at most `most` others: as many as have its cost together, or one
+    /// where entries are counted.
     @inlinable
     mutating func mayReplace(_ most: Int, of measure: Measure, _ cost: Int, _ costs: (Int) -> Int) -> Bool {
         if most < 1 { return false }
@@ -278,7 +279,7 @@ extension EvictionOrder {
         return freed >= cost
     }
 
-    /// Moves a slot of the window to the main part: one that was used is protected.
+    /// Moves a slot of the window to the main part. One that was used is protected.
     @inlinable
     mutating func admit(_ slot: Int, _ costs: (Int) -> Int) {
         if hits(slot) > 0 {
@@ -347,7 +348,7 @@ extension EvictionOrder {
         sizes[ring].add(cost)
     }
 
-    /// Notes that a slot is evicted, of a cache of so many entries.
+    /// Notes that a slot is about to be evicted. `entries`: how many there are.
     @inlinable
     mutating func noteEvicted(_ slot: Int, _ fingerprint: UInt32, entries: Int) {
         if !isAdaptive { return }

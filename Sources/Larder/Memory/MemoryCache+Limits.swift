@@ -4,15 +4,15 @@ extension MemoryCache {
     /// Entries removed or examined at a time, before other callers get the lock.
     static var slice: Int { 1024 }
 
-    /// Removes expired values, and then evicts others as a full cache does, until at most `count` entries are left. O(1)
-    /// per removed value.
+    /// Removes expired values, and then evicts others as a full cache does, until at most `count` entries are left.
+    /// O(1) per removed value.
     public func trim(toCount count: Int) {
         let now = time.now
         trim { $0.evict(count: max(0, count), cost: .max, at: now, limit: Self.slice) }
     }
 
-    /// Removes expired values, and then evicts others that have a cost, until the costs sum up to at most `cost`. O(1) per
-    /// removed value.
+    /// Removes expired values, and then evicts others that have a cost, until the costs sum up to at most `cost`.
+    /// O(1) per removed value; the first time O(n), where costs are not limited.
     public func trim(toCost cost: Int) {
         let now = time.now
         trim { $0.evict(count: .max, cost: max(0, cost), at: now, limit: Self.slice) }
@@ -25,7 +25,8 @@ extension MemoryCache {
         trim { $0.evict(unusedSince: time, from: &place, limit: Self.slice) }
     }
 
-    /// Removes expired values, and those beyond the age limit, without waiting for the sweep. O(1) amortized per expired value, in slices.
+    /// Removes expired values, and those beyond the age limit, without waiting for the sweep. O(1) amortized per
+    /// removed value, in slices.
     ///
     /// - Returns: The number of entries removed.
     @discardableResult

@@ -16,8 +16,8 @@ extension MemoryCache {
     }
 
     /// The maximum sum of the entries' costs, at most `Int.max / 2`, which is no limit; nil: no limit. A negative limit
-    /// is 0. Setting it evicts as storing a value does, O(1) per removed entry; a first limit takes O(n). Default: that of
-    /// the configuration.
+    /// is 0. Setting it evicts as storing a value does, O(1) per removed entry; a first limit takes O(n). Default: that
+    /// of the configuration.
     public var costLimit: Int? {
         get { Self.costLimit(limits.cost) }
         set {

@@ -8,10 +8,10 @@ public import LarderFiles
 ///     thumbnails.setValue(image, forKey: url, ttl: .minutes(10), cost: image.bytes)
 ///     let image = thumbnails[url]
 ///
-/// Getting, setting, removing and evicting are O(1), under a single lock and without an object per entry. The order of
-/// use, where it decides, is exact across all entries. Values are released outside of the lock: their `deinit` may call the cache; the
-/// key's `==` and `hash` may not. String keys are compared by their UTF-8 bytes. Without limits the cache keeps
-/// everything until it expires.
+/// Getting, setting, removing and evicting are O(1), under a single lock and without an object per entry. The order
+/// of use, where it decides, is exact across all entries. Values are released outside of the lock: their `deinit` may
+/// call the cache; the key's `==` and `hash` may not. String keys are compared by their UTF-8 bytes. Without limits
+/// the cache keeps everything until it expires.
 public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline typealias Table = MemoryTable<Key, Value>
 
@@ -105,8 +105,9 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         }
     }
 
-    /// Stores a value, and evicts others when a limit is exceeded: expired ones first, then as the configuration says. A
-    /// value that costs more than a tenth of the cost limit may be evicted at once. O(1) amortized.
+    /// Stores a value, and evicts others when a limit is exceeded: expired ones first, then as
+    /// ``Configuration/eviction`` says. With `.adaptive`, a value that costs more than a tenth of the cost limit may be
+    /// evicted at once. O(1) amortized.
     ///
     /// - Parameters:
     ///   - value: The value.

@@ -37,7 +37,7 @@ extension MemoryTable {
             }
             let isForCount = self.count > count
             guard let slot = nextEvicted(isForCount: isForCount, count: count, cost: cost) else { return false }
-            // A trim says nothing about what was needed.
+            // A trim says nothing about which values are needed.
             if count == limits.count, cost == limits.cost {
                 order.noteEvicted(slot, table.fingerprints[slot], entries: self.count)
             }
@@ -69,13 +69,12 @@ extension MemoryTable {
         let costs = { [base = slots.base] in base[$0].cost }
         let free = order.mainVictim(EvictionOrder.free, costs)
         let costly = order.mainVictim(EvictionOrder.costly, costs)
-        guard let free else {
-            // Both are all window: not the one that was just stored, if there are others.
-            if costly != nil { return EvictionOrder.costly }
-            return order.free.count > order.costly.count ? EvictionOrder.free : EvictionOrder.costly
+        if let free, let costly {
+            return slots[free].used <= slots[costly].used ? EvictionOrder.free : EvictionOrder.costly
         }
-        guard let costly else { return EvictionOrder.free }
-        return slots[free].used <= slots[costly].used ? EvictionOrder.free : EvictionOrder.costly
+        // A group that is all window may have the value that was just stored, and no other.
+        if free != nil || costly != nil { return free != nil ? EvictionOrder.free : EvictionOrder.costly }
+        return order.free.count > order.costly.count ? EvictionOrder.free : EvictionOrder.costly
     }
 
     @inlinable
@@ -107,7 +106,7 @@ extension MemoryTable {
     @inlinable
     mutating func dueSlot(at now: Timestamp) -> Int? {
         if expiries.isAhead(of: now, by: Life.clockTolerance) { restartExpiries(at: now) }
-        // A sweep goes on: no caller waits for all of them.
+        // The next eviction goes on, or a sweep: no caller waits for all of them.
         for _ in 0..<Self.steps {
             switch expiries.next(at: now) {
             case .none: return nil
@@ -124,7 +123,7 @@ extension MemoryTable {
         return nil
     }
 
-    /// The entries that an eviction looks at to find one that is over.
+    /// How many entries an eviction looks at to find one that is over.
     @inlinable static var steps: Int { 256 }
 
     /// Removes entries that are over, in at most `limit` steps; true when more may be left. O(limit).
@@ -171,8 +170,8 @@ extension MemoryTable {
     /// Whether most of the memory is unused.
     @inlinable var isSparse: Bool { slots.capacity > 64 && count < slots.capacity / 4 }
 
-    /// Moves the entries to less memory, in their order. O(entries), and so O(1) amortized: more entries
-    /// have been removed since the memory grew, or was compacted, than there are left.
+    /// Moves the entries to less memory, in their order. O(entries), and so O(1) amortized: more entries have been
+    /// removed since the memory grew, or was compacted, than there are left.
     @inline(never)
     @usableFromInline
     mutating func compact() {

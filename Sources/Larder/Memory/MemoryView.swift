@@ -64,18 +64,19 @@ public struct MemoryView<Value: Sendable>: Sendable {
         nonmutating set { memory.ageLimit = newValue }
     }
 
-    /// Removes expired values, and then evicts others as a full cache does, until at most `count` entries are left. O(1)
-    /// per removed value.
+    /// Removes expired values, and then evicts others as a full cache does, until at most `count` entries are left.
+    /// O(1) per removed value.
     public func trim(toCount count: Int) { memory.trim(toCount: count) }
 
-    /// Removes expired values, and then evicts others that have a cost, until the costs sum up to at most `cost`. O(1) per
-    /// removed value.
+    /// Removes expired values, and then evicts others that have a cost, until the costs sum up to at most `cost`.
+    /// O(1) per removed value; the first time O(n), where costs are not limited.
     public func trim(toCost cost: Int) { memory.trim(toCost: cost) }
 
     /// Evicts the values that have not been stored or read for longer than `age`. O(n), in slices.
     public func trim(toAge age: Duration) { memory.trim(toAge: age) }
 
-    /// Removes expired values, and those beyond the age limit, without waiting for the sweep. O(1) amortized per expired value, in slices.
+    /// Removes expired values, and those beyond the age limit, without waiting for the sweep. O(1) amortized per
+    /// removed value, in slices.
     ///
     /// - Returns: The number of entries removed.
     @discardableResult
