@@ -65,7 +65,7 @@ let package = Package(
         .executableTarget(
             name: "larder-bench",
             dependencies: [
-                "Larder", "LarderFiles", "LarderHTTP", "LarderHTTPTestSupport",
+                "Larder", "LarderFiles", "LarderHTTP", "LarderHTTPTestSupport", "LarderTesting",
                 .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
                 .target(name: "CLMDB", condition: .when(traits: ["LMDB"])),
                 .target(name: "LarderRedis", condition: .when(traits: ["Redis"])),

@@ -12,7 +12,7 @@ struct LarderBench {
                 if worker == .redis { return try await RedisWorker.run(in: place.url) }
                 return try worker.run(in: place.url)
             }
-            if let traces = options.traces { return try replay(traces, options.plot) }
+            if let traces = options.traces { return try replay(traces, options) }
             Folder.cleanUpWhenInterrupted()
             if let resident = options.resident { return try resident.print(place.url) }
             if let (operation, times) = options.counted {
@@ -38,14 +38,15 @@ struct LarderBench {
         }
     }
 
-    private static func replay(_ traces: [URL], _ plot: URL?) throws {
-        let outcomes = PolicyReplay(
-            traces: traces.isEmpty ? RequestTrace.patterns() : try traces.map(RequestTrace.init(contentsOf:))
+    private static func replay(_ traces: [URL], _ options: Options) throws {
+        let outcomes = try PolicyReplay(
+            traces: traces.isEmpty ? RequestTrace.patterns() : try traces.map(RequestTrace.init(contentsOf:)),
+            isOnDisk: options.isOnDisk, sessions: options.sessions
         ).run()
-        guard let plot else { return }
+        guard let plot = options.plot else { return }
         let svg = Plot.svg(of: outcomes.filter { $0.sizes.count > 1 })
         guard let svg else { throw BenchFailure("nothing to draw: patterns have one size each") }
-        try Data(svg.utf8).write(to: plot.appendingPathComponent("policy.svg"))
+        try Data(svg.utf8).write(to: plot.appendingPathComponent(options.isOnDisk ? "policy-disk.svg" : "policy.svg"))
     }
 
     private static func measure(_ options: Options) async throws {

@@ -19,10 +19,13 @@ struct Options {
           --guard            fails when even the best round of a scenario is more than twice above its target; leaves
                              out the scenarios that take long to prepare, unless --scenario names them
 
-        usage: larder-bench policy [TRACE...] [--plot PATH]
+        usage: larder-bench policy [TRACE...] [--disk [--sessions N]] [--plot PATH]
 
         Replays traces of requests, files of little-endian numbers of 4 bytes (also .gz), through MemoryCache, and prints
         the hit ratios of its eviction policies beside the best possible; without a trace, some patterns.
+
+          --disk             through DiskCache, on a disk in memory
+          --sessions N       closes and opens it N times; 1 by default
 
         For tools:
 
@@ -37,6 +40,8 @@ struct Options {
     private(set) var isHelp = false
     /// The traces to replay; nil: something else is measured.
     private(set) var traces: [URL]?
+    private(set) var isOnDisk = false
+    private(set) var sessions = 1
     private(set) var isShared = false
     private(set) var isJSON = false
     private(set) var isGuard = false
@@ -75,6 +80,8 @@ struct Options {
             case "--help": isHelp = true
             case "--json": isJSON = true
             case "--shared": isShared = true
+            case "--disk": isOnDisk = true
+            case "--sessions": sessions = try number()
             case "--guard": isGuard = true
             case "--scenario": scenario = try value()
             case "--rounds": rounds = try number()

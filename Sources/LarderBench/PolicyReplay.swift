@@ -1,14 +1,19 @@
 import Foundation
 import Larder
 import LarderFiles
+import LarderTesting
 
-/// Replays the requests of a trace through the caches, and prints how many hits each eviction policy has, beside the
+/// Replays the requests of a trace through a cache, and prints how many hits each eviction policy has, beside the
 /// best that any could have.
 ///
 /// A miss stores the value. Hits count from the first request on, with an empty cache. A trace whose values have sizes
 /// is replayed twice: with a limit on their count, and with one on the sum of the sizes.
 struct PolicyReplay {
     let traces: [RequestTrace]
+    /// Through `DiskCache`, on a disk in memory with a clock of its own, rather than `MemoryCache`.
+    var isOnDisk = false
+    /// How often the disk cache is closed and opened again.
+    var sessions = 1
 
     /// The parts of the keys of a trace for which the cache has room.
     private static let parts = [0.01, 0.05, 0.1, 0.25, 0.5]
@@ -28,14 +33,14 @@ struct PolicyReplay {
         case optimal = "OPT"
     }
 
-    func run() -> [Outcome] {
+    func run() throws -> [Outcome] {
         // Hashes decide which keys the history forgets first: the same run must have the same hits.
         HashSeed.fixed.withLock { $0 = 1 }
         print("hit ratio, %".padded(to: 24) + "entries".padded(to: -9), terminator: "")
         for policy in Policy.allCases { print(policy.rawValue.padded(to: -10), terminator: "") }
         print("adaptive - LRU".padded(to: -16))
-        let outcomes = traces.flatMap { trace in
-            [replay(trace, sizes: nil)] + (trace.sizes.map { [replay(trace, sizes: $0)] } ?? [])
+        let outcomes = try traces.flatMap { trace in
+            [try replay(trace, sizes: nil)] + (try trace.sizes.map { [try replay(trace, sizes: $0)] } ?? [])
         }
         let gains = outcomes.filter { !$0.countsSizes }.flatMap { outcome in
             zip(outcome.ratios[.adaptive]!, outcome.ratios[.leastRecentlyUsed]!).map(-)
@@ -47,7 +52,7 @@ struct PolicyReplay {
         return outcomes
     }
 
-    private func replay(_ trace: RequestTrace, sizes: [Int]?) -> Outcome {
+    private func replay(_ trace: RequestTrace, sizes: [Int]?) throws -> Outcome {
         var outcome = Outcome(trace: trace.name + (sizes == nil ? "" : " (bytes)"), countsSizes: sizes != nil)
         let keys = (0..<trace.keyCount).map { "\($0)" }
         let whole = sizes?.reduce(0, +) ?? trace.keyCount
@@ -57,8 +62,8 @@ struct PolicyReplay {
             for policy in Policy.allCases {
                 let hits: Int
                 switch policy {
-                case .leastRecentlyUsed: hits = Self.hits(trace, keys, size, sizes, .leastRecentlyUsed)
-                case .adaptive: hits = Self.hits(trace, keys, size, sizes, .adaptive)
+                case .leastRecentlyUsed: hits = try self.hits(trace, keys, size, sizes, .leastRecentlyUsed)
+                case .adaptive: hits = try self.hits(trace, keys, size, sizes, .adaptive)
                 // With sizes nobody can compute it.
                 case .optimal where sizes != nil: continue
                 case .optimal: hits = trace.optimalHits(size)
@@ -72,9 +77,10 @@ struct PolicyReplay {
         return outcome
     }
 
-    private static func hits(
+    private func hits(
         _ trace: RequestTrace, _ keys: [String], _ size: Int, _ sizes: [Int]?, _ policy: EvictionPolicy
-    ) -> Int {
+    ) throws -> Int {
+        if isOnDisk { return try hitsOnDisk(trace, keys, size, sizes, policy) }
         let cache = MemoryCache<String, Bool>(
             configuration: .init(
                 countLimit: sizes == nil ? size : nil, costLimit: sizes == nil ? nil : size, eviction: policy,
@@ -86,6 +92,36 @@ struct PolicyReplay {
             if cache.value(forKey: key) == nil { cache.setValue(true, forKey: key, cost: sizes?[Int(request)] ?? 0) }
         }
         return Int(cache.statistics.hits) - before
+    }
+
+    /// The same with a limit on the number of entries or on their bytes, and a second between two requests.
+    private func hitsOnDisk(
+        _ trace: RequestTrace, _ keys: [String], _ size: Int, _ sizes: [Int]?, _ policy: EvictionPolicy
+    ) throws -> Int {
+        let world = TestWorld()
+        let configuration = DiskCache.Configuration(
+            defaultTTL: .forever, sweepInterval: nil, countLimit: sizes == nil ? size : nil,
+            sizeLimit: sizes == nil ? nil : size, eviction: policy)
+        var cache = try world.diskCache(configuration: configuration)
+        var hits = 0
+        for (number, request) in trace.requests.enumerated() {
+            if number > 0, number % max(1, trace.requests.count / sessions) == 0 {
+                try cache.close()
+                cache = try world.diskCache(configuration: configuration)
+            }
+            world.clock.set(milliseconds: world.clock.milliseconds + 1_000)
+            let key = keys[Int(request)]
+            if cache.data(forKey: key) != nil {
+                if number >= trace.warmUp { hits += 1 }
+                continue
+            }
+            let bytes = sizes?[Int(request)] ?? 0
+            if bytes > size { continue }
+            try cache.setData(Data(count: bytes), forKey: key)
+            if sizes == nil ? cache.count > size : cache.size > size { world.settle() }
+        }
+        try cache.close()
+        return hits
     }
 
     private func show(_ outcome: Outcome) {

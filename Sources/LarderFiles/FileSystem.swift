@@ -178,6 +178,18 @@ extension FileSystem {
         return (SharedDescriptor(file), size)
     }
 
+    /// Creates a file for writing. First deletes one that a killed process left under the name.
+    package func createAnew(
+        _ name: FileName, in directory: borrowing FileDescriptor
+    ) throws(Errno) -> FileDescriptor {
+        do {
+            return try open(name, in: directory, for: .creating)
+        } catch .exists {
+            try removeRegular(name, in: directory)
+            return try open(name, in: directory, for: .creating)
+        }
+    }
+
     /// Removes a regular file. Anything else under the name, and a missing one, is left alone.
     package func removeRegular(_ name: FileName, in directory: borrowing FileDescriptor) throws(Errno) {
         do throws(Errno) {

@@ -52,6 +52,7 @@ final class SimulatedProcess: @unchecked Sendable {
         configuration.durability = setting.isPowerSafe ? .powerSafe : .killSafe
         configuration.manifestFormat = setting.isPropertyList ? .propertyList : .json
         configuration.countLimit = setting.countLimit
+        configuration.eviction = setting.seed.isMultiple(of: 2) ? .adaptive : .leastRecentlyUsed
         configuration.entriesPerGroup = 3
         if setting.hasSegments {
             configuration.inlineThreshold = 400

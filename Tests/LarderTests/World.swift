@@ -22,6 +22,14 @@ struct World {
         }
     }
 
+    /// The same, with caches that evict the least recently used entries.
+    static func inOrderOfUse(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) -> World {
+        grouped {
+            $0.eviction = .leastRecentlyUsed
+            configure(&$0)
+        }
+    }
+
     /// A world whose caches have their directory for themselves.
     static func exclusive(_ configure: (inout DiskCache.Configuration) -> Void = { _ in }) -> World {
         World {

@@ -19,8 +19,8 @@ extension DiskCache {
         /// The interval at which expired entries are removed and the limits on age and free space are checked; nil:
         /// only when the directory is opened and by `removeExpired()`. Default: a minute.
         public var sweepInterval: Duration? = .seconds(60)
-        /// The maximum number of entries. Storing one more evicts the least recently used, down to 5 % below the limit
-        /// so that not every write evicts. Enforced in the background after the write. Default: nil, no limit.
+        /// The maximum number of entries. Storing one more evicts others, down to 5 % below the limit so that not every
+        /// write evicts; see ``eviction``. Enforced in the background after the write. Default: nil, no limit.
         public var countLimit: Int?
         /// The maximum sum of payload bytes; see `countLimit`. A larger value cannot be stored at all. Default: nil, no
         /// limit.
@@ -28,12 +28,16 @@ extension DiskCache {
         /// The longest time that an entry may go unused; storing and reading are uses. Enforced by the sweep, so not
         /// without one, and when the directory is opened. Default: nil, only the expiry ends a life.
         public var ageLimit: Duration?
-        /// The number of bytes to keep free on the disk. When fewer are free, the least recently used entries are
-        /// evicted to make up for the shortage, as far as the cache is large enough, and only once: until others have
-        /// freed as much again, the cache makes up for its own growth only. So another program that fills the disk does
-        /// not empty the cache. Checked by the sweep, and in the background after writes that may have crossed the
-        /// limit. Default: nil, no limit.
+        /// The number of bytes to keep free on the disk. When fewer are free, entries are evicted to make up for the
+        /// shortage, as far as the cache is large enough, and only once: until others have freed as much again, the
+        /// cache makes up for its own growth only. So another program that fills the disk does not empty the cache.
+        /// Checked by the sweep, and in the background after writes that may have crossed the limit. Default: nil, no
+        /// limit.
         public var minimumFreeSpace: Int?
+        /// Which entries go first when a limit on number, size or free space is exceeded; the limit on age evicts those
+        /// that went unused for so long. Where processes have different settings, that of the process counts that
+        /// evicts. Default: ``EvictionPolicy/adaptive``.
+        public var eviction = EvictionPolicy.adaptive
         /// The failures that a stored value survives. Default: `.killSafe`.
         public var durability: Durability = .killSafe
         /// The processes that may have the directory open at the same time. Default: ``DiskCache/Sharing/platformDefault``,
@@ -72,9 +76,10 @@ extension DiskCache {
         public init(
             defaultTTL: TimeToLive = .days(1), slidingExpiry: Bool = false, saveDelay: Duration = .milliseconds(500),
             sweepInterval: Duration? = .seconds(60), countLimit: Int? = nil, sizeLimit: Int? = nil,
-            ageLimit: Duration? = nil, minimumFreeSpace: Int? = nil, durability: Durability = .killSafe,
-            sharing: Sharing = .platformDefault, access: Access = .ownerOnly, manifestFormat: ManifestFormat = .json,
-            inlineThreshold: Int = 0, onEvent: (@Sendable (CacheEvent) -> Void)? = nil
+            ageLimit: Duration? = nil, minimumFreeSpace: Int? = nil, eviction: EvictionPolicy = .adaptive,
+            durability: Durability = .killSafe, sharing: Sharing = .platformDefault, access: Access = .ownerOnly,
+            manifestFormat: ManifestFormat = .json, inlineThreshold: Int = 0,
+            onEvent: (@Sendable (CacheEvent) -> Void)? = nil
         ) {
             self.defaultTTL = defaultTTL
             self.slidingExpiry = slidingExpiry
@@ -84,6 +89,7 @@ extension DiskCache {
             self.sizeLimit = sizeLimit
             self.ageLimit = ageLimit
             self.minimumFreeSpace = minimumFreeSpace
+            self.eviction = eviction
             self.durability = durability
             self.sharing = sharing
             self.access = access
@@ -101,7 +107,7 @@ extension DiskCache {
             StoreSettings(
                 slidingExpiry: slidingExpiry, saveDelay: saveDelay, sweepInterval: sweepInterval,
                 durability: durability, manifestFormat: manifestFormat, limits: limits.settings,
-                entriesPerGroup: entriesPerGroup, isShared: sharing == .processes,
+                eviction: eviction, entriesPerGroup: entriesPerGroup, isShared: sharing == .processes,
                 writesAsOwner: access == .asOwner,
                 inlineThreshold: max(0, min(inlineThreshold, SegmentFormat.longestPayload)),
                 segmentLength: segmentLength, mostTombstones: mostTombstones)
@@ -124,6 +130,7 @@ extension DiskCache.Configuration: CustomStringConvertible {
         ]
         if access != .ownerOnly { parts.append("access: \(access)") }
         if slidingExpiry { parts.append("slidingExpiry") }
+        if eviction != .adaptive { parts.append("eviction: \(eviction)") }
         if inlineThreshold > 0 { parts.append("inlineThreshold: \(inlineThreshold) bytes") }
         return (parts + limits.descriptions).joined(separator: ", ")
     }

@@ -39,7 +39,7 @@ extension DiskCache {
     public var limits: Limits { Limits(store.limits.current) }
 
     /// Replaces the limits, for every handle on the directory. They are in force when the call returns, and entries in
-    /// excess are evicted in the background, the least recently used first.
+    /// excess are evicted in the background, as ``Configuration/eviction`` says.
     ///
     /// An opening of the directory by another handle must ask for the new limits, or is refused with
     /// `.differentConfiguration`. The limits are not kept on disk: the next session has those of its first opener. A

@@ -102,7 +102,8 @@ extension DiskCache {
 ///
 /// In a cache without limits, the first call also costs O(n log n), to determine the order of use.
 extension DiskCache {
-    /// Evicts the least recently used entries until at most `count` are left in the directory. O(1) per evicted entry.
+    /// Evicts entries until at most `count` are left in the directory, in the order of ``Configuration/eviction``. O(1)
+    /// per evicted entry.
     ///
     /// Expired entries are evicted first. When the call returns, the files are deleted; failures are reported as
     /// events.

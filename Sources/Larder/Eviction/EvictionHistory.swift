@@ -37,6 +37,22 @@ struct EvictionHistory: Sendable {
     /// The memory of the table.
     var bytes: Int { cells.count * 4 }
 
+    /// What is saved of it: some numbers, and the cells.
+    var saved: (numbers: [UInt64], cells: ContiguousArray<UInt32>) {
+        ([UInt64(capacity), UInt64(departures), UInt64(step)], cells)
+    }
+
+    /// Nil when that is not the history of a cache.
+    init?(numbers: [UInt64], cells: ContiguousArray<UInt32>) {
+        guard numbers.count == 3, numbers[0] <= UInt64(cells.count), numbers[2] < 128 else { return nil }
+        if cells.isEmpty { return }
+        fit(Int(numbers[0]))
+        guard cells.count == self.cells.count, numbers[1] < UInt64(departuresPerStep) else { return nil }
+        self.cells = cells
+        departures = Int(numbers[1])
+        step = UInt32(numbers[2])
+    }
+
     /// Makes room for the history of so many entries. Where their number has changed a lot, the history is forgotten.
     /// O(1), except then.
     mutating func fit(_ entries: Int) {

@@ -9,9 +9,18 @@ struct Regrets: Sendable {
     /// From -1, where everybody is let in, to 1.
     private(set) var bias = -0.2
     private(set) var history = EvictionHistory()
+    /// How many refused keys have come back, until `takeReturns`.
+    private(set) var returns = 0
 
     @usableFromInline
     init() {}
+
+    /// Those of an earlier session; nil for an impossible bias.
+    init?(bias: Double, _ history: EvictionHistory) {
+        guard abs(bias) <= 1 else { return nil }
+        self.bias = bias
+        self.history = history
+    }
 
     /// Notes that a key is stored that was missing. Returns its first hits: one if it was evicted not long ago.
     @usableFromInline
@@ -19,6 +28,7 @@ struct Regrets: Sendable {
         guard let way = history.take(fingerprint) else { return 0 }
         // In a very small cache one mistake must not decide alone.
         let step = 2.5 / Double(max(16, history.capacity))
+        if way == .refused, returns < history.capacity { returns += 1 }
         bias = way == .refused ? max(-1, bias - step) : min(1, bias + 2 * step)
         return 1
     }
@@ -35,6 +45,8 @@ struct Regrets: Sendable {
     mutating func shrink(to entries: Int) {
         if entries < history.capacity / 4 { history = EvictionHistory() }
     }
+
+    mutating func takeReturns(_ count: Int) { returns -= count }
 
     /// A newcomer needs more hits than this to replace a value without hits.
     @usableFromInline var threshold: Int {

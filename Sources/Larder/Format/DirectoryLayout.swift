@@ -6,6 +6,7 @@ import LarderFiles
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
 ///     CACHEDIR.TAG                      tells backups that they need not copy the directory
+///     evictions                         what the evictor has learned; see `SavedRegrets`
 ///     shared                            what the processes that use the directory know of each other
 ///     entries/<sequence number>         one file per entry
 ///     entries/10<number>                a file set aside: the last one of a removed key, or one that cannot be read
@@ -19,6 +20,7 @@ enum DirectoryLayout: Hashable {
     case manifest(ManifestFormat)
     case temporaryManifest(UInt64)
     case journal(UInt64)
+    case evictions
     case shared
     case entries
     case trash
@@ -36,6 +38,10 @@ enum DirectoryLayout: Hashable {
         # This directory is a cache of Larder. For information about this file, see https://bford.info/cachedir/
 
         """.utf8)
+
+    /// The name of `evictions` while it is written. No manifest has that generation, and openings delete it as they do
+    /// with those.
+    static let temporaryEvictions = temporaryManifest(0)
 
     /// The mark in the number of a file that is being copied in. No record has such a number.
     private static let stagedMark: UInt64 = 1 << 63
@@ -85,6 +91,7 @@ enum DirectoryLayout: Hashable {
         case .manifest: .text("manifest.json")
         case .temporaryManifest(let generation): .text("manifest-\(FileName.number(generation)).tmp")
         case .journal(let generation): .text("journal-\(FileName.number(generation)).jsonl")
+        case .evictions: .text("evictions")
         case .shared: .text("shared")
         case .entries: .text("entries")
         case .trash: .text("trash")
@@ -96,6 +103,7 @@ enum DirectoryLayout: Hashable {
         switch text {
         case "manifest.json": self = .manifest(.json)
         case "manifest.plist": self = .manifest(.propertyList)
+        case "evictions": self = .evictions
         case "shared": self = .shared
         case "entries": self = .entries
         case "trash": self = .trash

@@ -15,6 +15,12 @@ struct EntryTotals: Hashable, Sendable {
         allocatedSize += entry.allocatedSize
     }
 
+    mutating func remove(_ entry: IndexEntry) {
+        var one = EntryTotals()
+        one.add(entry)
+        add(one, times: -1)
+    }
+
     mutating func add(_ other: EntryTotals, times factor: Int = 1) {
         count += other.count * factor
         size += other.size * factor

@@ -11,11 +11,40 @@ struct IndexEntry: Sendable {
     var stored: Timestamp
     var life: Life
     var used: Timestamp
-    /// Payload bytes.
-    var size: Int
+    /// The size, and the rank in the lowest bits: the index keeps both for each entry.
+    private var sizeAndRank: UInt64
     /// XXH64 of the payload.
     var checksum: UInt64
     var attachments: Attachments?
+
+    init(
+        keyText: String, file: FileID, change: UInt64, stored: Timestamp, life: Life, used: Timestamp,
+        rank: Rank = Rank(), size: Int, checksum: UInt64, attachments: Attachments? = nil
+    ) {
+        self.keyText = keyText
+        self.file = file
+        self.change = change
+        self.stored = stored
+        self.life = life
+        self.used = used
+        sizeAndRank = UInt64(size) << Self.rankBits | UInt64(rank.packed)
+        self.checksum = checksum
+        self.attachments = attachments
+    }
+
+    private static var rankBits: UInt64 { 4 }
+
+    /// Payload bytes.
+    var size: Int {
+        get { Int(sizeAndRank >> Self.rankBits) }
+        set { sizeAndRank = UInt64(newValue) << Self.rankBits | UInt64(rank.packed) }
+    }
+
+    /// The rank for evictions.
+    var rank: Rank {
+        get { Rank(trusted: UInt8(sizeAndRank & (1 << Self.rankBits - 1))) }
+        set { sizeAndRank = UInt64(size) << Self.rankBits | UInt64(newValue.packed) }
+    }
 
     /// The estimated size of the entry on disk, in bytes, with the smallest possible footer: blocks of 4 KiB, or its
     /// part of a segment.
@@ -80,7 +109,8 @@ struct IndexEntry: Sendable {
     func merged(with other: IndexEntry) -> IndexEntry {
         var merged = change >= other.change ? self : other
         merged.file = max(file, other.file)
-        merged.used = max(used, other.used)
+        let last = other.used > used ? other : self
+        (merged.used, merged.rank) = (last.used, last.rank)
         return merged
     }
 

@@ -27,13 +27,16 @@ struct Key: Sendable {
     static func shard(ofHash hash: UInt64) -> Int { Int(hash >> UInt64(64 - shardBits)) }
 
     /// The stripe of the key among all processes: unlike the shard, it is the same in each of them. O(length).
-    var stripe: Int {
-        var (text, seed) = (text, UInt64(0))
+    var stripe: Int { Int(hash(seed: 0) >> 58) }
+
+    /// A hash that is the same in each process. O(length).
+    func hash(seed: UInt64) -> UInt64 {
+        var (text, seed) = (text, seed)
         if !namespace.isNone {
             var name = namespace.name
-            seed = name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: 0) }
+            seed = name.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: seed) }
         }
-        return Int(text.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: seed) } >> 58)
+        return text.withUTF8 { XXH64.hash(UnsafeRawBufferPointer($0), seed: seed) }
     }
 
     /// The part of the hash by which a shard finds the key.

@@ -23,6 +23,8 @@ extension Record {
                 }
                 // Not by its life, which may be newer than a removal: the entry was renewed, then moved.
                 return Placed(record: record, number: entry.file.number, rank: 0)
+            case .used(_, let file, let change, _, let decision?, _):
+                return Placed(record: record, number: max(file, change, decision.number), rank: 2)
             case .life:
                 return Placed(record: record, number: record.highestNumber, rank: 1)
             case .obsolete(let file, let key):

@@ -15,11 +15,12 @@ import LarderFiles
 /// | `ns`     | namespace of key and tags, or of a `clear` or keyless `life`; absent: none, or for these two all |
 /// | `n`      | sequence number: of a set, the name of its file; of `used`, the entry's last change; in a header, the last taken; in `groups`: see `GroupTable` |
 /// | `f`      | in `life`, `used` and `obsolete`: the file concerned                                     |
-/// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change             |
+/// | `l`      | in a manifest, of an entry whose life was renewed: the number of that change; beside `r` in a `used`: the highest number then |
 /// | `s`      | stored at, milliseconds since 1970, as all times                                         |
 /// | `e`      | expires at; absent: never                                                                |
 /// | `t`      | the requested life, milliseconds; absent: until a date, or forever; 0: ended by a caller |
 /// | `u`      | last used at; absent: when stored                                                        |
+/// | `r`      | of a set: its `Rank`, absent: that of a new entry; in a `used`: the one that an evictor has given |
 /// | `z`      | payload bytes                                                                            |
 /// | `h`      | XXH64 of the payload, 16 hex digits                                                      |
 /// | `m`      | metadata: an object of strings; in a `life`: the new metadata                            |
@@ -50,8 +51,9 @@ enum Record: Sendable {
     case set(IndexEntry)
     case remove(key: Key, number: UInt64)
     case life(key: Key, file: UInt64, change: UInt64, Life, Attachments.Update? = nil)
-    /// The last use, and with sliding lives the resulting expiry, which applies only to the life of `change`.
-    case used(key: Key, file: UInt64, change: UInt64, at: Timestamp, expires: Timestamp)
+    /// The last use, or what an evictor has decided. With sliding lives the resulting expiry, which applies only
+    /// to the life of `change`.
+    case used(key: Key, file: UInt64, change: UInt64, at: Timestamp, decision: Rank.Decision? = nil, expires: Timestamp)
     /// Everything in a scope with a lower number is removed.
     case clear(ClearScope, number: UInt64)
     /// Everything in a scope that has not changed since, and has not expired by then, expires at that time.
@@ -94,7 +96,7 @@ enum Record: Sendable {
         case .set(let entry): max(entry.file.number, entry.change)
         case .remove(_, let number), .clear(_, let number), .expire(_, let number, _), .closed(let number, _): number
         case .life(_, let file, let change, _, _): max(file, change)
-        case .used(_, let file, let change, _, _): max(file, change)
+        case .used(_, let file, let change, _, _, _): max(file, change)
         case .obsolete(let file, _): file.number
         case .groups, .unknown: 0
         }
@@ -124,6 +126,7 @@ struct Fields {
     var expires: Int64?
     var ttl: Int64?
     var used: Int64?
+    var rank: UInt64?
     var size: Int64?
     var checksum: UInt64?
     var place: UInt64?
@@ -160,7 +163,9 @@ struct Fields {
         case .used:
             guard let name, let file, let number, let used else { return nil }
             return .used(
-                key: name, file: file, change: number, at: Timestamp(milliseconds: used), expires: life.expires)
+                key: name, file: file, change: number, at: Timestamp(milliseconds: used),
+                decision: rank.flatMap { Rank(packed: $0) }.map { Rank.Decision(rank: $0, number: change ?? 0) },
+                expires: life.expires)
         case .clear:
             guard let number, let scope else { return nil }
             // A clear with unknown fields may mean less than it seems to.
@@ -241,7 +246,7 @@ struct Fields {
 
     private var entry: IndexEntry? {
         Self.entry(
-            key: key, number: number, change: change, stored: stored, life: life, used: used, size: size,
+            key: key, number: number, change: change, stored: stored, life: life, used: used, rank: rank, size: size,
             checksum: checksum, place: place, attachments: attachments)
     }
 
@@ -253,8 +258,8 @@ struct Fields {
 
     /// The entry that the fields of a set form; nil when one is missing or out of bounds.
     static func entry(
-        key: String?, number: UInt64?, change: UInt64?, stored: Int64?, life: Life, used: Int64?, size: Int64?,
-        checksum: UInt64?, place: UInt64?, attachments: @autoclosure () -> Attachments?
+        key: String?, number: UInt64?, change: UInt64?, stored: Int64?, life: Life, used: Int64?,
+        rank: UInt64?, size: Int64?, checksum: UInt64?, place: UInt64?, attachments: @autoclosure () -> Attachments?
     ) -> IndexEntry? {
         guard let key, let number, number > 0, let stored, let size, let checksum, size >= 0,
             size <= Int64(largestSize),
@@ -264,7 +269,8 @@ struct Fields {
             keyText: key, file: FileID(number: number, place: place), change: change ?? number,
             stored: Timestamp(milliseconds: stored),
             life: life,
-            used: Timestamp(milliseconds: used ?? stored), size: Int(size), checksum: checksum,
+            used: Timestamp(milliseconds: used ?? stored), rank: rank.flatMap { Rank(packed: $0) } ?? Rank(),
+            size: Int(size), checksum: checksum,
             attachments: attachments())
     }
 }

@@ -47,11 +47,15 @@ struct RecordPrinter: ~Copyable {
                 metadata(update.metadata)
                 integer(#","ks":"#, update.keptStale)
             }
-        case .used(let key, let file, let change, let used, let expires):
+        case .used(let key, let file, let change, let used, let decision, let expires):
             operation(.used, key: key)
             integer(#","f":"#, file)
             integer(#","n":"#, change)
             integer(#","u":"#, used.milliseconds)
+            if let decision {
+                rank(decision.rank)
+                integer(#","l":"#, decision.number)
+            }
             limited(#","e":"#, expires.milliseconds)
         case .clear(let scope, let number):
             operation(.clear)
@@ -144,6 +148,7 @@ struct RecordPrinter: ~Copyable {
         integer(#","s":"#, entry.stored.milliseconds)
         life(entry.life)
         if entry.used != entry.stored { integer(#","u":"#, entry.used.milliseconds) }
+        rank(entry.rank)
         integer(#","z":"#, entry.size)
         hex(#","h":""#, entry.checksum)
         if let attachments = entry.attachments {
@@ -156,6 +161,10 @@ struct RecordPrinter: ~Copyable {
 
     private mutating func place(_ place: Place) {
         if place.isInSegment { hex(#","w":""#, place.packed) }
+    }
+
+    private mutating func rank(_ rank: Rank) {
+        if rank != Rank() { integer(#","r":"#, UInt64(rank.packed)) }
     }
 
     private mutating func life(_ life: Life) {

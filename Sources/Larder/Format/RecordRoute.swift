@@ -84,7 +84,7 @@ extension Record {
     var key: Key? {
         switch self {
         case .set(let entry): entry.key
-        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): key
+        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _, _): key
         case .obsolete(_, let key): key
         case .header, .clear, .expire, .closed, .groups, .unknown: nil
         }

@@ -33,13 +33,14 @@ struct RecordScanner {
     private static func plainEntry(on body: UnsafeRawBufferPointer) -> IndexEntry? {
         var scanner = RecordScanner(bytes: body)
         var (key, number, checksum, coding) = (String?.none, UInt64?.none, UInt64?.none, String?.none)
-        var place: UInt64?
+        var (rank, place) = (UInt64?.none, UInt64?.none)
         var (stored, expires, ttl, used, size) = (Int64?.none, Int64?.none, Int64?.none, Int64?.none, Int64?.none)
         guard scanner.skip(#"{"k":"#), scanner.string(&key), scanner.skip(#","n":"#), scanner.number(&number),
             scanner.skip(#","s":"#), scanner.integer(&stored),
             !scanner.skip(#","e":"#) || scanner.integer(&expires),
             !scanner.skip(#","t":"#) || scanner.integer(&ttl),
             !scanner.skip(#","u":"#) || scanner.integer(&used),
+            !scanner.skip(#","r":"#) || scanner.number(&rank),
             scanner.skip(#","z":"#), scanner.integer(&size), scanner.skip(#","h":"#), scanner.hex(&checksum),
             !scanner.skip(#","cd":"#) || scanner.string(&coding),
             !scanner.skip(#","w":"#) || scanner.hex(&place),
@@ -47,7 +48,7 @@ struct RecordScanner {
         else { return nil }
         return Fields.entry(
             key: key, number: number, change: nil, stored: stored, life: Fields.life(expires: expires, ttl: ttl),
-            used: used, size: size, checksum: checksum, place: place,
+            used: used, rank: rank, size: size, checksum: checksum, place: place,
             attachments: coding.flatMap { Attachments(.init(coding: Coding($0))) })
     }
 
@@ -91,6 +92,7 @@ struct RecordScanner {
         case UInt8(ascii: "e"): return integer(&fields.expires)
         case UInt8(ascii: "t"): return integer(&fields.ttl)
         case UInt8(ascii: "u"): return integer(&fields.used)
+        case UInt8(ascii: "r"): return number(&fields.rank)
         case UInt8(ascii: "z"): return integer(&fields.size)
         case UInt8(ascii: "h"): return hex(&fields.checksum)
         case UInt8(ascii: "m"): return metadata(&fields.metadata)

@@ -1,8 +1,8 @@
 import LarderFiles
 
-/// The order of the last use, for enforcing limits.
+/// The orders of eviction, for enforcing limits.
 extension EntryTable {
-    /// Keeps the entries in the order of their last use from now on. O(n log n) the first time.
+    /// Keeps the entries in order from now on. O(n log n) the first time.
     mutating func keepOrder(counting counter: AccessCounter, at now: Timestamp) {
         if uses == nil { orderAnew(counting: counter, at: now) }
     }
@@ -10,32 +10,61 @@ extension EntryTable {
     /// Orders the entries by the times of their last use. Those with times in the future come first: they are misses.
     /// O(n log n).
     mutating func orderAnew(counting counter: AccessCounter, at now: Timestamp) {
-        var list = RecencyList(counting: counter)
-        let slots = entries.indices.filter { entries[$0].file != 0 }.map { slot in
-            (slot: slot, used: entries[slot].lastUse(knownAt: now), file: entries[slot].file)
+        var order = UseOrder(counting: counter)
+        for slot in entries.indices where entries[slot].file != 0 {
+            order.load(slot, entries[slot], usedAt: entries[slot].lastUse(knownAt: now))
         }
-        for (slot, used, _) in slots.sorted(by: { ($0.used, $0.file) < ($1.used, $1.file) }) {
-            list.load(slot, usedAt: used)
-        }
-        uses = list
+        uses = order
+        restoreOrder()
     }
 
     /// Puts the entries that were loaded late into their places in the order. O(n log n).
     mutating func restoreOrder() {
-        uses?.restore { entries[$0].file.number }
+        uses?.restore { entries[$0].file }
     }
 
-    /// Returns up to `limit` of the least recently used entries, none used after `stamp`, with their stamps, the oldest
-    /// first. O(their number).
-    func leastRecentlyUsed(_ limit: Int, through stamp: UInt64 = .max) -> [(entry: IndexEntry, stamp: UInt64)] {
-        guard let uses else { return [] }
-        var found: [(IndexEntry, UInt64)] = []
-        var next = uses.oldest
-        while let slot = next, found.count < limit, uses.stamp(of: slot) <= stamp {
-            if !isCleared(entries[slot]) { found.append((entries[slot], uses.stamp(of: slot))) }
-            next = uses.newer(than: slot)
+    /// Up to `limit` of the entries that would be evicted next: the least recently used, or those of one part. O(their
+    /// number).
+    func offers(_ limit: Int, of part: Rank.Part? = nil) -> EvictionPlan.Offers {
+        var offers = EvictionPlan.Offers()
+        guard let uses else { return offers }
+        var next = part.map { uses.first(of: $0) } ?? uses.leastRecentlyUsed
+        while let slot = next {
+            if !isCleared(entries[slot]) {
+                if offers.first.count == limit {
+                    offers.hasMore = true
+                    break
+                }
+                let lastUse = uses.stamp(of: slot)
+                let turn = part == nil ? lastUse : uses.turn(of: slot)
+                offers.first.append(EvictionPlan.Offer(entries[slot], slot, turn: turn, lastUse: lastUse))
+            }
+            next = part == nil ? uses.usedAfter(slot) : uses.next(after: slot)
         }
-        return found
+        return offers
+    }
+
+    /// The entry that was offered, unless it was replaced meanwhile, or used, if `sparingUsed`.
+    func entry(_ offer: EvictionPlan.Offer, sparingUsed: Bool) -> IndexEntry? {
+        guard let entry = entry(at: offer.slot), entry.file == offer.file,
+            !sparingUsed || uses?.stamp(of: offer.slot) == offer.lastUse
+        else { return nil }
+        return entry
+    }
+
+    /// Moves an entry to the end of another part, and returns it, unless it is gone or was used since it was offered.
+    mutating func move(_ offer: EvictionPlan.Offer, to rank: Rank) -> IndexEntry? {
+        guard entry(offer, sparingUsed: true) != nil else { return nil }
+        return setRank(rank, at: offer.slot)
+    }
+
+    /// Asks of the entries that were stored since the last call whether they are remembered; those have a hit more.
+    /// Returns them.
+    mutating func welcomeNew(_ isRemembered: (Key) -> Bool) -> [IndexEntry] {
+        (uses?.takeNew() ?? []).compactMap { slot in
+            guard let entry = entry(at: slot), entry.rank.part == .window, isRemembered(entry.key) else { return nil }
+            return setRank(entry.rank.used, at: slot)
+        }
     }
 }
 

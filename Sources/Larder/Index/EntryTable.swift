@@ -15,8 +15,8 @@ struct EntryTable: Sendable {
     private(set) var free: [UInt32] = []
     private var hashIndex = HashIndex()
     private(set) var expiries = ExpiryQueue()
-    /// The slots by last use; kept from the first time that the order is needed.
-    var uses: RecencyList?
+    /// The slots in the orders of eviction; kept from the first time that they are needed.
+    var uses: UseOrder?
     /// True while the index is read from disk: nothing is due, and all reminders are made at the end.
     private(set) var isLoading = false
 
@@ -75,7 +75,9 @@ struct EntryTable: Sendable {
             isFresh || orStale && entries[slot].isUsable(at: now)
         else { return nil }
         if now > entries[slot].used { entries[slot].used = now }
-        uses?.touch(slot, at: now)
+        let rank = entries[slot].rank
+        entries[slot].rank = rank.used
+        uses?.touch(slot, rank.part, at: now)
         if sliding, isFresh { entries[slot].life = entries[slot].life.renewed(at: now) }
         // A clean close saves an extended sliding life in full, so every use counts then.
         if now.millisecondsSince(savedUses[slot]) >= (sliding ? 1 : UseNotes.tolerance) { touched.insert(slot) }
@@ -121,9 +123,10 @@ struct EntryTable: Sendable {
         if !ending.isEmpty { applyMarks(slot) }
         let known = entries[slot].file
         if known.number == entry.file.number {
-            let keptUntil = entries[slot].keptUntil
-            entries[slot] = entries[slot].merged(with: entry)
-            if entries[slot].keptUntil < keptUntil { remind(slot) }
+            let old = entries[slot]
+            entries[slot] = old.merged(with: entry)
+            uses?.replace(slot, old, with: entries[slot])
+            if entries[slot].keptUntil < old.keptUntil { remind(slot) }
             return .known(dead: known == entry.file ? nil : min(known, entry.file))
         }
         if known > entry.file { return .older }
@@ -145,7 +148,7 @@ struct EntryTable: Sendable {
         let slot = takeSlot(entry)
         hashIndex.insert(fingerprint: key.fingerprint, slot: slot)
         account(for: entry)
-        uses?.appendLate(slot, usedAt: entry.lastUse(knownAt: opening))
+        uses?.load(slot, entry, usedAt: entry.lastUse(knownAt: opening))
         remind(slot)
         return nil
     }
@@ -153,10 +156,13 @@ struct EntryTable: Sendable {
     private mutating func replace(_ slot: Int, with entry: IndexEntry) -> IndexEntry {
         var old = entry
         swap(&entries[slot], &old)
+        // To store a key again is a use.
+        entries[slot].rank = old.rank.used
         savedUses[slot] = entry.used
         account(for: old, times: -1)
         account(for: entry)
-        uses?.touch(slot, at: entry.used)
+        uses?.replace(slot, old, with: entries[slot])
+        uses?.touch(slot, old.rank.part, at: entry.used)
         if entry.keptUntil < old.keptUntil { remind(slot) }
         return old
     }
@@ -167,7 +173,7 @@ struct EntryTable: Sendable {
         let slot = takeSlot(entry)
         hashIndex.insert(fingerprint: key.fingerprint, slot: slot)
         account(for: entry)
-        uses?.append(slot, at: entry.used)
+        uses?.append(slot, entry)
         return slot
     }
 
@@ -181,14 +187,32 @@ struct EntryTable: Sendable {
         if entries[slot].keptUntil < old { remind(slot) }
     }
 
-    /// Notes a use that is already saved on disk. O(1).
-    mutating func setUse(at time: Timestamp, expires: Timestamp, for key: Key) {
+    /// Notes a use that is already saved on disk: a hit, or a rank that an evictor has given. O(1).
+    mutating func setUse(at time: Timestamp, _ rank: Rank?, expires: Timestamp, for key: Key) {
         guard let slot = liveSlot(key) else { return }
-        entries[slot].used = max(entries[slot].used, time)
-        savedUses[slot] = entries[slot].used
+        let old = entries[slot]
+        let isNew = time > old.used
+        entries[slot].used = max(old.used, time)
+        if let rank {
+            // Hits since then stay.
+            entries[slot].rank = Rank(rank.part, hits: time < old.used ? old.rank.hits : rank.hits)
+        } else if isNew {
+            entries[slot].rank = old.rank.used
+        }
+        uses?.replace(slot, old, with: entries[slot])
+        if isNew { uses?.insert(slot, entries[slot].rank.part, usedAt: time) }
+        savedUses[slot] = max(savedUses[slot], time)
         if entries[slot].life.ttl != Life.unlimited {
             entries[slot].life.expires = max(entries[slot].life.expires, expires)
         }
+    }
+
+    /// Gives the entry in a slot another rank, at the end of its part. O(1).
+    mutating func setRank(_ rank: Rank, at slot: Int) -> IndexEntry {
+        let old = entries[slot]
+        entries[slot].rank = rank
+        uses?.replace(slot, old, with: entries[slot])
+        return entries[slot]
     }
 
     /// Removes an entry, if its file has a lower number. O(1).
@@ -391,9 +415,9 @@ struct EntryTable: Sendable {
 
     private mutating func free(_ slot: Int) {
         hashIndex.remove(slot)
+        uses?.remove(slot, entries[slot])
         entries[slot] = Self.vacant
         free.append(UInt32(slot))
-        uses?.remove(slot)
     }
 
     private mutating func remind(_ slot: Int) {

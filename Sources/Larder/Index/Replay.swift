@@ -53,7 +53,7 @@ struct Replay {
         lastNumber = max(lastNumber, record.highestNumber)
         switch record {
         case .set(let entry): apply(.set(shared(entry)), to: entry.key)
-        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _): apply(record, to: key)
+        case .remove(let key, _), .life(let key, _, _, _, _), .used(let key, _, _, _, _, _): apply(record, to: key)
         case .clear(let scope, let number): clear(scope, below: number)
         case .expire(let scope, let number, let time):
             marks.add(ExpiryMarks.Mark(number: number, time: time), to: scope)

@@ -40,10 +40,11 @@ struct Shard: Sendable {
         case .life(_, let file, let change, let life, let update):
             guard let entry = table.entry(key), entry.file == file, entry.change < change else { return false }
             table.setLife(life, change: change, update, for: key)
-        case .used(_, let file, let change, let time, let expires):
+        case .used(_, let file, let change, let time, let decision, let expires):
             guard let entry = table.entry(key), entry.file == file else { return false }
             // A life that was set later has its own expiry.
-            table.setUse(at: time, expires: entry.change == change ? expires : entry.life.expires, for: key)
+            let expires = entry.change == change ? expires : entry.life.expires
+            table.setUse(at: time, decision?.rank, expires: expires, for: key)
             return false
         case .header, .clear, .expire, .closed, .groups, .unknown:
             return false

@@ -33,6 +33,17 @@ struct SlotRings: Sendable {
     @inlinable
     func next(after slot: Int) -> Int? { self.slot(links[slot &+ heads].next) }
 
+    /// The slot before another of its ring. O(1).
+    func previous(before slot: Int) -> Int? { self.slot(links[slot &+ heads].previous) }
+
+    /// Moves a slot before another one. O(1).
+    mutating func move(_ slot: Int, before other: Int) {
+        links.withUnsafeMutableBufferPointer { links in
+            Self.remove(slot &+ heads, links)
+            Self.append(slot &+ heads, to: other &+ heads, links)
+        }
+    }
+
     @inlinable
     func slot(_ node: UInt32) -> Int? { node < heads ? nil : Int(node) &- heads }
 

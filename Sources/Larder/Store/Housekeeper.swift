@@ -174,6 +174,7 @@ final class Housekeeper: StoreOwner {
         reaper.deleteAllInBackground()
         maintenance.wait()
         sweeper.saveUses(isClosing: true)
+        evictor.saveRegrets()
         if leavesOtherJournals { info.demandSave() }
         do {
             try save(always: false)

@@ -23,6 +23,8 @@ final class SegmentCleaner: StoreOwner {
         var tried: Set<UInt64> = []
         /// The records of moves may not be on stable storage: the old copies stay until a save.
         var mustSave = false
+        /// There is no room for copies: segments are chosen by what their entries are worth, and these are evicted.
+        var isFull = false
     }
 
     /// A segment that is being cleaned. Its lock is held.
@@ -132,7 +134,7 @@ final class SegmentCleaner: StoreOwner {
             return false
         }
         release()
-        state.withLock { $0.tried = [] }
+        state.withLock { ($0.tried, $0.isFull) = ([], false) }
         if progress == .byAnotherProcess { return false }
         // Writers do not wait for what cannot be cleaned for now.
         disk.runAnyway { [enoughDead] in $0?.segments.dead.raiseAllowance(to: enoughDead) }
@@ -186,12 +188,15 @@ final class SegmentCleaner: StoreOwner {
 
     /// The segment that is being cleaned, or the next one.
     private func next() throws(CacheError) -> Work? {
-        let (current, tried) = state.withLock { ($0.work, $0.tried) }
+        let (current, tried, isFull) = state.withLock { ($0.work, $0.tried, $0.isFull) }
         if let current { return current }
         return try disk.run { directory throws(CacheError) in
             guard let replacements = index.replacements else { return nil }
+            let worths = isFull ? self.worths : nil
             let segment = try translating("look for a segment to clean", at: path) { () throws(Errno) in
-                try directory.segments.claimDirtiest(slack: settings.segmentLength) { number in
+                try directory.segments.claimDirty(slack: settings.segmentLength) { segment in
+                    worths.map { ($0[segment.number] ?? 0) / Double(segment.size) } ?? segment.live
+                } where: { number in
                     !tried.contains(number) && !provisional.update { $0.hasUnread(in: number) }
                 }
             }
@@ -225,26 +230,48 @@ final class SegmentCleaner: StoreOwner {
                 }
             }
         }
-        try moveOrEvict(found, of: &work)
+        guard try moveOrEvict(found, of: &work) else { return true }
         if context.isEnding.isSet { return false }
         if let end {
             work.offset = end
             state.withLock { [work] in $0.work = work }
             return true
         }
-        if work.hasGaps, work.isComplete { try moveOrEvict(known(in: work), of: &work) }
+        if work.hasGaps, work.isComplete, try !moveOrEvict(known(in: work), of: &work) { return true }
         guard work.isComplete, try delete(work) else { return giveUp() }
         release()
         return true
     }
 
-    private func moveOrEvict(_ found: [IndexEntry], of work: inout Work) throws(CacheError) {
+    /// Moves entries to another segment; where the disk has no room for copies, evicts them. False when another segment
+    /// may be worth less: it is chosen next.
+    private func moveOrEvict(_ found: [IndexEntry], of work: inout Work) throws(CacheError) -> Bool {
         do throws(CacheError) {
             try move(found, of: &work)
         } catch {
             guard error.code == .noSpace else { throw error }
-            try evict(found, of: &work)
+            if state.withLock({ $0.isFull }) {
+                try evict(found, of: &work)
+                return true
+            }
+            release()
+            work.directory.segments.forgetDirty()
+            state.withLock { $0.isFull = true }
+            return false
         }
+        return true
+    }
+
+    /// What the entries of each segment are worth together. O(entries).
+    private var worths: [UInt64: Double] {
+        index.loadAll()
+        var worths: [UInt64: Double] = [:]
+        index.forEachShard { shard in
+            for entry in shard.table.entries where entry.file.place.isInSegment {
+                worths[entry.file.place.segment, default: 0] += Double(entry.rank.worth)
+            }
+        }
+        return worths
     }
 
     /// The entries in a segment that the index knows, except for damaged ones. O(entries).

@@ -5,8 +5,8 @@ import LarderFiles
 ///
 /// Locks and queues are taken in this order. None is held while user code runs, except for the configured clock:
 ///
-/// 0. the gate of the directory in the registry, never by background work; then the lock of the evictor
-///    or that of the expirer.
+/// 0. the gate of the directory in the registry, never by background work; then the lock of the evictor,
+///    and that of what it has learned, or that of the expirer.
 /// 1. `disk`, concurrent: a whole set or remove and the file access of a read are one block of it. Barriers replace the
 ///    directory.
 /// 2. a stripe of `disk`, by key: held from taking a sequence number to publishing.

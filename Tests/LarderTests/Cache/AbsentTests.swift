@@ -97,6 +97,7 @@ struct AbsentTests {
     func onDisk() async throws {
         var world = World {
             $0.sweepInterval = nil
+            $0.eviction = .leastRecentlyUsed
             $0.countLimit = 20
         }
         var disk = try world.open()

@@ -86,7 +86,7 @@ struct ApplyTests {
                     (entry!.life, entry!.change) = (life, change)
                 }
             }
-            for case .used(key, let file, let change, let time, let expires) in records {
+            for case .used(key, let file, let change, let time, _, let expires) in records {
                 guard let known = entry, known.file == file else { continue }
                 entry!.used = max(known.used, time)
                 if known.change == change { entry!.life.expires = max(known.life.expires, expires) }

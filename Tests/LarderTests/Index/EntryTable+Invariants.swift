@@ -36,13 +36,24 @@ extension EntryTable {
                 continue
             }
         }
-        guard uses != nil else { return found }
-        let order = leastRecentlyUsed(.max)
-        if order.count != live.count || Set(order.map(\.entry.file)) != Set(live.map { entries[$0].file }) {
-            found.append("the order of use has \(order.count) entries")
+        guard let uses else { return found }
+        func check(_ part: Rank.Part?) {
+            let (order, name) = (offers(.max, of: part).first, part.map { "\($0)" } ?? "all entries")
+            let expected = live.filter { part == nil || entries[$0].rank.part == part }
+            if order.count != expected.count || Set(order.map(\.file)) != Set(expected.map { entries[$0].file }) {
+                found.append("the order of \(name) has \(order.count) entries")
+            }
+            if zip(order, order.dropFirst()).contains(where: { $0.turn > $1.turn }) {
+                found.append("the order of \(name) is none")
+            }
         }
-        if zip(order, order.dropFirst()).contains(where: { $0.stamp > $1.stamp }) {
-            found.append("the order of use is none")
+        check(nil)
+        for part in Rank.Part.allCases {
+            check(part)
+            let inPart = used.filter { entries[$0].rank.part == part }
+            if inPart.reduce(into: Totals(), { $0.add(entries[$1]) }) != uses.totals[part] {
+                found.append("\(part) has \(uses.totals[part])")
+            }
         }
         return found
     }

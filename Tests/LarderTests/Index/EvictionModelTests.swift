@@ -52,6 +52,7 @@ struct EvictionModelTests {
         let (countLimit, sizeLimit) = seed.isMultiple(of: 2) ? (Int?.some(12), Int?.none) : (19, 700)
         let world = World {
             $0.sweepInterval = nil
+            $0.eviction = .leastRecentlyUsed
             $0.countLimit = countLimit
             $0.sizeLimit = sizeLimit
         }
@@ -97,23 +98,24 @@ struct EvictionModelTests {
 
     @Test("a plan takes the oldest entries across shards, and ends where it would have to guess")
     func plan() {
-        func offers(_ stamps: [[UInt64]]) -> [[EvictionPlan.Offer]] {
-            stamps.map { shard in
-                shard.map { stamp in
+        func offers(_ stamps: [[UInt64]], _ hasMore: [Bool]) -> [EvictionPlan.Offers] {
+            zip(stamps, hasMore).map { shard, hasMore in
+                let first = shard.map { stamp in
                     var entry = RecordTests.entry
                     entry.file = FileID(stamp)
                     entry.used = Timestamp(milliseconds: Int64(stamp))
                     entry.size = 10
-                    return EvictionPlan.Offer(entry, stamp: stamp)
+                    return EvictionPlan.Offer(entry, Int(stamp), turn: stamp, lastUse: stamp)
                 }
+                return EvictionPlan.Offers(first: first, hasMore: hasMore)
             }
         }
         func counts(
             _ stamps: [[UInt64]], _ need: EvictionPlan.Need, hasMore: [Bool]? = nil, limit: Int = 100
         ) -> [Int: Int] {
-            let plan = EvictionPlan(
-                offers(stamps), hasMore: hasMore ?? stamps.map { _ in false }, need: need, limit: limit)
-            return Dictionary(uniqueKeysWithValues: plan.parts.map { ($0.shard, $0.count) })
+            let offers = offers(stamps, hasMore ?? stamps.map { _ in false })
+            let plan = EvictionPlan(leastRecentlyUsed: offers, need, limit: limit)
+            return Dictionary(uniqueKeysWithValues: plan.parts.map { ($0.shard, $0.evicted.count) })
         }
         let stamps: [[UInt64]] = [[1, 4, 9], [2, 3, 10], []]
         #expect(counts(stamps, .entries(3)) == [0: 1, 1: 2])
@@ -132,13 +134,29 @@ struct EvictionModelTests {
             counts(stamps, .unusedSince(Timestamp(milliseconds: 4), now: Timestamp(milliseconds: 20))) == [0: 1, 1: 2])
     }
 
+    @Test("a plan goes on with the next part where the sums know entries that nobody offers")
+    func sums() {
+        func offer(_ number: UInt64, _ rank: Rank) -> EvictionPlan.Offer {
+            var entry = RecordTests.entry
+            (entry.file, entry.rank) = (FileID(number), rank)
+            return EvictionPlan.Offer(entry, Int(number), turn: number, lastUse: number)
+        }
+        let window = EvictionPlan.Offers(first: (1...10).map { offer($0, Rank()) })
+        let offers = PerPart { $0 == .window ? [window] : [EvictionPlan.Offers()] }
+        // Another process has let an entry in between the two readings.
+        let totals = PerPart { part in
+            EntryTotals(count: part == .window ? 10 : part == .probation ? 1 : 0, size: 0, allocatedSize: 0)
+        }
+        let plan = EvictionPlan(adaptive: offers, totals, threshold: 0, demotions: 0, .entries(11), limit: 256)
+        #expect(plan.parts.map(\.evicted.count) == [10])
+    }
+
     @Test("a list of slots keeps the order of use", arguments: 1...3 as ClosedRange<UInt64>)
     func list(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var list = RecencyList(counting: AccessCounter())
+        var list = RecencyList()
         var model: [Int] = []
-        let now = Timestamp(milliseconds: 5)
-        for _ in 0..<3000 {
+        for stamp in 0..<3000 as Range<UInt64> {
             let slot = Int.random(in: 0..<50, using: &generator)
             if let place = model.firstIndex(of: slot) {
                 model.remove(at: place)
@@ -146,13 +164,13 @@ struct EvictionModelTests {
                     list.remove(slot)
                     continue
                 }
-                list.touch(slot, at: now)
+                list.move(slot, stamp)
             } else {
-                list.append(slot, at: now)
+                list.append(slot, stamp)
             }
             model.append(slot)
             var order: [Int] = []
-            var next = list.oldest
+            var next = list.oldest()
             while let slot = next {
                 order.append(slot)
                 next = list.newer(than: slot)

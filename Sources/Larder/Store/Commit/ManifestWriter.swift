@@ -141,7 +141,7 @@ final class ManifestWriter: Sendable {
         let format = list == nil ? ManifestFormat.json : .propertyList
         let manifest = DirectoryLayout.manifest(format).name
         guard try isReplaceable(manifest, in: save.root) else { throw .exists }
-        let file = try createAnew(temporary, in: save.root)
+        let file = SharedDescriptor(try fileSystem.createAnew(temporary, in: save.root.file))
         do throws(Errno) {
             var groups: GroupWriter?
             if let list {
@@ -179,17 +179,6 @@ final class ManifestWriter: Sendable {
     private func move(_ groups: GroupWriter, to manifest: FileName, in root: SharedDescriptor) {
         guard groups.hasUnloaded, let (file, _) = try? fileSystem.openRegular(manifest, in: root.file) else { return }
         groups.move(to: file)
-    }
-
-    /// Creates a file. First deletes one that a killed session left under the name.
-    private func createAnew(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> SharedDescriptor {
-        do {
-            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating))
-        } catch .exists {
-            guard try isReplaceable(name, in: root) else { throw .exists }
-            try fileSystem.remove(name, in: root.file, directory: false)
-            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .creating))
-        }
     }
 
     /// False when the name belongs to something other than a regular file, which is not ours.

@@ -1,6 +1,6 @@
 import LarderFiles
 
-/// Keeps the store within its limits: expired entries go first, then the least recently used.
+/// Keeps the store within its limits: expired entries go first, then those that `EvictionPlan` chooses.
 final class Evictor: Sendable {
     /// Called in the background before entries are evicted, to bound the tombstones that earlier evictions have left.
     let willEvict = Hook()
@@ -30,6 +30,8 @@ final class Evictor: Sendable {
     private let maintenance: MaintenanceQueue
     private let isEnding: Flag
     private let budget = FreeSpaceBudget()
+    private let isAdaptive: Bool
+    let regrets: SavedRegrets
     /// Held while entries are chosen and evicted, so that two threads do not evict twice as many. Taken before the disk
     /// queue.
     private let evicting = Lock(())
@@ -49,6 +51,8 @@ final class Evictor: Sendable {
         reporter = context.reporter
         maintenance = context.maintenance
         isEnding = context.isEnding
+        isAdaptive = context.settings.eviction == .adaptive
+        regrets = SavedRegrets(context)
         self.info = info
         self.reaper = reaper
         self.clearer = clearer
@@ -113,9 +117,14 @@ extension Evictor {
                 _ = index.loadSome(Self.groups)
                 return !isEnding.isSet
             }
-            return evictSome(current) || clearer.removeSomeCleared()
+            if evictSome(current) || clearer.removeSomeCleared() { return true }
+            regrets.saveIfDue()
+            return false
         }
     }
+
+    /// Saves what evictions have taught, at the end of the session.
+    func saveRegrets() { regrets.save() }
 
     /// The limits that are exceeded, and that apply until a low-water mark is reached.
     private struct Excess {
@@ -247,7 +256,7 @@ extension Evictor {
     /// Evicts as much as a caller needs, expired entries first; the files are deleted when this returns.
     func trim(_ limit: CacheLimit, _ need: Need) {
         beginTrimming()
-        while !evict(limit, need).isEmpty || clearer.removeSomeCleared() {}
+        while !evict(limit, isTrim: true, need).isEmpty || clearer.removeSomeCleared() {}
         leftFiles.deleteForRoom()
     }
 
@@ -256,7 +265,7 @@ extension Evictor {
         beginTrimming()
         guard let free = measureFreeSpace(wanted: target) else { return }
         var lack = target - free
-        while case let evicted = evict(.freeSpace, { _ in .allocated(lack) }),
+        while case let evicted = evict(.freeSpace, isTrim: true, { _ in .allocated(lack) }),
             !evicted.isEmpty || clearer.removeSomeCleared()
         {
             lack -= Self.allocatedSize(of: evicted)
@@ -274,10 +283,15 @@ extension Evictor {
 /// Eviction.
 extension Evictor {
     /// Evicts a slice of the entries in excess, and deletes its files. Returns the entries: none without an excess.
-    private func evict(_ limit: CacheLimit, isHelp: Bool = false, _ need: Need) -> [IndexEntry] {
+    ///
+    /// `isTrim`: a caller has asked for it. That says nothing about what the cache should have kept.
+    private func evict(
+        _ limit: CacheLimit, isHelp: Bool = false, isTrim: Bool = false, _ need: Need
+    ) -> [IndexEntry] {
         if provisional.isReconciling { return [] }
         let evicted = evicting.withLock { _ in evictInTurn(need, isHelp: isHelp) }
         if evicted.isEmpty { return [] }
+        if isAdaptive, !isTrim, limit != .age { regrets.remember(evicted) }
         reporter.count { $0.evictions.add(evicted.count, for: limit) }
         reporter.post(.evicted, evicted, limit: limit)
         return evicted
@@ -315,27 +329,76 @@ extension Evictor {
     /// Returns nil when there is nothing to evict.
     private func evict(_ need: EvictionPlan.Need, sparingUsed: Bool) -> [IndexEntry]? {
         index.keepOrder(at: clock.now)
-        var offers: [[EvictionPlan.Offer]] = []
-        var hasMore: [Bool] = []
-        for shard in 0..<Index.shardCount {
-            let (oldest, count) = index.withShard(at: shard) { shard in
-                (shard.table.leastRecentlyUsed(need.offersWanted), shard.table.count)
-            }
-            offers.append(oldest.map { EvictionPlan.Offer($0.entry, stamp: $0.stamp) })
-            hasMore.append(oldest.count < count)
-        }
-        let plan = EvictionPlan(offers, hasMore: hasMore, need: need, limit: Self.slice)
-        if plan.parts.isEmpty { return nil }
-        return plan.parts.flatMap { evict($0.count, of: $0.shard, through: sparingUsed ? $0.stamp : .max) }
+        var parts: [EvictionPlan.Part] = []
+        // Moves do not obey the limit: after some plans without a victim the least recently used entries go.
+        var plansLeft = !isAdaptive || need.isAge || index.totals.count < Self.fewest ? 0 : Self.mostPlans
+        repeat {
+            parts = plansLeft > 0 ? planAdaptively(need) : planInOrder(need)
+            if parts.isEmpty { return nil }
+            plansLeft -= 1
+        } while parts.allSatisfy(\.evicted.isEmpty)
+        return parts.flatMap { evict($0.evicted, of: $0.shard, sparingUsed: sparingUsed) }
     }
 
-    /// Evicts the oldest entries of one shard, except those used after `stamp`.
-    private func evict(_ count: Int, of shard: Int, through stamp: UInt64) -> [IndexEntry] {
+    private static let mostPlans = 16
+    /// In a smaller cache each part would have an entry or two.
+    private static let fewest = 16
+
+    private func offers(_ need: EvictionPlan.Need, of part: Rank.Part? = nil) -> [EvictionPlan.Offers] {
+        (0..<Index.shardCount).map { shard in
+            index.withShard(at: shard) { $0.table.offers(need.offersWanted, of: part) }
+        }
+    }
+
+    private func planInOrder(_ need: EvictionPlan.Need) -> [EvictionPlan.Part] {
+        EvictionPlan(leastRecentlyUsed: offers(need), need, limit: Self.slice).parts
+    }
+
+    /// Plans, and moves entries to other parts.
+    private func planAdaptively(_ need: EvictionPlan.Need) -> [EvictionPlan.Part] {
+        var moved = regrets.welcomeNew()
+        var totals = PerPart { _ in EntryTotals() }
+        index.forEachShard { shard in
+            for part in Rank.Part.allCases { totals[part].add(shard.table.uses?.totals[part] ?? EntryTotals()) }
+        }
+        let (threshold, demotions) = regrets.lessons
+        let plan = EvictionPlan(
+            adaptive: PerPart { offers(need, of: $0) }, totals, threshold: threshold, demotions: demotions, need,
+            limit: Self.slice)
+        regrets.noteDemoted(plan.demoted)
+        for part in plan.parts where !part.moved.isEmpty {
+            moved += index.withShard(at: part.shard) { shard in
+                part.moved.compactMap { shard.table.move($0.offer, to: $0.rank) }
+            }
+        }
+        tell(moved)
+        return plan.parts
+    }
+
+    /// Tells other processes and later sessions the ranks of entries. While nobody can be told, the manifest will.
+    private func tell(_ entries: [IndexEntry]) {
+        if entries.isEmpty { return }
+        let number = disk.others.object.page.lastNumber
+        var changes = Changes(reserving: entries.count * 144)
+        for entry in entries {
+            changes.append(
+                .used(
+                    key: entry.key, file: entry.file.number, change: entry.change, at: entry.used,
+                    decision: Rank.Decision(rank: entry.rank, number: number), expires: entry.life.expires))
+        }
+        try? disk.run { _ throws(CacheError) in
+            try info.removeShutdownMarker()
+            _ = try info.commit(changes) {}
+        }
+    }
+
+    /// Evicts entries of one shard, except those that were replaced meanwhile, or used if `sparingUsed`.
+    private func evict(_ offers: [EvictionPlan.Offer], of shard: Int, sparingUsed: Bool) -> [IndexEntry] {
         let evicted = reporter.attempt { () throws(CacheError) in
             try disk.run(shard: shard) { directory throws(CacheError) in
                 try disk.followOrThrow()
                 let entries = index.withShard(at: shard) { shard in
-                    shard.table.leastRecentlyUsed(count, through: stamp).map(\.entry)
+                    offers.compactMap { shard.table.entry($0, sparingUsed: sparingUsed) }
                 }
                 if entries.isEmpty { return entries }
                 try info.removeShutdownMarker()

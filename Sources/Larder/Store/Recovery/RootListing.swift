@@ -8,6 +8,7 @@ struct RootListing {
     private(set) var hasEntries = false
     private(set) var hasTrash = false
     private(set) var hasPage = false
+    private(set) var hasEvictions = false
     private(set) var hasTag = false
     private(set) var manifests: [ManifestFormat] = []
     private(set) var journals: [UInt64] = []
@@ -62,6 +63,7 @@ struct RootListing {
         case (.entries, .directory): hasEntries = true
         case (.trash, .directory): hasTrash = true
         case (.shared, .regular): hasPage = true
+        case (.evictions, .regular): hasEvictions = true
         default: hasForeign = true
         }
     }
@@ -76,7 +78,8 @@ struct RootListing {
         try translating("examine the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
             var failure: Errno?
-            for index in journals.map(DirectoryLayout.journal) + manifests.map(DirectoryLayout.manifest) {
+            let learned = hasEvictions ? [DirectoryLayout.evictions] : []
+            for index in journals.map(DirectoryLayout.journal) + manifests.map(DirectoryLayout.manifest) + learned {
                 do throws(Errno) {
                     switch try evidence(in: index.name, fileSystem) {
                     case .proof: return true
@@ -150,6 +153,7 @@ struct RootListing {
         {
             return .proof
         }
+        if name == DirectoryLayout.evictions.name, SavedRegrets.isBegun(bytes) { return .proof }
         // The length of a file may be on disk before its bytes.
         while bytes.last == 0 { bytes.removeLast() }
         // A later line may be, without the header. No text begins like this.

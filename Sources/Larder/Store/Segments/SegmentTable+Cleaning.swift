@@ -20,22 +20,29 @@ extension SegmentTable {
         let size: Int
         /// Bytes.
         let dead: Int
+
+        /// The part of its bytes that are alive.
+        var live: Double { 1 - Double(dead) / Double(size) }
     }
 
     /// A segment to clean, with its lock taken: more than a third of its bytes are dead. Nil when there is none.
     ///
-    /// One look at all segments finds many, the dirtiest first: another look for each would make cleaning quadratic.
+    /// One look at all segments finds many, the one with the least `worth` first: another look for each would make
+    /// cleaning quadratic.
     ///
     /// `mayClean`: for the number of a segment.
-    func claimDirtiest(slack: Int, where mayClean: (UInt64) -> Bool) throws(Errno) -> Segment? {
+    func claimDirty(
+        slack: Int, _ worth: (Dirty) -> Double, where mayClean: (UInt64) -> Bool
+    ) throws(Errno) -> Segment? {
         if let segment = try claimFound(where: mayClean) { return segment }
         try closeDeleted()
-        let found = try dirty(slack: slack).sorted {
-            Double($0.dead) / Double($0.size) < Double($1.dead) / Double($1.size)
-        }
+        let found = try dirty(slack: slack).map { ($0, worth: worth($0)) }.sorted { $0.worth > $1.worth }.map(\.0)
         state.withLock { $0.dirty = found }
         return try claimFound(where: mayClean)
     }
+
+    /// Forgets what was found: the next claim looks at all segments again.
+    func forgetDirty() { state.withLock { $0.dirty = [] } }
 
     /// The same among those that were found and not claimed yet. What is dead stays dead.
     private func claimFound(where mayClean: (UInt64) -> Bool) throws(Errno) -> Segment? {

@@ -87,6 +87,7 @@ struct StoreSettings: Hashable, Sendable {
     var durability: Durability
     var manifestFormat: ManifestFormat
     var limits: Limits
+    var eviction: EvictionPolicy
     /// The average number of entries in a group of the manifest, at most. Tests use smaller groups.
     var entriesPerGroup: Int
     /// Other processes may use the directory at the same time.

@@ -13,6 +13,7 @@ struct BoundsTests {
         // In a shared directory a file that no journal mentions is dead: no tombstone has to say so.
         var world = World.exclusive {
             $0.countLimit = limit
+            $0.eviction = .leastRecentlyUsed
             $0.sweepInterval = nil
             $0.mostTombstones = 1_000
         }

@@ -20,7 +20,7 @@ struct ChangedLimitsTests {
 
     @Test("a first limit evicts the least recently used entries, counting uses before it")
     func first() throws {
-        let world = World { $0.sweepInterval = nil }
+        let world = World.inOrderOfUse { $0.sweepInterval = nil }
         let cache = try filled(world)
         #expect(cache.limits == DiskCache.Limits() && cache.data(forKey: "0") != nil)
         let inside = cache.namespace("inside")
@@ -38,7 +38,7 @@ struct ChangedLimitsTests {
 
     @Test("they apply to every handle, and the next opening must configure them")
     func everyHandle() throws {
-        let world = World { $0.countLimit = 5 }
+        let world = World.inOrderOfUse { $0.countLimit = 5 }
         let (cache, other) = (try filled(world, 3), try world.open())
         let limits = DiskCache.Limits(countLimit: 8, sizeLimit: 1_000, ageLimit: .seconds(90), minimumFreeSpace: 7)
         cache.setLimits(limits)
@@ -59,7 +59,7 @@ struct ChangedLimitsTests {
 
     @Test("a size limit below an entry's size evicts the entry, and refuses it from then on")
     func lowered() throws {
-        let world = World { $0.sizeLimit = 1_000 }
+        let world = World.inOrderOfUse { $0.sizeLimit = 1_000 }
         let cache = try filled(world)
         try cache.setData(Data(count: 500), forKey: "large")
         cache.setLimits(.init(sizeLimit: 100))
@@ -78,7 +78,7 @@ struct ChangedLimitsTests {
 
     @Test("limits of age and free space apply without waiting for a sweep")
     func ageAndSpace() throws {
-        let world = World { $0.sweepInterval = nil }
+        let world = World.inOrderOfUse { $0.sweepInterval = nil }
         let cache = try filled(world)
         cache.setLimits(.init(ageLimit: .milliseconds(4_500)))
         cache.settle()
@@ -91,7 +91,7 @@ struct ChangedLimitsTests {
 
     @Test("limits that are raised while entries are evicted spare the entries that they allow")
     func raisedMeanwhile() throws {
-        let world = World { $0.sweepInterval = nil }
+        let world = World.inOrderOfUse { $0.sweepInterval = nil }
         let cache = try world.open()
         for number in 0..<2_000 { try cache.setString("v", forKey: "\(number)") }
         try cache.flush()
@@ -117,7 +117,7 @@ struct ChangedLimitsTests {
 
     @Test("limits set through a closed handle change nothing, and the next session has its own")
     func limitsAndReopening() throws {
-        let world = World { $0.sweepInterval = nil }
+        let world = World.inOrderOfUse { $0.sweepInterval = nil }
         let (first, second) = (try world.open(), try world.open())
         first.setLimits(DiskCache.Limits(countLimit: 5))
         #expect(code { _ = try world.open() } == .differentConfiguration)

@@ -9,7 +9,7 @@ import Testing
 struct FreeSpaceTests {
     /// Ten entries of two blocks each on a disk with this much space left.
     private func filled(free: Int, minimum: Int) throws -> (World, DiskCache) {
-        let world = World { $0.minimumFreeSpace = minimum }
+        let world = World.inOrderOfUse { $0.minimumFreeSpace = minimum }
         let cache = try world.open()
         for number in 0..<10 { try cache.setData(Data(count: 7000), forKey: "\(number)") }
         try leave(free, world, cache)

@@ -23,7 +23,7 @@ struct LimitsTests {
     @Test("a write that exceeds the count limit evicts the least recently used entry")
     func count() throws {
         let log = EventLog()
-        let world = World.grouped {
+        let world = World.inOrderOfUse {
             $0.countLimit = 3
             $0.onEvent = log.note
         }
@@ -41,7 +41,7 @@ struct LimitsTests {
 
     @Test("overwriting counts as a use, and does not evict")
     func overwriting() throws {
-        let world = World.grouped { $0.countLimit = 2 }
+        let world = World.inOrderOfUse { $0.countLimit = 2 }
         let cache = try world.open()
         try fill(cache, 0..<2)
         try fill(cache, 0..<1)
@@ -53,7 +53,7 @@ struct LimitsTests {
 
     @Test("the size limit counts payload bytes")
     func size() throws {
-        let world = World.grouped { $0.sizeLimit = 100 }
+        let world = World.inOrderOfUse { $0.sizeLimit = 100 }
         let cache = try world.open()
         try fill(cache, 0..<10)
         #expect(cache.size == 100 && cache.count == 10)
@@ -69,7 +69,7 @@ struct LimitsTests {
     @Test("a value larger than the size limit is refused, and the old one stays")
     func tooLarge() throws {
         let log = EventLog()
-        let world = World.grouped {
+        let world = World.inOrderOfUse {
             $0.sizeLimit = 100
             $0.onEvent = log.note
         }
@@ -86,7 +86,7 @@ struct LimitsTests {
 
     @Test("a cache at its limit shrinks to 5 % below, so that not every write evicts")
     func lowWaterMark() throws {
-        let world = World.grouped { $0.countLimit = 1000 }
+        let world = World.inOrderOfUse { $0.countLimit = 1000 }
         let cache = try world.open()
         try fill(cache, 0..<1000)
         #expect(cache.count == 1000)
@@ -100,7 +100,7 @@ struct LimitsTests {
 
     @Test("expired entries are removed before any entry is evicted")
     func expiredFirst() throws {
-        let world = World.grouped {
+        let world = World.inOrderOfUse {
             $0.countLimit = 3
             $0.sweepInterval = nil
         }
@@ -118,7 +118,7 @@ struct LimitsTests {
 
     @Test("the age limit applies to the time since the last use, and the sweep enforces it")
     func age() throws {
-        let world = World.grouped { $0.ageLimit = .seconds(600) }
+        let world = World.inOrderOfUse { $0.ageLimit = .seconds(600) }
         let cache = try world.open()
         try fill(cache, 0..<3)
         world.clock.advance(by: .seconds(300))
@@ -136,7 +136,7 @@ struct LimitsTests {
 
     @Test("the order of use survives a restart, as far as it was saved")
     func persistence() throws {
-        var world = World.grouped { $0.countLimit = 4 }
+        var world = World.inOrderOfUse { $0.countLimit = 4 }
         var cache = try world.open()
         try fill(cache, 0..<4)
         world.clock.advance(by: .seconds(100))
@@ -155,7 +155,7 @@ struct LimitsTests {
 
     @Test("an opening enforces a limit that the stored entries exceed")
     func lowered() throws {
-        var world = World.grouped()
+        var world = World.inOrderOfUse()
         var cache = try world.open()
         try fill(cache, 0..<40)
         try cache.close()
@@ -168,7 +168,7 @@ struct LimitsTests {
 
     @Test("after an unclean close the files are checked before anything is evicted")
     func unclean() throws {
-        var world = World.grouped { $0.countLimit = 5 }
+        var world = World.inOrderOfUse { $0.countLimit = 5 }
         var cache = try world.open()
         try fill(cache, 0..<5)
         world.restart()
@@ -182,7 +182,7 @@ struct LimitsTests {
 
     @Test("even when the index is lost, the newest values stay")
     func rebuilt() throws {
-        var world = World.grouped { $0.sweepInterval = nil }
+        var world = World.inOrderOfUse { $0.sweepInterval = nil }
         var cache = try world.open()
         for number in 0..<100 {
             try cache.setData(Data(count: 10), forKey: "\(number)")
@@ -201,7 +201,7 @@ struct LimitsTests {
 
     @Test("a use while the clock was ahead does not keep older entries")
     func futureUse() throws {
-        let world = World.grouped { $0.ageLimit = .seconds(100) }
+        let world = World.inOrderOfUse { $0.ageLimit = .seconds(100) }
         let cache = try world.open()
         let now = world.clock.milliseconds
         world.clock.set(milliseconds: now + 30 * 86_400_000)
@@ -215,7 +215,7 @@ struct LimitsTests {
 
     @Test("a use while the clock was behind does not evict newer entries")
     func pastUse() throws {
-        let world = World.grouped { $0.ageLimit = .seconds(100) }
+        let world = World.inOrderOfUse { $0.ageLimit = .seconds(100) }
         let cache = try world.open()
         let now = world.clock.milliseconds
         try fill(cache, 0..<20)
@@ -232,7 +232,7 @@ struct LimitsTests {
 
     @Test("evicted entries do not come back after a kill")
     func evictedStaysAway() throws {
-        var world = World.grouped { $0.countLimit = 3 }
+        var world = World.inOrderOfUse { $0.countLimit = 3 }
         var cache = try world.open()
         try fill(cache, 0..<20)
         #expect(Set(cache.keys()) == ["17", "18", "19"])
@@ -246,7 +246,7 @@ struct LimitsTests {
 
     @Test("a writer that outruns the background work helps, so a limit is exceeded only by little")
     func helping() throws {
-        let world = World.grouped { $0.countLimit = 1000 }
+        let world = World.inOrderOfUse { $0.countLimit = 1000 }
         let cache = try world.open()
         var most = 0
         try cache.store.maintenance.alone {
@@ -262,7 +262,7 @@ struct LimitsTests {
 
     @Test("entries are evicted on a full disk too")
     func fullDisk() throws {
-        let world = World.grouped()
+        let world = World.inOrderOfUse()
         let cache = try world.open()
         try fill(cache, 0..<10)
         world.files.inject { _, operation in operation == .write || operation == .create ? .fail(.noSpace) : nil }
@@ -277,7 +277,10 @@ struct LimitsTests {
         "a cache with limits evicts for a save; one without any says that there is no room", arguments: [false, true])
     func roomForSave(isShared: Bool) throws {
         func filled(_ configure: (inout DiskCache.Configuration) -> Void) throws -> (World, DiskCache) {
-            let world = isShared ? World.shared(configure) : World.grouped(configure)
+            let world = World.inOrderOfUse {
+                $0.sharing = isShared ? .processes : .exclusive
+                configure(&$0)
+            }
             let cache = try world.open()
             for number in 0..<20 { try cache.setData(Data(count: 20_000), forKey: "\(number)") }
             cache.settle()
@@ -301,7 +304,7 @@ struct LimitsTests {
 
     @Test("limits belong to the store: a second handle with other limits is refused")
     func handles() throws {
-        var world = World.grouped { $0.countLimit = 3 }
+        var world = World.inOrderOfUse { $0.countLimit = 3 }
         let cache = try world.open()
         world.configuration.countLimit = 4
         #expect(code { try world.open() } == .differentConfiguration)
@@ -311,7 +314,7 @@ struct LimitsTests {
     @Test(
         "writers exceed a limit by at most 5 % and 256 entries, even while a tag is cleared", arguments: [1, 4])
     func overrun(threads: Int) throws {
-        let world = World.grouped { $0.countLimit = 1_000 }
+        let world = World.inOrderOfUse { $0.countLimit = 1_000 }
         let cache = try world.open()
         let most = Lock(0)
         let changes = Sample.size(3_000, usually: 2_000)
@@ -332,7 +335,7 @@ struct LimitsTests {
     @Test("entries from the future are evicted first, in the session that stored them and in later ones")
     func fromTheFuture() throws {
         for isReopened in [false, true] {
-            var world = World.grouped { $0.countLimit = 120 }
+            var world = World.inOrderOfUse { $0.countLimit = 120 }
             var cache = try world.open()
             let now = world.clock.milliseconds
             try fill(cache, 0..<10)

@@ -11,7 +11,7 @@ struct TrimTests {
     private func filled(
         _ count: Int = 10, bytes: Int = 10, countLimit: Int? = nil
     ) throws -> (World, DiskCache) {
-        let world = World {
+        let world = World.inOrderOfUse {
             $0.sweepInterval = nil
             $0.countLimit = countLimit
         }
@@ -128,7 +128,7 @@ struct TrimTests {
         #expect(cache.count == 10)
         cache.trim(toSize: .min)
         #expect(cache.count == 0)
-        let world = World {
+        let world = World.inOrderOfUse {
             $0.countLimit = .max
             $0.sizeLimit = .max
             $0.ageLimit = .seconds(Int64.max)
@@ -138,7 +138,7 @@ struct TrimTests {
         try large.setString("v", forKey: "k")
         large.settle()
         #expect(large.count == 1)
-        let small = try World {
+        let small = try World.inOrderOfUse {
             $0.countLimit = .min
             $0.sizeLimit = -5
         }.open()

@@ -225,6 +225,36 @@ struct SegmentCleaningTests {
         cache.checkInvariants(world, settled: true)
     }
 
+    @Test("without room for copies, the segment goes first whose values are worth least")
+    func worth() throws {
+        let world = Self.world()
+        let files = GatedFileSystem(world.files)
+        let cache = try world.open(through: files)
+        try Self.fill(cache)
+        cache.settle()
+        // The segment with the most dead bytes would go first, if its values were not read again and again.
+        let segments = Dictionary(grouping: Self.keys) { key -> UInt64 in
+            let space = key.isMultiple(of: 4) ? Namespace("space") : .none
+            return cache.store.index.entry(Key("\(key)", in: space))?.file.place.segment ?? 0
+        }
+        let hot = try #require(segments.values.min { $0.count < $1.count })
+        try #require(segments.count > 2)
+        for key in hot + hot + hot { #expect(Self.stored(key, in: cache) != nil) }
+        // There is room again once a segment is gone.
+        let (names, isFull) = (Set(world.segments), Lock(true))
+        _ = files.hold { operation, name, _ in
+            if operation == .remove, names.contains(name) { isFull.withLock { $0 = false } }
+            return false
+        }
+        world.files.inject { _, operation in operation == .create && isFull.withLock { $0 } ? .fail(.noSpace) : nil }
+        try? cache.flush()
+        world.files.inject(nil)
+        #expect(cache.statistics.evictions.freeSpace > 0)
+        for key in hot { #expect(Self.stored(key, in: cache) == Self.lastValue(key)) }
+        try cache.flush()
+        cache.checkInvariants(world, settled: true)
+    }
+
     @Test("sets go on while the cleaner is held, although it is behind")
     func paced() throws {
         let world = Self.world()
@@ -265,7 +295,7 @@ struct SegmentCleaningTests {
             defer { other.files.inject(nil) }
             return try (0..<8).map { _ in
                 calls.withLock { $0 = 0 }
-                let segment = try segments.claimDirtiest(slack: 0) { _ in true }
+                let segment = try segments.claimDirty(slack: 0, \.live) { _ in true }
                 segments.release(try #require(segment))
                 return calls.withLock { $0 }
             }
