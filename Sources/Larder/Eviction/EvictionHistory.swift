@@ -2,8 +2,9 @@
 /// them up*, and how many others have left since.
 ///
 /// It is a table of small buckets, two cells of four bytes for each entry of the cache. A cell has 24 bits of the
-/// fingerprint, a bit for the way out, and the time in 7 bits. A full bucket forgets its oldest cell. A false answer
-/// does little harm: two keys may share a cell, and the time of a cell that is never overwritten begins again.
+/// fingerprint, a bit for the way out, and the time in 7 bits. The last key is in the first cell of a bucket; the one
+/// in the last cell is forgotten. A false answer does little harm: two keys may share a cell, and the time of a cell
+/// that is never overwritten begins again.
 @usableFromInline
 struct EvictionHistory: Sendable {
     @usableFromInline
@@ -72,14 +73,8 @@ struct EvictionHistory: Sendable {
         let (bucket, tag) = place(of: fingerprint)
         let step = step
         cells.withUnsafeMutableBufferPointer { cells in
-            var (oldest, most) = (bucket, UInt32(0))
-            for cell in bucket..<bucket &+ Self.cellsPerBucket {
-                let content = cells[cell]
-                // One that is empty is older than any other.
-                let age = content == 0 ? 128 : (step &- content) & 127
-                if age >= most { (oldest, most) = (cell, age) }
-            }
-            cells[oldest] = tag | way.rawValue << 7 | step
+            for cell in (bucket &+ 1..<bucket &+ Self.cellsPerBucket).reversed() { cells[cell] = cells[cell &- 1] }
+            cells[bucket] = tag | way.rawValue << 7 | step
         }
         departures &+= 1
         if departures >= departuresPerStep {
@@ -98,7 +93,9 @@ struct EvictionHistory: Sendable {
         }
         if match < 0 { return nil }
         let found = cells[match]
-        cells[match] = 0
+        let last = bucket &+ Self.cellsPerBucket &- 1
+        for cell in match..<last { cells[cell] = cells[cell &+ 1] }
+        cells[last] = 0
         let way = found & 128 == 0 ? Way.refused : .givenUp
         return (step &- found) & 127 <= memory(of: way) ? way : nil
     }

@@ -28,6 +28,8 @@ struct ExpiryBuckets: Sendable {
     @usableFromInline var reached: UInt64 = 0
     /// The bucket whose entries are being moved to lower ones; 0: none.
     @usableFromInline var splitting = 0
+    /// No entry is due before this.
+    @usableFromInline var quietUntil: UInt64 = 0
 
     @inlinable
     init() {}
@@ -36,6 +38,7 @@ struct ExpiryBuckets: Sendable {
     @inlinable
     mutating func insert(_ slot: Int, at end: Timestamp) {
         let bucket = bucket(of: end)
+        quietUntil = min(quietUntil, Self.key(end))
         rings.append(slot, to: bucket)
         filled |= 1 << UInt64(bucket)
     }
@@ -47,6 +50,7 @@ struct ExpiryBuckets: Sendable {
     /// Changes the time of a slot. O(1).
     @inlinable
     mutating func move(_ slot: Int, from old: Timestamp, to end: Timestamp) {
+        quietUntil = min(quietUntil, Self.key(end))
         if bucket(of: old) == bucket(of: end) { return }
         place(slot, at: end)
     }
@@ -62,6 +66,7 @@ struct ExpiryBuckets: Sendable {
     @inlinable
     mutating func restart(at now: Timestamp) {
         filled = 0
+        quietUntil = 0
         reached = Self.key(now)
         splitting = 0
     }
@@ -70,6 +75,7 @@ struct ExpiryBuckets: Sendable {
     mutating func compact() {
         rings.removeAll()
         filled = 0
+        quietUntil = 0
         splitting = 0
     }
 
@@ -83,6 +89,10 @@ struct ExpiryBuckets: Sendable {
     /// Whether a time is still to be reached.
     @inlinable
     func isBehind(_ end: Timestamp) -> Bool { Self.key(end) > reached }
+
+    /// True when no entry is due, as is known without a look.
+    @inlinable
+    func isQuiet(at now: Timestamp) -> Bool { Self.key(now) < quietUntil }
 
     /// Returns the next step towards the entry that is due first. O(1) amortized.
     @inlinable
@@ -100,7 +110,10 @@ struct ExpiryBuckets: Sendable {
             if bucket == 0 { return .due(slot) }
             let bit = UInt64(bucket &- 1)
             let begin = (reached >> bit | 1) << bit
-            if begin > Self.key(now) { return .none }
+            if begin > Self.key(now) {
+                quietUntil = begin
+                return .none
+            }
             // Lower buckets are empty, so there is no earlier time.
             reached = begin
             splitting = bucket

@@ -78,7 +78,7 @@ extension MemoryTable {
     }
 
     @inlinable
-    func measure(_ group: Int, isForCount: Bool, count: Int, cost: Int) -> EvictionOrder.Measure {
+    mutating func measure(_ group: Int, isForCount: Bool, count: Int, cost: Int) -> EvictionOrder.Measure {
         if group == EvictionOrder.costly, !isForCount {
             return EvictionOrder.Measure(group, limit: cost, largest: limits.cost / EvictionOrder.windowShare)
         }
@@ -105,6 +105,7 @@ extension MemoryTable {
     /// The entry that ended first; nil without one. O(1) amortized.
     @inlinable
     mutating func dueSlot(at now: Timestamp) -> Int? {
+        if expiries.isQuiet(at: now) { return nil }
         if expiries.isAhead(of: now, by: Life.clockTolerance) { restartExpiries(at: now) }
         // The next eviction goes on, or a sweep: no caller waits for all of them.
         for _ in 0..<Self.steps {
@@ -149,16 +150,17 @@ extension MemoryTable {
         for slot in 0..<slots.count where slots.isUsed(slot) { expiries.insert(slot, at: end(of: slot)) }
     }
 
-    /// The time until which an entry is kept, fresh or stale, if it is not used again. Then it ends.
+    /// The time until which an entry is kept, fresh or stale, if it is not used again. Then it ends. Mutating like `slot`:
+    /// the compiler would copy the table.
     @inlinable
-    func end(of slot: Int) -> Timestamp {
+    mutating func end(of slot: Int) -> Timestamp {
         let end = lifeEnd(of: slot)
         if limits.age == .max { return end }
         return min(end, slots[slot].used.advanced(byMilliseconds: limits.age).advanced(byMilliseconds: 1))
     }
 
     @inlinable
-    func lifeEnd(of slot: Int) -> Timestamp {
+    mutating func lifeEnd(of slot: Int) -> Timestamp {
         extras.isEmpty ? slots[slot].life.expires : staleEnd(of: slot)
     }
 

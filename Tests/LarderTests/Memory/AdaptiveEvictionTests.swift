@@ -244,4 +244,18 @@ struct AdaptiveEvictionTests {
         cache.trim(toCost: 70)
         #expect(cache.cost <= 70 && cache.cost > 0 && (0..<100).count { cache.hasValue(forKey: $0) } >= 50)
     }
+
+    @Test("a value whose life is shortened after a look for expired ones goes first", arguments: [2, 5])
+    func shortened(seconds: Int) throws {
+        let world = TestWorld()
+        let cache = world.memoryCache(of: String.self, Int.self, configuration: .init(countLimit: 3))
+        for key in ["a", "b", "c", "d"] { cache.setValue(1, forKey: key) }
+        let before = cache.statistics.expirations
+        // Nothing was due for a day.
+        let key = try #require(["a", "b", "c", "d"].first { cache.hasValue(forKey: $0) })
+        #expect(cache.setTimeToLive(.seconds(1), forKey: key))
+        world.advance(by: .seconds(Double(seconds)))
+        cache.setValue(1, forKey: "e")
+        #expect(!cache.hasValue(forKey: key) && cache.count == 3 && cache.statistics.expirations == before + 1)
+    }
 }
