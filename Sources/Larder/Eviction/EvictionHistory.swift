@@ -38,7 +38,7 @@ struct EvictionHistory: Sendable {
     /// The memory of the table.
     var bytes: Int { cells.count * 4 }
 
-    /// What is saved of it: some numbers, and the cells.
+    /// The saved form: some numbers, and the cells.
     var saved: (numbers: [UInt64], cells: ContiguousArray<UInt32>) {
         ([UInt64(capacity), UInt64(departures), UInt64(step)], cells)
     }

@@ -1,4 +1,4 @@
-/// What adaptive eviction on disk knows of an entry: its part, and its hits since it came there. Four bits.
+/// The rank of an entry in adaptive eviction on disk: its part, and its hits since it came there. Four bits.
 struct Rank: Hashable, Sendable {
     enum Part: Int, CaseIterable, Sendable {
         /// New entries.
@@ -16,13 +16,14 @@ struct Rank: Hashable, Sendable {
         let number: UInt64
     }
 
-    private static let hitBits: UInt8 = 3
+    /// More hits do not count. Also the bits that hold them.
+    static let mostHits: UInt8 = 3
 
     /// The form in the index and in records; 0: a new entry.
-    private(set) var packed: UInt8
+    let packed: UInt8
 
     init(_ part: Part = .window, hits: UInt8 = 0) {
-        packed = UInt8(part.rawValue) << 2 | min(hits, Self.hitBits)
+        packed = UInt8(part.rawValue) << 2 | min(hits, Self.mostHits)
     }
 
     /// Nil when there is no such rank.
@@ -35,12 +36,12 @@ struct Rank: Hashable, Sendable {
     init(trusted packed: UInt8) { self.packed = packed }
 
     var part: Part { Part(rawValue: Int(packed >> 2)) ?? .window }
-    /// At most three.
-    var hits: UInt8 { packed & Self.hitBits }
+    /// At most `mostHits`.
+    var hits: UInt8 { packed & Self.mostHits }
 
-    /// How much is lost with an entry, compared with others: one, and one for each hit. A protected one has had some.
+    /// The worth of an entry compared with others: one, and one for each hit. A protected entry has had some before.
     var worth: Int { 1 + Int(hits) + (part == .protected ? 2 : 0) }
 
     /// One hit more.
-    var used: Rank { hits < Self.hitBits ? Rank(trusted: packed + 1) : self }
+    var used: Rank { hits < Self.mostHits ? Rank(trusted: packed + 1) : self }
 }

@@ -46,6 +46,12 @@ struct IndexEntry: Sendable {
         set { sizeAndRank = UInt64(size) << Self.rankBits | UInt64(newValue.packed) }
     }
 
+    /// Counts a hit. The hits are in the lowest bits.
+    mutating func countHit() {
+        let most = UInt64(Rank.mostHits)
+        if sizeAndRank & most < most { sizeAndRank += 1 }
+    }
+
     /// The estimated size of the entry on disk, in bytes, with the smallest possible footer: blocks of 4 KiB, or its
     /// part of a segment.
     var allocatedSize: Int {

@@ -75,9 +75,8 @@ struct EntryTable: Sendable {
             isFresh || orStale && entries[slot].isUsable(at: now)
         else { return nil }
         if now > entries[slot].used { entries[slot].used = now }
-        let rank = entries[slot].rank
-        entries[slot].rank = rank.used
-        uses?.touch(slot, rank.part, at: now)
+        entries[slot].countHit()
+        uses?.touch(slot, entries[slot].rank.part, at: now)
         if sliding, isFresh { entries[slot].life = entries[slot].life.renewed(at: now) }
         // A clean close saves an extended sliding life in full, so every use counts then.
         if now.millisecondsSince(savedUses[slot]) >= (sliding ? 1 : UseNotes.tolerance) { touched.insert(slot) }
@@ -197,7 +196,7 @@ struct EntryTable: Sendable {
             // Hits since then stay.
             entries[slot].rank = Rank(rank.part, hits: time < old.used ? old.rank.hits : rank.hits)
         } else if isNew {
-            entries[slot].rank = old.rank.used
+            entries[slot].countHit()
         }
         uses?.replace(slot, old, with: entries[slot])
         if isNew { uses?.insert(slot, entries[slot].rank.part, usedAt: time) }

@@ -150,8 +150,8 @@ extension MemoryTable {
         for slot in 0..<slots.count where slots.isUsed(slot) { expiries.insert(slot, at: end(of: slot)) }
     }
 
-    /// The time until which an entry is kept, fresh or stale, if it is not used again. Then it ends. Mutating like `slot`:
-    /// the compiler would copy the table.
+    /// The time until which an entry is kept, fresh or stale, if it is not used again. Then it ends. Mutating like
+    /// `slot`, because the compiler would copy the table.
     @inlinable
     mutating func end(of slot: Int) -> Timestamp {
         let end = lifeEnd(of: slot)

@@ -192,10 +192,10 @@ final class SegmentCleaner: StoreOwner {
         if let current { return current }
         return try disk.run { directory throws(CacheError) in
             guard let replacements = index.replacements else { return nil }
-            let worths = isFull ? self.worths : nil
+            lazy var worths = worths
             let segment = try translating("look for a segment to clean", at: path) { () throws(Errno) in
                 try directory.segments.claimDirty(slack: settings.segmentLength) { segment in
-                    worths.map { ($0[segment.number] ?? 0) / Double(segment.size) } ?? segment.live
+                    isFull ? (worths[segment.number] ?? 0) / Double(segment.size) : segment.live
                 } where: { number in
                     !tried.contains(number) && !provisional.update { $0.hasUnread(in: number) }
                 }
@@ -262,7 +262,7 @@ final class SegmentCleaner: StoreOwner {
         return true
     }
 
-    /// What the entries of each segment are worth together. O(entries).
+    /// The sum of the worths of the entries in each segment. O(entries).
     private var worths: [UInt64: Double] {
         index.loadAll()
         var worths: [UInt64: Double] = [:]

@@ -14,15 +14,17 @@ struct ConfigurationTests {
         #expect(plain.defaultTTL == .days(1) && !plain.slidingExpiry && plain.saveDelay == .milliseconds(500))
         #expect(plain.sweepInterval == .seconds(60) && plain.countLimit == nil && plain.sizeLimit == nil)
         #expect(plain.ageLimit == nil && plain.minimumFreeSpace == nil && plain.durability == .killSafe)
+        #expect(plain.eviction == .adaptive && plain.settings.eviction == .adaptive)
         #expect(plain.manifestFormat == .json && plain.onEvent == nil && plain.clock is SystemClock)
         let log = EventLog()
         let full = DiskCache.Configuration(
             defaultTTL: .hours(1), slidingExpiry: true, saveDelay: .seconds(1), sweepInterval: nil, countLimit: 1,
-            sizeLimit: 2, ageLimit: .seconds(3), minimumFreeSpace: 4, durability: .powerSafe,
-            manifestFormat: .propertyList, onEvent: log.note)
+            sizeLimit: 2, ageLimit: .seconds(3), minimumFreeSpace: 4, eviction: .leastRecentlyUsed,
+            durability: .powerSafe, manifestFormat: .propertyList, onEvent: log.note)
         #expect(full.defaultTTL == .hours(1) && full.slidingExpiry && full.saveDelay == .seconds(1))
         #expect(full.sweepInterval == nil && full.countLimit == 1 && full.sizeLimit == 2)
         #expect(full.ageLimit == .seconds(3) && full.minimumFreeSpace == 4 && full.durability == .powerSafe)
+        #expect(full.eviction == .leastRecentlyUsed && full.settings.eviction == .leastRecentlyUsed)
         #expect(full.manifestFormat == .propertyList && full.onEvent != nil && full.clock is SystemClock)
         #expect(full.settings.limits == StoreSettings.Limits(count: 1, size: 2, age: 3_000, minimumFreeSpace: 4))
     }

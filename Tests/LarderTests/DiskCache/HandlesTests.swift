@@ -59,6 +59,9 @@ struct HandlesTests {
         world.configuration.slidingExpiry = true
         #expect(code { try world.open() } == .differentConfiguration)
         world.configuration.slidingExpiry = false
+        world.configuration.eviction = .leastRecentlyUsed
+        #expect(code { try world.open() } == .differentConfiguration)
+        world.configuration.eviction = .adaptive
         world.configuration.defaultTTL = .seconds(5)
         let brief = try world.open()
         try brief.setString("v", forKey: "brief")

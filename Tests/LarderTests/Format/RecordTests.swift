@@ -40,6 +40,8 @@ struct RecordTests {
         codedAndMore.attachments = Attachments(
             .init(namespace: Namespace("users"), tags: ["t"], keptStale: 5, mustRevalidate: true, coding: .string),
             metadata: ["etag": "1"], unknown: Array(#","zz":[1]"#.utf8))
+        var ranked = Self.entry
+        ranked.rank = Rank(.probation, hits: 3)
         let life = Life(expires: Timestamp(milliseconds: -5), ttl: Life.unlimited)
         let golden: [(Record, String)] = [
             (
@@ -78,6 +80,17 @@ struct RecordTests {
                     expires: Timestamp(milliseconds: 8)),
                 #"{"o":"used","k":"a/b","f":17,"n":19,"u":7,"e":8,"c":"04f3a804fd63d5b6"}"#
             ),
+            (
+                .used(
+                    key: "a/b", file: 17, change: 19, at: Timestamp(milliseconds: 7),
+                    decision: Rank.Decision(rank: Rank(.protected, hits: 2), number: 21),
+                    expires: Timestamp(milliseconds: 8)),
+                #"{"o":"used","k":"a/b","f":17,"n":19,"u":7,"r":10,"l":21,"e":8,"c":"1221fc1d15aec6b5"}"#
+            ),
+            (
+                .set(ranked),
+                #"{"k":"a/b","n":17,"s":1763632800000,"e":1763719200000,"t":86400000,"r":7,"z":5,"h":"26c7827d889f6da3","c":"5db9d195217fc45d"}"#
+            ),
             (.clear(.everything, number: 20), #"{"o":"clear","n":20,"c":"b245e8e37d0f4bf5"}"#),
             (.clear(.namespace(.none), number: 20), #"{"o":"clear","ns":"","n":20,"c":"f67fababff2e0806"}"#),
             (
@@ -87,6 +100,11 @@ struct RecordTests {
             (.closed(number: 21), #"{"o":"closed","n":21,"c":"a2b15e09e1ffe4e6"}"#),
         ]
         for (record, expected) in golden { #expect(Self.text(record) == expected) }
+        guard case .set(let read)? = Self.scan(Self.text(.set(ranked))) else {
+            Issue.record("no entry")
+            return
+        }
+        #expect(read.rank == ranked.rank && read.size == ranked.size)
         for (entry, name) in [(coded, "json"), (codedAndMore, "utf8")] {
             #expect(Self.scan(Self.text(.set(entry))) == .set(entry))
             guard case .set(let read)? = Self.scan(Self.text(.set(entry))) else { continue }

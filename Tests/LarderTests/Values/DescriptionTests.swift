@@ -64,6 +64,7 @@ struct DescriptionTests {
         var configuration = DiskCache.Configuration()
         (configuration.countLimit, configuration.sizeLimit, configuration.minimumFreeSpace) = (10, 1000, 2000)
         (configuration.ageLimit, configuration.slidingExpiry, configuration.sweepInterval) = (.seconds(90), true, nil)
+        configuration.eviction = .leastRecentlyUsed
         return configuration
     }()
 
@@ -218,7 +219,7 @@ struct DescriptionTests {
         (
             diskConfiguration,
             "defaultTTL: 1 day, saveDelay: 500 ms, sweepInterval: none, durability: killSafe, "
-                + "sharing: processes, manifestFormat: json, slidingExpiry, countLimit: 10, sizeLimit: 1000, ageLimit: 1 min 30 s, minimumFreeSpace: 2000"
+                + "sharing: processes, manifestFormat: json, slidingExpiry, eviction: leastRecentlyUsed, countLimit: 10, sizeLimit: 1000, ageLimit: 1 min 30 s, minimumFreeSpace: 2000"
         ),
         (
             memoryConfiguration,

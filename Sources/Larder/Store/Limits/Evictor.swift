@@ -344,27 +344,26 @@ extension Evictor {
     /// In a smaller cache each part would have an entry or two.
     private static let fewest = 16
 
-    private func offers(_ need: EvictionPlan.Need, of part: Rank.Part? = nil) -> [EvictionPlan.Offers] {
-        (0..<Index.shardCount).map { shard in
-            index.withShard(at: shard) { $0.table.offers(need.offersWanted, of: part) }
-        }
-    }
-
     private func planInOrder(_ need: EvictionPlan.Need) -> [EvictionPlan.Part] {
-        EvictionPlan(leastRecentlyUsed: offers(need), need, limit: Self.slice).parts
+        var offers: [EvictionPlan.Offers] = []
+        index.forEachShard { offers.append($0.table.offers(need.offersWanted)) }
+        return EvictionPlan(leastRecentlyUsed: offers, need, limit: Self.slice).parts
     }
 
     /// Plans, and moves entries to other parts.
     private func planAdaptively(_ need: EvictionPlan.Need) -> [EvictionPlan.Part] {
         var moved = regrets.welcomeNew()
+        var offers = PerPart { _ in [EvictionPlan.Offers]() }
         var totals = PerPart { _ in EntryTotals() }
         index.forEachShard { shard in
-            for part in Rank.Part.allCases { totals[part].add(shard.table.uses?.totals[part] ?? EntryTotals()) }
+            for part in Rank.Part.allCases {
+                offers[part].append(shard.table.offers(need.offersWanted, of: part))
+                totals[part].add(shard.table.uses?.totals[part] ?? EntryTotals())
+            }
         }
         let (threshold, demotions) = regrets.lessons
         let plan = EvictionPlan(
-            adaptive: PerPart { offers(need, of: $0) }, totals, threshold: threshold, demotions: demotions, need,
-            limit: Self.slice)
+            adaptive: offers, totals, threshold: threshold, demotions: demotions, need, limit: Self.slice)
         regrets.noteDemoted(plan.demoted)
         for part in plan.parts where !part.moved.isEmpty {
             moved += index.withShard(at: part.shard) { shard in

@@ -336,6 +336,32 @@ struct AdaptiveDiskTests {
         return Dictionary(uniqueKeysWithValues: entries.map { ($0.keyText, $0.rank) })
     }
 
+    @Test("a trim teaches nothing")
+    func trims() throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache = try world.open()
+        for key in 0..<300 { try cache.setData(Data(count: 10), forKey: "\(key)") }
+        cache.trim(toCount: 200)
+        cache.trim(toSize: 1_500)
+        #expect(cache.count == 150)
+        try cache.close()
+        #expect(!world.names.contains("evictions"))
+    }
+
+    @Test("a rank that is none is ignored, and a number that is none is damage", arguments: ["12", "255", "-1", "1.5"])
+    func hostileRank(rank: String) throws {
+        var printer = RecordPrinter()
+        let text = RecordTests.text(.set(RecordTests.entry))
+        let body = text.prefix { $0 != "z" }.dropLast(2) + #","r":\#(rank),"z":5,"h":"26c7827d889f6da3""#
+        printer.append(Array(body.utf8))
+        let check = FileName.number(printer.hashOfLast(printer.count, seed: 0)).description
+        guard case .set(let entry)? = RecordTests.scan(body + #","c":"\#(check)"}"#) else {
+            #expect(Int(rank).map { $0 < 0 } ?? true)
+            return
+        }
+        #expect(Int(rank)! >= 0 && entry.rank == Rank() && entry.size == 5)
+    }
+
     @Test("processes share what was learned, and the parts of the entries, also with a third that comes later")
     func processes() throws {
         let world = world()
