@@ -22,7 +22,8 @@ struct Options {
         usage: larder-bench policy [TRACE...] [--disk [--sessions N]] [--plot PATH]
 
         Replays traces of requests, files of little-endian numbers of 4 bytes (also .gz), through MemoryCache, and prints
-        the hit ratios of its eviction policies beside the best possible; without a trace, some patterns.
+        the hit ratios of its eviction policies beside models of S3-FIFO, SIEVE, ARC and W-TinyLFU, which evict one
+        entry at a time, and the best possible; without a trace, some patterns.
 
           --disk             through DiskCache, on a disk in memory
           --sessions N       closes and opens it N times; 1 by default

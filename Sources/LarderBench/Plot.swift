@@ -46,7 +46,8 @@ struct Plot {
                     series: [
                         .init("adaptive", outcome.ratios[.adaptive] ?? []),
                         .init("least recently used", outcome.ratios[.leastRecentlyUsed] ?? [], color: 1),
-                    ] + (outcome.ratios[.optimal].map { [.init("the best possible", $0, .dashed, color: 2)] } ?? []))
+                    ] + (outcome.ratios[.s3FIFO].map { [.init("S3-FIFO", $0, color: 3)] } ?? [])
+                        + (outcome.ratios[.optimal].map { [.init("the best possible", $0, .dashed, color: 2)] } ?? []))
             })
     }
 

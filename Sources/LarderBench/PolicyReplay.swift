@@ -3,8 +3,8 @@ import Larder
 import LarderFiles
 import LarderTesting
 
-/// Replays the requests of a trace through a cache, and prints how many hits each eviction policy has, beside the
-/// best that any could have.
+/// Replays the requests of a trace through a cache, and prints how many hits each eviction policy has, beside models of
+/// other caches' policies and the best that any could have.
 ///
 /// A miss stores the value. Hits count from the first request on, with an empty cache. A trace whose values have sizes
 /// is replayed twice: with a limit on their count, and with one on the sum of the sizes.
@@ -28,26 +28,40 @@ struct PolicyReplay {
 
     enum Policy: String, CaseIterable {
         case leastRecentlyUsed = "LRU"
+        case s3FIFO = "S3-FIFO"
+        case sieve = "SIEVE"
+        case adaptiveReplacement = "ARC"
+        case windowTinyLFU = "W-TinyLFU"
         case adaptive
         /// Belady's: evicts what is needed last, or does not store it at all.
         case optimal = "OPT"
+
+        /// What a policy of others is simulated by.
+        var model: (any PolicyModel.Type)? {
+            switch self {
+            case .leastRecentlyUsed, .adaptive, .optimal: nil
+            case .s3FIFO: S3FIFO.self
+            case .sieve: Sieve.self
+            case .adaptiveReplacement: AdaptiveReplacement.self
+            case .windowTinyLFU: WindowTinyLFU.self
+            }
+        }
     }
 
     func run() throws -> [Outcome] {
         // Hashes decide which keys the history forgets first: the same run must have the same hits.
         HashSeed.fixed.withLock { $0 = 1 }
-        print("hit ratio, %".padded(to: 24) + "entries".padded(to: -9), terminator: "")
-        for policy in Policy.allCases { print(policy.rawValue.padded(to: -10), terminator: "") }
-        print("adaptive - LRU".padded(to: -16))
+        showRow("hit ratio, %", "entries", Policy.allCases.map(\.rawValue) + ["adaptive - LRU"])
         let outcomes = try traces.flatMap { trace in
             [try replay(trace, sizes: nil)] + (try trace.sizes.map { [try replay(trace, sizes: $0)] } ?? [])
         }
-        let gains = outcomes.filter { !$0.countsSizes }.flatMap { outcome in
-            zip(outcome.ratios[.adaptive]!, outcome.ratios[.leastRecentlyUsed]!).map(-)
+        let counted = outcomes.filter { !$0.countsSizes }
+        let gains = Policy.allCases.map { policy in
+            counted.flatMap { zip($0.ratios[policy]!, $0.ratios[.leastRecentlyUsed]!).map(-) }
         }
-        if gains.count > 1 {
-            let mean = gains.reduce(0, +) / Double(gains.count)
-            print("mean gain over LRU \(Self.signed(mean)) points, worst \(Self.signed(gains.min()!))")
+        if gains[0].count > 1 {
+            showRow("mean over LRU", "", gains.map { Self.signed($0.reduce(0, +) / Double($0.count)) })
+            showRow("worst", "", gains.map { Self.signed($0.min()!) })
         }
         return outcomes
     }
@@ -64,9 +78,10 @@ struct PolicyReplay {
                 switch policy {
                 case .leastRecentlyUsed: hits = try self.hits(trace, keys, size, sizes, .leastRecentlyUsed)
                 case .adaptive: hits = try self.hits(trace, keys, size, sizes, .adaptive)
-                // With sizes nobody can compute it.
-                case .optimal where sizes != nil: continue
-                case .optimal: hits = trace.optimalHits(size)
+                // With sizes nobody can compute the best, and the models have none.
+                default:
+                    if sizes != nil { continue }
+                    hits = policy.model.map { trace.hits(of: $0, size) } ?? trace.optimalHits(size)
                 }
                 let ratio = 100 * Double(hits) / Double(trace.requests.count - trace.warmUp)
                 outcome.ratios[policy, default: []].append(ratio)
@@ -117,8 +132,10 @@ struct PolicyReplay {
             }
             let bytes = sizes?[Int(request)] ?? 0
             if bytes > size { continue }
+            let evicts = sizes == nil ? cache.count >= size : cache.size + bytes > size
             try cache.setData(Data(count: bytes), forKey: key)
-            if sizes == nil ? cache.count > size : cache.size > size { world.settle() }
+            // The same run must have the same hits: nothing is evicted while others are read.
+            if evicts { world.settle() }
         }
         try cache.close()
         return hits
@@ -126,12 +143,17 @@ struct PolicyReplay {
 
     private func show(_ outcome: Outcome) {
         let last = outcome.sizes.count - 1
-        print(outcome.trace.padded(to: 24) + "\(outcome.sizes[last])".padded(to: -9), terminator: "")
-        for policy in Policy.allCases {
-            print((outcome.ratios[policy].map { Self.fixed($0[last]) } ?? "-").padded(to: -10), terminator: "")
-        }
         let gain = outcome.ratios[.adaptive]![last] - outcome.ratios[.leastRecentlyUsed]![last]
-        print(Self.signed(gain).padded(to: -16))
+        showRow(
+            outcome.trace, "\(outcome.sizes[last])",
+            Policy.allCases.map { outcome.ratios[$0].map { Self.fixed($0[last]) } ?? "-" } + [Self.signed(gain)])
+    }
+
+    /// Prints at once: a large trace takes minutes for each row.
+    private func showRow(_ name: String, _ entries: String, _ cells: [String]) {
+        let widths = Policy.allCases.map { _ in -10 } + [-16]
+        print(name.padded(to: 24) + entries.padded(to: -9) + zip(cells, widths).map { $0.padded(to: $1) }.joined())
+        fflush(nil)
     }
 
     private static func fixed(_ number: Double) -> String { String(format: "%.2f", number) }
@@ -203,6 +225,9 @@ struct RequestTrace {
         let loop = (0..<60).flatMap { _ in UInt32(0)..<1100 }
         let zigzag = (0..<60).flatMap { turn in turn % 2 == 0 ? Array(UInt32(0)..<1500) : (UInt32(0)..<1500).reversed()
         }
+        let thrice = stride(from: UInt32(0), to: 20_000, by: 333).flatMap { first in
+            (0..<3).flatMap { _ in first..<first + 333 }
+        }
         var generator = SeededNumbers(state: 1)
         // A hot set that fits, one pass over other keys, and the hot set once more.
         let hot = (0..<20_000).map { _ in UInt32.random(in: 0..<900, using: &generator) }
@@ -211,6 +236,7 @@ struct RequestTrace {
             RequestTrace("loop over 1.1 x the room", loop, warmUp: loop.count / 2, room: 1000),
             RequestTrace("hot set after a scan", hot + (900..<5900) + again, warmUp: hot.count + 5000, room: 1000),
             RequestTrace("back and forth", zigzag, warmUp: zigzag.count / 2, room: 1000),
+            RequestTrace("thrice and never again", thrice, warmUp: thrice.count / 2, room: 1000),
         ]
     }
 
@@ -290,7 +316,7 @@ private struct LargestFirst {
 }
 
 /// SplitMix64.
-private struct SeededNumbers: RandomNumberGenerator {
+struct SeededNumbers: RandomNumberGenerator {
     var state: UInt64
 
     mutating func next() -> UInt64 {

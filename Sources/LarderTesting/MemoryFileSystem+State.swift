@@ -180,7 +180,9 @@ extension MemoryFileSystem.State {
     mutating func change(_ change: MemoryImage.Change) {
         switch change {
         case .write, .truncate, .link: break
-        case .unlink, .rename: linked = []
+        case .unlink(let directory, let name), .rename(let directory, let name, _, _):
+            let node = image.nodes[directory]?.children[name].flatMap { image.nodes[$0] }
+            if node?.isDirectory == true { linked = [] }
         }
         image.apply(change)
         unsynced.append(change)

@@ -100,9 +100,12 @@ struct EvictionHistory: Sendable {
         return (step &- found) & 127 <= memory(of: way) ? way : nil
     }
 
+    /// The higher half decides on the bucket.
+    static func mixed(_ fingerprint: UInt32) -> UInt64 { UInt64(fingerprint) &* 0x9E37_79B9_7F4A_7C15 }
+
     /// The first cell of the bucket, and the bits of the fingerprint in a cell, which are not all zero.
     private func place(of fingerprint: UInt32) -> (bucket: Int, tag: UInt32) {
-        let mixed = UInt64(fingerprint) &* 0x9E37_79B9_7F4A_7C15
+        let mixed = Self.mixed(fingerprint)
         let bucket = Int(((mixed >> 32) &* bucketCount) >> 32) &* Self.cellsPerBucket
         return (bucket, max(UInt32(truncatingIfNeeded: mixed) & ~255, 256))
     }

@@ -102,6 +102,29 @@ struct AdaptiveEvictionTests {
         #expect(found.exact - found.adaptive <= 5_000)
     }
 
+    @Test("keys forged with the seed of the process, for a few cells of the history, cost others at most five points")
+    func forged() {
+        // In the first of 500 buckets, and in the first tenth of them.
+        for (part, count) in [(500, 300), (10, 1_300)] {
+            let hostile = Array(
+                (10_000...).lazy.filter { key in
+                    EvictionHistory.mixed(MemoryKey.fingerprint(key)) >> 32 < UInt64(1) << 32 / UInt64(part)
+                }.prefix(count))
+            for distance in [1, 3, 100, count] {
+                var (generator, requests) = (SeededGenerator(seed: 3), [Int]())
+                for step in 0..<40_000 {
+                    let depth = Double.random(in: 0..<1, using: &generator)
+                    requests.append(Int(depth * depth * depth * 4000))
+                    // Each is asked for twice at this distance.
+                    requests.append(hostile[(step / distance / 2 * distance + step % distance) % count])
+                }
+                // Of 20,000 requests for the others.
+                let found = hits(requests, room: 1000, from: 40_000, below: 10_000)
+                #expect(found.exact - found.adaptive <= 1_000)
+            }
+        }
+    }
+
     @Test("removes expired values before any other, also those that nobody would see in the order of the queues")
     func expired() {
         let clock = ManualClock()
