@@ -268,17 +268,8 @@ final class Index: Sendable {
     /// `isSameDirectory`: obsolete files and graves stay. The sequence numbers of another directory may be lower.
     func replace(with fresh: [Shard], _ groups: ColdGroups?, isSameDirectory: Bool, at now: Timestamp) {
         func putInPlace(_ unloaded: EntryTable.Totals) {
-            for (position, var content) in fresh.enumerated() {
-                if isSameDirectory {
-                    let old = withShard(at: position) { shard in
-                        // Cleared entries are not in the fresh content, and only here is it known that they have files.
-                        _ = shard.markClearedObsolete(limit: .max)
-                        return (shard.debts, shard.graves)
-                    }
-                    content.debts.add(old.0)
-                    content.graves.add(old.1)
-                }
-                replace(position, with: content, groups, at: now)
+            for (position, content) in fresh.enumerated() {
+                replace(position, with: content, groups, keepsDebts: isSameDirectory, at: now)
             }
             setGroups(groups, unloaded)
         }
@@ -402,13 +393,20 @@ final class Index: Sendable {
     }
 
     private func replace(
-        _ position: Int, with content: Shard, _ groups: ColdGroups?, telling scope: ClearScope = .everything,
-        at now: Timestamp
+        _ position: Int, with content: Shard, _ groups: ColdGroups?, keepsDebts: Bool = false,
+        telling scope: ClearScope = .everything, at now: Timestamp
     ) {
         let old = withCell(at: position) { cell in
             cell.invalidateAll(in: scope)
+            // Cleared entries are not in the fresh content, and only here is it known that they have files.
+            if keepsDebts { _ = cell.shard.markClearedObsolete(limit: .max) }
             let old = cell.shard
             cell.shard = content
+            // In the same step: files are deleted and set aside meanwhile.
+            if keepsDebts {
+                cell.shard.debts.add(old.debts)
+                cell.shard.graves.add(old.graves)
+            }
             cell.groups = groups
             // Read under the lock: `keepOrder` sets the flag first, and then visits every shard.
             if keepsOrder.withLock({ $0 }) { cell.shard.table.keepOrder(counting: uses, at: now) }
@@ -514,14 +512,15 @@ final class Index: Sendable {
     /// True while there are files to delete, or some that are set aside. O(shards).
     var hasDebts: Bool { cells.indices.contains { !withShard(at: $0) { $0.debts.isEmpty } } }
 
-    /// Forgets the files set aside that have been deleted, by their names.
+    /// Forgets the files set aside that have been deleted: by the names that they have now, not by those that they had.
     func forgetAside(_ deleted: Set<FileID>) {
         for position in cells.indices {
             withShard(at: position) { shard in
                 if shard.debts.aside.isEmpty { return }
                 shard.debts.forgetAside { aside in
-                    let name = DirectoryLayout.asideNumber(aside.file.number)
-                    return deleted.contains(aside.file) || deleted.contains(FileID(name))
+                    let file = aside.file
+                    let number = DirectoryLayout.asideNumber(file.number)
+                    return deleted.contains(file.place.isInSegment ? file : FileID(number))
                 }
             }
         }

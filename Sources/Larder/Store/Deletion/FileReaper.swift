@@ -25,6 +25,9 @@ final class FileReaper: Sendable {
     /// Called when files stay aside because others have some to delete.
     let othersOwe = Hook()
     private let aside = Lock((files: 0, bytes: 0))
+    /// One for each shard: two threads that deleted the same files would undo each other's names, and note what is
+    /// gone.
+    private let deleting = (0..<Index.shardCount).map { _ in Lock(()) }
     /// Files, and bytes.
     private static let manyAside = (files: 1024, bytes: 8 << 20)
     /// How many tombstones were kept when `hidesMany` was called last.
@@ -107,6 +110,8 @@ extension FileReaper {
     /// dead. Nor the last file of a key while another process may have an older one: that is set aside.
     @discardableResult
     func deleteObsolete(in directory: StoreDirectory, shard: Int) -> Int {
+        deleting[shard].lock()
+        defer { deleting[shard].unlock() }
         // Both at once: copies are held before they wait.
         let (waiting, aside, held) = index.withShard(at: shard) { shard in
             provisional.isReconciling
@@ -223,7 +228,11 @@ extension FileReaper {
                 throw CacheError(error, doing: "remove an entry", path: directory.path(of: file.file))
             }
         }
-        for file in obsolete { try delete(file, isOwed: true) }
+        if !obsolete.isEmpty {
+            deleting[key.shard].lock()
+            defer { deleting[key.shard].unlock() }
+            for file in obsolete { try delete(file, isOwed: true) }
+        }
         guard let last else { return }
         if !isPowerSafe, last < disk.lowestElsewhere {
             // Most of the time.
