@@ -1,3 +1,5 @@
+import LarderTesting
+
 /// A policy of other caches, simulated as its authors describe it, to compare with. It evicts one entry at a time, and
 /// counts entries, not their sizes.
 protocol PolicyModel {
@@ -222,7 +224,7 @@ private struct FrequencySketch {
     }
 
     private func place(_ key: Int, _ row: Int) -> Int {
-        var numbers = SeededNumbers(state: UInt64(key) &* 4 &+ UInt64(row))
+        var numbers = SeededGenerator(seed: UInt64(key) &* 4 &+ UInt64(row))
         return Int(numbers.next() & mask)
     }
 
