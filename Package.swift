@@ -37,6 +37,9 @@ let package = Package(
             name: "FoundationExtras",
             description: "Secure archives, untyped property lists: all of Foundation in a static program."),
         .trait(
+            name: "Zlib",
+            description: "Coder.compressed() where Apple's Compression is missing; needs zlib (Debian: zlib1g-dev)."),
+        .trait(
             name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev)."),
         .trait(
             name: "Curl", description: "CurlTransport of LarderHTTP; needs libcurl (Debian: libcurl4-openssl-dev)."),
@@ -45,7 +48,11 @@ let package = Package(
     ],
     targets: [
         .target(name: "LarderFoundation", swiftSettings: settings),
-        .target(name: "LarderFiles", dependencies: ["LarderFoundation"], swiftSettings: settings),
+        .target(
+            name: "LarderFiles",
+            dependencies: ["LarderFoundation", .target(name: "CZlib", condition: .when(traits: ["Zlib"]))],
+            swiftSettings: settings),
+        .systemLibrary(name: "CZlib"),
         .target(
             name: "Larder", dependencies: ["LarderFiles", "LarderFoundation"], exclude: excluded, resources: privacy,
             swiftSettings: settings),

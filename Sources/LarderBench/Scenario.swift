@@ -33,7 +33,7 @@ struct Scenario: Sendable {
     /// Scenarios that delete many files come late: on some file systems creating files is slow for minutes after that.
     static var all: [Scenario] {
         disk + segments + threads + growth + opening + byHand + sqlite + lmdb + redis + processes + replacing
-            + memory + front + http + resident
+            + memory + front + coders + http + resident
     }
 
     /// The title in the table and for `--scenario`.

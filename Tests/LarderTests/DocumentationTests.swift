@@ -326,10 +326,29 @@ struct DocumentationTests {
                     print(event.keys, event.limit?.description ?? "")
                 }
             }
+            let watcher = Task {
+                for await user in users.updates(forKey: "42") {
+                    print(user?.name ?? "nobody")
+                }
+            }
+            let api = API()
+            let policy = FetchPolicy.cacheFirst.eagerRefresh(after: .minutes(5))
+            let people = LoadingCache(users, ttl: .hours(1), policy: policy) { id in try await api.user(id) }
+            let person = try await people.value(forKey: "42")
+            try await people.refresh(forKey: "42")
+            #expect(person == user)
             try await users.close()
             await reader.value
+            await watcher.value
         }
         try await single()
+
+        let (tokens, token) = (
+            Cache<String>(disk: try DiskCache(directory: home.appending("tokens")), namespace: ""), "t"
+        )
+        try await tokens.setValue(token, forKey: "session", ttl: .minutes(10), toDisk: false)
+        #expect(await tokens.value(forKey: "session") == token)
+        #expect(tokens.count == 0)
 
         let lists = try Cache(directory: folder, coder: Coder<User>.propertyList)
         let points = Coder<Point> { point in
@@ -345,6 +364,16 @@ struct DocumentationTests {
         other.memory?.trim(toCount: 0)
         let point = await other.value(forKey: "p")
         #expect(point == Point(x: 1, y: -2.5))
+
+        let old = try Cache(name: "people", coder: Coder<String>.json.versioned(2))
+        try await old.setValue("Ann", forKey: "42")
+        let coder = Coder<User>.json.versioned(
+            3,
+            migrating: [
+                2: { data in User(id: "", name: try JSONDecoder().decode(String.self, from: data)) }
+            ])
+        let migrated = try Cache(name: "people", coder: coder)
+        #expect(await migrated.value(forKey: "42") == User(id: "", name: "Ann"))
 
         func shared() async throws {
             let disk = try DiskCache(name: "shop")

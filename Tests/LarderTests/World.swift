@@ -224,12 +224,12 @@ extension DiskCache {
     }
 }
 
-/// Collects events.
+/// Collects events, other than that a value was stored.
 final class EventLog: Sendable {
     private let log = Lock<[CacheEvent]>([])
 
     @Sendable func note(_ event: CacheEvent) {
-        log.withLock { $0.append(event) }
+        if event.kind != .stored { log.withLock { $0.append(event) } }
     }
 
     var all: [CacheEvent] { log.withLock { $0 } }

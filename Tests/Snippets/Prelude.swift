@@ -46,6 +46,8 @@ nonisolated var api: API<User> { stub() }
 nonisolated var disk: DiskCache { stub() }
 nonisolated var users: Cache<User> { stub() }
 nonisolated var orders: Cache<Order> { stub() }
+nonisolated var tokens: Cache<String> { stub() }
+nonisolated var token: String { stub() }
 nonisolated var lists: Cache<[String: Double]> { stub() }
 nonisolated var configuration: DiskCache.Configuration {
     get { stub() }
@@ -76,6 +78,7 @@ nonisolated extension Larder {
 
 nonisolated extension TypedValues {
     static var user: User { stub() }
+    static var api: API<User> { stub() }
 }
 
 nonisolated extension FetchingThroughTheCache {

@@ -28,9 +28,10 @@ extension Cache {
 
     /// Returns the description of a fresh entry, including its metadata; nil for a miss. Does not count as a use. O(1).
     ///
-    /// With a disk tier it is the entry on disk. Without one the size is the value's cost.
+    /// With a disk tier it is the entry on disk; ``MemoryView/entry(forKey:)`` describes a value that is in memory
+    /// alone. Without one the size is the value's cost.
     public func entry(forKey key: String) async -> CacheEntry? {
-        guard let disk else { return memoryTier?.entry(forKey: key) }
+        guard let disk else { return memoryTier?.cacheEntry(forKey: key) }
         guard await isKnownAfterAsking(key) else { return nil }
         return await disk.store.io.run { self.freshEntry(key, disk).map { CacheEntry($0, at: disk.now) } }
     }
@@ -112,6 +113,7 @@ extension Cache {
     /// - Throws: The errors of ``DiskCache/close()``; the directory is closed all the same.
     public func close(waitingForFetches limit: Duration = .seconds(5)) async throws(CacheError) {
         await fetcher.waitForFetches(limit)
+        watchers.end()
         await backend.sharedLink?.close(limit)
         let events = disk?.store.events ?? ownEvents
         // A program that ends afterwards has received them.

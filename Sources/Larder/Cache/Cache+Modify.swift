@@ -11,12 +11,12 @@ extension Cache {
     ///   - value: The value.
     ///   - key: Any string of at most 64 KiB.
     ///   - ttl: How long it is fresh. Zero or less stores nothing. Default: the configured life.
-    ///   - keepStale: As for ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``.
+    ///   - keepStale: As for ``setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``.
     ///   - metadata: Stored beside the value. Default: none.
     ///   - tags: Names by which it can be removed with others. Default: none.
     /// - Returns: The fresh value that was there; nil when `value` was stored.
-    /// - Throws: The errors of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``; `.io` when there is a value that
-    ///   cannot be read. One that a damaged index hides counts as missing.
+    /// - Throws: The errors of ``setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``; `.io` when there is a value
+    ///   that cannot be read. One that a damaged index hides counts as missing.
     @discardableResult
     public func setValueIfAbsent(
         _ value: Value, forKey key: String, ttl: TimeToLive = .default, keepStale: TimeToLive? = nil,
@@ -51,16 +51,20 @@ extension Cache {
     ///   - key: Any string of at most 64 KiB.
     ///   - ttl: How long the new value is fresh. Default: until the old one would have expired; a value that was not
     ///     there gets the configured life.
-    ///   - body: Changes the fresh value; nil when there is none. Setting nil removes the value. Metadata and tags
-    ///     stay. It must not wait for another change of the same key.
+    ///   - metadata: Stored beside a value that was not there. Default: none.
+    ///   - tags: Those of a value that was not there. Default: none.
+    ///   - body: Changes the fresh value; nil when there is none. Setting nil removes the value. Its metadata and
+    ///     its tags stay, and one in memory alone stays there. It must not wait for another change of the same key.
     /// - Returns: The result of `body`.
     /// - Throws: The error of `body`, which leaves the value as it is; the errors of
-    ///   ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``; `.io` when there is a value that cannot be read;
+    ///   ``setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``; `.io` when there is a value that cannot be read;
     ///   `CancellationError`.
     @discardableResult
     public func modifyValue<Result: Sendable>(
-        forKey key: String, ttl: TimeToLive? = nil, _ body: @Sendable (inout Value?) throws -> Result
+        forKey key: String, ttl: TimeToLive? = nil, metadata: [String: String] = [:], tags: [String] = [],
+        _ body: @Sendable (inout Value?) throws -> Result
     ) async throws -> Result {
+        let options = SetOptions(ttl: ttl, metadata: metadata, tags: tags)
         let key = backend.key(key)
         try await backend.flights.turns.take(key)
         defer { backend.flights.turns.giveBack(key) }
@@ -72,7 +76,7 @@ extension Cache {
             var value = current.stored?.value
             let result = try body(&value)
             if value == nil, current.stored == nil { return result }
-            if try await backend.replace(current, with: value, SetOptions(ttl: ttl), watch) { return result }
+            if try await backend.replace(current, with: value, options, watch) { return result }
         }
     }
 }

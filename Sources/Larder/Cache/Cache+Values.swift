@@ -84,13 +84,19 @@ extension Cache {
     ///     configured policy and `Configuration.keepStale` say.
     ///   - metadata: Stored beside the value and readable without it. Default: none.
     ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:)``. Default: none.
+    ///   - toDisk: False keeps the value in memory alone, a secret for example: nothing of it but the key is written,
+    ///     not even when ``modifyValue(forKey:ttl:metadata:tags:_:)`` changes it or a fetch confirms it, and what the
+    ///     key had on disk and in a shared tier is removed. It is lost when the process ends, memory evicts it or a
+    ///     shared tier is connected anew; without a memory tier at once. ``keys()`` and ``entry(forKey:)`` do not show
+    ///     it. Default: true.
     /// - Throws: `.unencodable`, and the errors of ``DiskCache/setData(_:forKey:ttl:metadata:tags:)``. The old value is
     ///   then still there, in both tiers. Never throws without a disk tier.
     public func setValue(
         _ value: Value, forKey key: String, ttl: TimeToLive = .default, keepStale: TimeToLive? = nil,
-        metadata: [String: String] = [:], tags: [String] = []
+        metadata: [String: String] = [:], tags: [String] = [], toDisk: Bool = true
     ) async throws(CacheError) {
-        let options = SetOptions(ttl: ttl, keepStale: keepStale, metadata: metadata, tags: tags)
+        let options = SetOptions(
+            ttl: ttl, keepStale: keepStale, metadata: metadata, tags: tags, toDisk: toDisk)
         try await backend.set([(key, value)], options)
     }
 
@@ -99,10 +105,10 @@ extension Cache {
     /// - Parameters:
     ///   - values: The values by key.
     ///   - ttl: How long they are fresh. Zero or less removes the keys. Default: the configured life.
-    ///   - keepStale: As for ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``.
+    ///   - keepStale: As for ``setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``.
     ///   - tags: Names by which they can be removed with others; see ``removeAll(tagged:)``. Default: none.
-    /// - Throws: The first error of ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, which ends the call. Its
-    ///   `keys` are those that were left as they were.
+    /// - Throws: The first error of ``setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``, which ends the call.
+    ///   Its `keys` are those that were left as they were.
     public func setValues(
         _ values: [String: Value], ttl: TimeToLive = .default, keepStale: TimeToLive? = nil, tags: [String] = []
     ) async throws(CacheError) {

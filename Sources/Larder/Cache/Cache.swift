@@ -14,7 +14,7 @@ public import LarderFoundation
 /// The type is `nonisolated` because the cache decodes in the background; otherwise it belongs to the main actor where
 /// that is the default, as in a new Xcode app.
 ///
-/// Values are stored by ``setValue(_:forKey:ttl:keepStale:metadata:tags:)``, or fetched through the cache: once,
+/// Values are stored by ``setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``, or fetched through the cache: once,
 /// however many calls wait. A hit in memory decodes nothing, reads no file and does not suspend; a hit on disk is
 /// promoted to memory. Both tiers change together: after a call has returned, no cache of the directory in this process
 /// has an older value, whoever made the change. Either tier may be left out. The promises of ``DiskCache`` hold here
@@ -33,6 +33,9 @@ public final class Cache<Value: Sendable>: Sendable {
     @usableFromInline let reportsHits: Bool
     /// The other processes that may change the directory: each hit in memory of a shared one asks them.
     private let others: ReplaceableReference<Follower>?
+    /// Nil where there are none.
+    let poll: ChangePoll?
+    let watchers: KeyWatchers
     /// Set where a hit in memory must ask the others, or belongs to the parent of this process.
     @usableFromInline let mustAsk: ForkFlag
     /// The policy of calls without one.
@@ -49,7 +52,7 @@ public final class Cache<Value: Sendable>: Sendable {
     ///
     /// - Parameters:
     ///   - directory: As for ``DiskCache/init(directory:configuration:)``.
-    ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and data.
+    ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and bytes.
     ///   - configuration: The settings of both tiers.
     /// - Throws: The errors of ``DiskCache/init(directory:configuration:)``.
     public convenience init(
@@ -86,7 +89,7 @@ public final class Cache<Value: Sendable>: Sendable {
             failure = error
         }
         self.init(
-            withoutDisk: configuration.withoutDisk { try coder.encode($0).count },
+            withoutDisk: configuration.withoutDisk { try coder.encode($0).data.count },
             clock: clock ?? configuration.disk.clock)
         ownEvents?.post(CacheEvent(.failed, error: failure))
     }
@@ -96,7 +99,7 @@ public final class Cache<Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - disk: The directory, or a namespace in it. Its opener closes it.
     ///   - namespace: As for ``DiskCache/namespace(_:)``: inside that of `disk`; "" is that of `disk` itself.
-    ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and data.
+    ///   - coder: Turns values into bytes and back. May be left out for Codable values (JSON), strings and bytes.
     ///   - configuration: The settings. Those of the disk tier are ignored.
     public convenience init(
         disk: DiskCache, namespace: String, coder: Coder<Value>, configuration: Configuration = .init()
@@ -117,22 +120,24 @@ public final class Cache<Value: Sendable>: Sendable {
 
     private init(
         memory: MemoryCache<String, Value>?, disk: DiskCache?, backend: some CacheBackend<Value>,
-        ownEvents: EventCenter?, reader: ReadReporting?, configuration: Configuration, ownsDisk: Bool = false,
-        endings: [@Sendable () -> Void] = []
+        watchers: KeyWatchers, ownEvents: EventCenter?, reader: ReadReporting?, configuration: Configuration,
+        ownsDisk: Bool = false, endings: [@Sendable () -> Void] = []
     ) {
         memoryTier = memory
         self.disk = disk
         self.backend = backend
+        self.watchers = watchers
         self.ownEvents = ownEvents
         self.reader = reader
         self.ownsDisk = ownsDisk
-        self.endings = endings
+        self.endings = endings + [{ watchers.end() }]
         fetcher = Fetcher(backend: backend, limiter: configuration.fetchLimiter)
         staleGate = StaleGate(backend)
         let settings = disk?.store.settings
         reportsHits = settings?.slidingExpiry == true || reader != nil
         mustAsk = disk?.store.disk.mustAsk ?? ForkFlag()
         others = disk?.store.disk.others
+        poll = disk.flatMap { $0.store.settings.isShared ? ChangePoll($0.store) : nil }
         defaultPolicy = backend.defaults.policy
         defaultMemoryUse = backend.defaults.policy.memoryUse
         maximumConcurrentFetches = configuration.maximumConcurrentFetches
@@ -158,8 +163,9 @@ public final class Cache<Value: Sendable>: Sendable {
         let link = configuration.sharedTier.map { SharedLink($0, configuration.sharedTierPolicy, disk: disk) }
         var mayEnterMemory: (@Sendable (IndexEntry, Key) -> Bool)?
         if let link { mayEnterMemory = { entry, key in link.mayEnterMemory(entry, key) } }
+        let watchers = KeyWatchers(of: disk.keyNamespace, disk.store.clock)
         let backend = TieredBackend(
-            disk: disk, coder: coder, tier: tier, cost: configuration.costInMemory,
+            disk: disk, coder: coder, tier: tier, watchers: watchers, cost: configuration.costInMemory,
             defaults: configuration.defaults(ttl: configuration.defaultTTL.or(disk.configuration.defaultTTL)),
             memoryTTL: configuration.memoryTTL.map { max(0, $0.milliseconds) }, reader: reader,
             mayEnterMemory: mayEnterMemory)
@@ -169,12 +175,12 @@ public final class Cache<Value: Sendable>: Sendable {
         if let link {
             endings.append { link.stop() }
             self.init(
-                memory: memory, disk: disk, backend: SharedBackend(local: backend, link: link), ownEvents: nil,
-                reader: reader, configuration: configuration, ownsDisk: ownsDisk, endings: endings)
+                memory: memory, disk: disk, backend: SharedBackend(local: backend, link: link), watchers: watchers,
+                ownEvents: nil, reader: reader, configuration: configuration, ownsDisk: ownsDisk, endings: endings)
             link.begin()
         } else {
             self.init(
-                memory: memory, disk: disk, backend: backend, ownEvents: nil, reader: reader,
+                memory: memory, disk: disk, backend: backend, watchers: watchers, ownEvents: nil, reader: reader,
                 configuration: configuration, ownsDisk: ownsDisk, endings: endings)
         }
     }
@@ -209,19 +215,24 @@ public final class Cache<Value: Sendable>: Sendable {
         var settings = configuration.memory ?? .init()
         settings.defaultTTL = configuration.defaultTTL.or(configuration.disk.defaultTTL)
         if let cost = configuration.costInMemory { settings.cost = { cost($0, 0) } }
+        let watchers = KeyWatchers(clock)
         let memory = MemoryCache<String, Value>(configuration: settings, clock: clock) { removals in
             switch removals {
-            case .cleared(let count, let cause): events.post(CacheEvent(cause.kind, count: count))
-            // The backend has posted one event for all.
-            case .left(_, .invalidated): break
-            case .left(let key, let cause): events.post(CacheEvent(cause.kind, keys: [key], limit: cause.limit))
+            case .cleared(let count, let cause):
+                watchers.invalidateAll()
+                events.post(CacheEvent(cause.kind, count: count))
+            case .left(let key, let cause):
+                watchers.note(key)
+                // Of invalidated ones the backend has posted one event for all.
+                if cause != .invalidated { events.post(CacheEvent(cause.kind, keys: [key], limit: cause.limit)) }
             }
         }
         let reader = configuration.reportsReads ? ReadReporting() : nil
         let backend = MemoryBackend(
-            memory, events: events, defaults: configuration.defaults(ttl: settings.defaultTTL), reader: reader)
+            memory, watchers: watchers, events: events, defaults: configuration.defaults(ttl: settings.defaultTTL),
+            reader: reader)
         self.init(
-            memory: memory, disk: nil, backend: backend, ownEvents: events, reader: reader,
+            memory: memory, disk: nil, backend: backend, watchers: watchers, ownEvents: events, reader: reader,
             configuration: configuration)
         if configuration.sharedTier != nil {
             let message = "A cache without a disk tier does not use its shared tier."
@@ -241,7 +252,7 @@ public final class Cache<Value: Sendable>: Sendable {
 }
 
 extension Cache where Value: Codable {
-    /// Opens a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See
+    /// Opens a cache of Codable values: strings are stored as UTF-8, bytes as they are, everything else as JSON. See
     /// ``init(directory:coder:configuration:)``.
     public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(directory: directory, coder: .standard, configuration: configuration)
@@ -255,13 +266,13 @@ extension Cache where Value: Codable {
             directory: directory, coder: .standard, configuration: configuration, fileSystem: fileSystem, clock: clock)
     }
 
-    /// Opens a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See
+    /// Opens a cache of Codable values: strings are stored as UTF-8, bytes as they are, everything else as JSON. See
     /// ``init(name:coder:configuration:)``.
     public convenience init(name: String, configuration: Configuration = .init()) throws(CacheError) {
         try self.init(name: name, coder: .standard, configuration: configuration)
     }
 
-    /// Creates a cache of Codable values: strings are stored as UTF-8, data as it is, everything else as JSON. See
+    /// Creates a cache of Codable values: strings are stored as UTF-8, bytes as they are, everything else as JSON. See
     /// ``init(disk:namespace:coder:configuration:)``.
     public convenience init(disk: DiskCache, namespace: String, configuration: Configuration = .init()) {
         self.init(disk: disk, namespace: namespace, coder: .standard, configuration: configuration)

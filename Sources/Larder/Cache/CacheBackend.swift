@@ -183,6 +183,8 @@ struct SetOptions: Sendable {
     var keepStale: TimeToLive?
     var metadata: [String: String] = [:]
     var tags: [String] = []
+    /// Whether they may be stored on disk.
+    var toDisk = true
     /// The mark of the shared tier; nil without one.
     var stamp: SharedStamp?
 }
@@ -210,6 +212,8 @@ struct StoredValue<Value: Sendable>: Sendable {
     let tags: [Key]
     /// How long it is kept beyond its expiry. Milliseconds.
     var keptStale: Int64 = 0
+    /// Whether it may be stored on disk.
+    var toDisk = true
     /// The entry on disk; nil where it is in memory alone.
     var entry: IndexEntry?
 
@@ -233,6 +237,10 @@ struct StoreOptions: Sendable {
     var keptStale: Int64
     /// Nil: unchanged, or else false.
     var mustRevalidate: Bool?
+    /// Whether it may be stored on disk.
+    var toDisk = true
+    /// Whether the time must be kept at which a renewed life begins.
+    var marksBeginning = false
     /// The mark of the shared tier; nil without one.
     var stamp: SharedStamp?
 

@@ -25,10 +25,19 @@ public struct FetchPolicy: Sendable {
     var keepStale: TimeToLive?
     var softTimeout: Duration?
     var hardTimeout: Duration?
+    var keepsLateResult = false
     var retryThrottle: Duration?
-    var eagerRefresh: Double?
+    var eagerRefresh: EagerRefresh?
     var jitter: Double?
     var outlives: Bool?
+
+    /// When a fresh value is old enough to be fetched again.
+    enum EagerRefresh: Sendable {
+        /// Once it has spent this part of its life.
+        case fraction(Double)
+        /// Once its life has begun so long ago.
+        case age(Duration)
+    }
 
     /// The values in memory that answer a call at once.
     @usableFromInline
@@ -120,9 +129,22 @@ public struct FetchPolicy: Sendable {
     /// does not wait. Default: callers wait.
     public func softTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.softTimeout = timeout } }
 
-    /// Cancels a fetch that takes longer, which counts as failed, with `.timedOut`; the next call begins another. A
-    /// result that comes later is dropped. A call that joins a fetch leaves it after this long. Default: none.
-    public func hardTimeout(_ timeout: Duration) -> FetchPolicy { with { $0.hardTimeout = timeout } }
+    /// Limits how long a call waits for a fetch; then it fails with `.timedOut`, unless a stale value may be returned.
+    ///
+    /// - Parameters:
+    ///   - timeout: How long; zero begins no fetch. A call that joins a fetch leaves it after this long. Default: calls
+    ///     wait.
+    ///   - keepsLateResult: Whether the fetch goes on when its callers have left, however long it takes, and its result
+    ///     is stored when it comes; calls meanwhile join it. Not in the background. Default: false, the fetch that the
+    ///     call began is cancelled and counts as failed, a result that comes later is dropped, and the next call begins
+    ///     another.
+    /// - Returns: The changed policy.
+    public func hardTimeout(_ timeout: Duration, keepsLateResult: Bool = false) -> FetchPolicy {
+        with {
+            $0.hardTimeout = timeout
+            $0.keepsLateResult = keepsLateResult
+        }
+    }
 
     /// Begins no fetch for this long after a failed one, where a stale value can be returned instead. Default: each
     /// call tries.
@@ -133,7 +155,18 @@ public struct FetchPolicy: Sendable {
     ///
     /// - Parameter fraction: From 0 to 1. Without it, values are not fetched early.
     /// - Returns: The changed policy.
-    public func eagerRefresh(atFraction fraction: Double) -> FetchPolicy { with { $0.eagerRefresh = fraction } }
+    public func eagerRefresh(atFraction fraction: Double) -> FetchPolicy {
+        with { $0.eagerRefresh = .fraction(fraction) }
+    }
+
+    /// Fetches a value in the background at its first use after this time, and returns the one that is still fresh; the
+    /// last of this and ``eagerRefresh(atFraction:)`` counts.
+    ///
+    ///     .cacheFirst.eagerRefresh(after: .minutes(5))
+    ///
+    /// - Parameter age: The time since it was stored or confirmed. Without it, values are not fetched early.
+    /// - Returns: The changed policy.
+    public func eagerRefresh(after age: Duration) -> FetchPolicy { with { $0.eagerRefresh = .age(age) } }
 
     /// Shortens the lives of fetched values at random by up to this fraction, so that values fetched together do not
     /// expire together. Never lengthens a life.
@@ -165,6 +198,12 @@ extension FetchPolicy {
         return !hasWindow && !hasTimeout && eagerRefresh == nil && jitter == nil && outlives == nil
     }
 
+    /// Whether the age of a value counts, wherever its life ends.
+    var refreshesByAge: Bool { if case .age = eagerRefresh { true } else { false } }
+
+    /// The same for a reload.
+    var reloading: FetchPolicy { with { $0.source = .reload } }
+
     /// The policy itself; or if it is the default, the configured one with its settings.
     func resolved(_ configured: FetchPolicy) -> FetchPolicy {
         guard source == .configured else { return self }
@@ -174,7 +213,7 @@ extension FetchPolicy {
             if let staleIfError { (policy.staleIfError, policy.isOutage) = (staleIfError, isOutage) }
             policy.keepStale = keepStale ?? policy.keepStale
             policy.softTimeout = softTimeout ?? policy.softTimeout
-            policy.hardTimeout = hardTimeout ?? policy.hardTimeout
+            if let hardTimeout { (policy.hardTimeout, policy.keepsLateResult) = (hardTimeout, keepsLateResult) }
             policy.retryThrottle = retryThrottle ?? policy.retryThrottle
             policy.eagerRefresh = eagerRefresh ?? policy.eagerRefresh
             policy.jitter = jitter ?? policy.jitter
@@ -230,9 +269,14 @@ extension FetchPolicy {
 
     /// True when a fresh value is old enough to be fetched again in the background.
     func isEarly(_ life: MemoryLife, at now: Timestamp) -> Bool {
-        guard let eagerRefresh, life.expires.milliseconds != Life.unlimited else { return false }
-        let whole = Double(life.expires.millisecondsSince(life.begun))
-        return Double(now.millisecondsSince(life.begun)) >= whole * eagerRefresh
+        let age = now.millisecondsSince(life.begun)
+        switch eagerRefresh {
+        case nil: return false
+        case .age(let limit): return age >= limit.milliseconds
+        case .fraction(let fraction):
+            if life.expires.milliseconds == Life.unlimited { return false }
+            return Double(age) >= Double(life.expires.millisecondsSince(life.begun)) * fraction
+        }
     }
 
     /// Returns a life shortened by the jitter, to a millisecond at least.
@@ -268,7 +312,12 @@ extension FetchPolicy: CustomStringConvertible {
             ("softTimeout", softTimeout), ("hardTimeout", hardTimeout), ("retryThrottle", retryThrottle),
         ]
         for case (let name, let time?) in timeouts { parts.append("\(name): \(Wording.duration(time))") }
-        if let eagerRefresh { parts.append("eagerRefresh: \(eagerRefresh)") }
+        if keepsLateResult { parts.append("keepsLateResult") }
+        switch eagerRefresh {
+        case nil: break
+        case .fraction(let fraction): parts.append("eagerRefresh: \(fraction)")
+        case .age(let age): parts.append("eagerRefresh: after \(Wording.duration(age))")
+        }
         if let jitter, jitter > 0 { parts.append("jitter: \(jitter)") }
         if outlives == true { parts.append("outlivesCallers") }
         return parts.joined(separator: ", ")

@@ -19,6 +19,7 @@ public struct FetchResult<Value: Sendable>: Sendable {
     var metadata: [String: String]?
     var mustRevalidate: Bool?
     var isStored = true
+    var toDisk = true
 
     /// A new value, to be stored.
     ///
@@ -31,14 +32,16 @@ public struct FetchResult<Value: Sendable>: Sendable {
     ///   - metadata: Stored beside the value, to revalidate it for example. Default: none.
     ///   - mustRevalidate: Whether the value may never be returned once it has expired, whatever a policy allows.
     ///     Default: false.
+    ///   - toDisk: False keeps the value in memory alone, as for
+    ///     ``Cache/setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``. Default: true.
     /// - Returns: The result.
     public static func value(
         _ value: Value, ttl: TimeToLive? = nil, keepStale: TimeToLive? = nil, tags: [String] = [],
-        metadata: [String: String] = [:], mustRevalidate: Bool = false
+        metadata: [String: String] = [:], mustRevalidate: Bool = false, toDisk: Bool = true
     ) -> FetchResult {
         FetchResult(
             outcome: .value(value), ttl: ttl, keepStale: keepStale, tags: tags, metadata: metadata,
-            mustRevalidate: mustRevalidate)
+            mustRevalidate: mustRevalidate, toDisk: toDisk)
     }
 
     /// A new value that is returned to the waiting callers and not stored. The cache keeps the value that it has.
@@ -86,6 +89,7 @@ extension FetchResult: CustomStringConvertible {
             case .absent: "absent"
             }
         if !isStored { text += ", not stored" }
+        if !toDisk { text += ", in memory alone" }
         if let ttl { text += ", ttl \(ttl)" }
         if let keepStale { text += ", kept stale \(keepStale)" }
         if !tags.isEmpty { text += ", tagged \(Wording.list(tags))" }

@@ -5,7 +5,8 @@ import LarderFiles
 extension Fetcher {
     func begin(_ flight: Flight, _ request: FetchRequest<Value>) {
         flight.setOwner(self)
-        if let timeout = request.options.policy.hardTimeout {
+        let policy = request.options.policy
+        if let timeout = policy.hardTimeout, flight.isRefresh || !policy.keepsLateResult {
             // Ends with the flight; it holds neither that nor the user's fetch.
             let timer = backend.clock.schedule(after: timeout) { [weak flight, options = request.options] in
                 guard let flight, let fetcher = flight.owner(Self.self) else { return }
@@ -255,6 +256,7 @@ extension Fetcher {
         return StoreOptions(
             now: now, life: life, metadata: answer.metadata,
             tags: options.tags + tags.filter { !options.tags.contains($0) }, joinedTags: [], keptStale: keptStale,
-            mustRevalidate: answer.mustRevalidate)
+            mustRevalidate: answer.mustRevalidate, toDisk: answer.toDisk,
+            marksBeginning: options.policy.refreshesByAge)
     }
 }

@@ -155,10 +155,11 @@ extension Fetcher {
         if let soft = deadlines.soft(for: waiter.flight), mayAnswerStale(.late, waiter.key, options) {
             timers += leave(waiter, as: .late, at: soft, now, outlivesCallers: true)
         }
-        // The call's own first flight finishes at the same time by itself.
-        if let hard = deadlines.hard, let timeout = options.policy.hardTimeout, !isOwn || deadlines.isRetry {
+        // Unless it may be late, the call's own first flight finishes at the same time by itself.
+        let (keepsLate, hard) = (options.policy.keepsLateResult, deadlines.hard)
+        if let hard, let timeout = options.policy.hardTimeout, !isOwn || deadlines.isRetry || keepsLate {
             let outcome = FetchOutcome.failed(CacheError.timedOut(timeout))
-            timers += leave(waiter, as: outcome, at: hard, now, outlivesCallers: false)
+            timers += leave(waiter, as: outcome, at: hard, now, outlivesCallers: keepsLate)
         }
         return timers
     }

@@ -36,6 +36,8 @@ struct Fetcher<Value: Sendable>: Sendable {
     /// Returns an answer for each key of a request, in their order.
     func answers(to request: FetchRequest<Value>) async throws -> [Answer] {
         var known = await look(for: request)
+        // Reads of a cancelled call are misses.
+        if !known.missing.isEmpty { try Task.checkCancellation() }
         if request.options.policy.source == .cacheFirst, !known.aging.isEmpty {
             refreshInBackground(known.aging.map { request.keys[$0] }, request)
         }
@@ -71,7 +73,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         if options.policy.retryThrottle != nil { known.lastFailure = backend.flights.lastFailure }
         if backend.isProvisional { await backend.settle(keys) }
         // Reading begins a life that slides again.
-        let lives = options.policy.eagerRefresh != nil && backend.slides ? keys.map { life(of: $0) } : nil
+        let lives = options.policy.eagerRefresh != nil && backend.slides ? keys.map { life(of: $0, options) } : nil
         let brought = backend.sharedLink == nil ? [] : await backend.bring(keys)
         var onDisk: [Int] = []
         for (index, key) in keys.enumerated() {
@@ -121,8 +123,9 @@ struct Fetcher<Value: Sendable>: Sendable {
         options.policy.isEarly((life ?? nil) ?? found.life, at: backend.clock.now)
     }
 
-    private func life(of key: Key) -> MemoryLife? {
-        if case .fresh(let life, _) = backend.freshness(of: key, at: backend.clock.now) { life } else { nil }
+    private func life(of key: Key, _ options: FetchOptions) -> MemoryLife? {
+        guard case .fresh(let life, let stored) = backend.freshness(of: key, at: backend.clock.now) else { return nil }
+        return options.policy.refreshesByAge ? MemoryLife(begun: stored, expires: life.expires) : life
     }
 
     /// Returns a stale value that can be answered without waiting for a fetch, and whether to fetch it in the

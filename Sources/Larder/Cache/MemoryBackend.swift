@@ -3,6 +3,7 @@ import LarderFiles
 /// Memory alone. Beside the values it keeps only what fetches need.
 struct MemoryBackend<Value: Sendable>: CacheBackend {
     let memory: MemoryCache<String, Value>
+    let watchers: KeyWatchers
     let events: EventCenter
     let flights = Flights()
     let counts = BackendCounters()
@@ -10,9 +11,11 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     let readEvents: ReadEvents?
 
     init(
-        _ memory: MemoryCache<String, Value>, events: EventCenter, defaults: CacheDefaults, reader: ReadReporting?
+        _ memory: MemoryCache<String, Value>, watchers: KeyWatchers, events: EventCenter, defaults: CacheDefaults,
+        reader: ReadReporting?
     ) {
         self.memory = memory
+        self.watchers = watchers
         self.events = events
         self.defaults = defaults
         readEvents = reader.map { ReadEvents(center: events, reader: $0, namespace: .none) }
@@ -76,8 +79,14 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             let gone = flights.invalidating(key(text)) {
                 memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
             }
-            memory.release(gone.demand)
+            finish(gone.demand, text)
         }
+    }
+
+    /// Releases what a change has displaced, and tells those who watch the key.
+    private func finish(_ demand: ReleaseDemand, _ text: String) {
+        memory.release(demand)
+        watchers.note(text)
     }
 
     private func extra(_ options: SetOptions, after expires: Timestamp) -> MemoryExtra {
@@ -101,7 +110,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         let keepsLife = options.ttl == nil && current.stored != nil
         guard let value, keepsLife || newLife != nil else {
             let gone = flights.ifUnchanged(watch) { memory.discardKept(text) }
-            if let gone { memory.release(gone.demand) }
+            if let gone { finish(gone.demand, text) }
             return gone != nil
         }
         let cost = memory.costOfValue?(value) ?? 0
@@ -118,24 +127,25 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             }
             return memory.insertKept(value, forKey: text, life: life, cost: cost, extra)
         }
-        if let gone { memory.release(gone.demand) }
+        if let gone { finish(gone.demand, text) }
         return gone != nil
     }
 
     func remove(_ text: String) async -> Bool {
         let gone = flights.invalidating(key(text)) { memory.discardKept(text) }
-        memory.release(gone.demand)
+        finish(gone.demand, text)
         return gone.wasFresh
     }
 
     func removeAll() async {
         let demand = flights.invalidatingAll { memory.removeAllKept() }
         memory.release(demand)
+        watchers.invalidateAll()
     }
 
     func expire(_ text: String) async -> Bool {
         let gone = flights.invalidating(key(text)) { memory.expireKept(text) }
-        memory.release(gone.demand)
+        finish(gone.demand, text)
         if gone.wasFresh { events.post(CacheEvent(.invalidated, keys: [text])) }
         return gone.wasFresh
     }
@@ -143,6 +153,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
     func expireAll() async {
         let demand = flights.invalidatingAll { memory.expireAllKept() }
         memory.release(demand)
+        watchers.invalidateAll()
         events.post(CacheEvent(.invalidated))
     }
 
@@ -167,6 +178,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
             return (gone.keys, gone.demand)
         }
         memory.release(demand)
+        watchers.invalidateAll()
     }
 
     var isProvisional: Bool { false }
@@ -207,7 +219,7 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         let gone = flights.whileRegistered(flight, for: key) {
             memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra)
         }
-        if let gone { memory.release(gone.demand) }
+        if let gone { finish(gone.demand, key.text) }
     }
 
     /// In memory the payload is the value itself: it is inserted again.
@@ -216,19 +228,20 @@ struct MemoryBackend<Value: Sendable>: CacheBackend {
         options.metadata = options.metadata ?? stored.metadata
         options.mustRevalidate = options.mustRevalidate ?? !stored.isAnswerable
         if options.tags.isEmpty { options.tags = stored.tags }
-        insert(stored.value, key, options, stored: stored.stored, by: flight)
+        let time = options.marksBeginning ? options.now : stored.stored
+        insert(stored.value, key, options, stored: time, by: flight)
     }
 
     func keepAbsence(_ key: Key, _ options: StoreOptions, by flight: Flight) async {
         let life = MemoryLife(options.life, from: options.now)
         let extra = MemoryExtra(tags: options.allTags)
         let gone = flights.whileRegistered(flight, for: key) { memory.insertAbsence(key.text, life: life, extra) }
-        if let gone { memory.release(gone.demand) }
+        if let gone { finish(gone.demand, key.text) }
     }
 
     func remove(_ key: Key, by flight: Flight) async {
         let gone = flights.whileRegistered(flight, for: key) { memory.discardKept(key.text) }
-        if let gone { memory.release(gone.demand) }
+        if let gone { finish(gone.demand, key.text) }
     }
 
     func report(_ failure: CacheError, of keys: [Key]) {

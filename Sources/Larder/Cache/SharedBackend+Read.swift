@@ -186,7 +186,8 @@ extension SharedBackend {
     }
 
     private func decode(_ shared: SharedValue, _ key: Key) -> Value? {
-        guard shared.mayBeRead(as: local.coder.coding), let value = try? local.coder.decode(shared.payload) else {
+        let coder = local.coder
+        guard coder.reads(shared.coding), let value = try? coder.decode(shared.payload, shared.coding) else {
             link.noteMalformed(key)
             return nil
         }

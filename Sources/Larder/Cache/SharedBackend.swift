@@ -300,7 +300,10 @@ extension SharedBackend {
         defer { link.endStoring(key, store) }
         let before = knownEntry(key)
         await body(options)
-        guard let entry = knownEntry(key) else { return }
+        guard let entry = knownEntry(key) else {
+            if !options.toDisk, flights.isRegistered(flight, for: key) { link.send(.remove, key, fetch.stamp) }
+            return
+        }
         if entry.sharedStamp?.version == fetch.stamp.version {
             link.send(.write, key, fetch.stamp, entry.tags, since: fetch.number, isFetched: true)
         } else if let before, entry.isSameValue(as: before), entry.change != before.change {

@@ -43,26 +43,39 @@ final class SharedReads<Value: Sendable>: Sendable {
         let number: Int
         var priority: TaskPriority
         var hasBegun = false
-        var callers: [CheckedContinuation<Outcome, Never>] = []
+        /// Whether it is part of a job for many keys, which waits for it without being a caller.
+        var isOfMany = false
+        var callers: [(number: Int, caller: CheckedContinuation<Outcome, Never>)] = []
+
+        mutating func takeCaller(_ number: Int) -> CheckedContinuation<Outcome, Never>? {
+            callers.firstIndex { $0.number == number }.map { callers.remove(at: $0).caller }
+        }
+
+        var isWanted: Bool { isOfMany || !callers.isEmpty }
     }
 
     private struct State {
         var reads: [Name: Read] = [:]
         var last = 0
 
-        mutating func add(_ name: Name, _ priority: TaskPriority) -> Int {
+        mutating func takeNumber() -> Int {
             last += 1
-            reads[name] = Read(number: last, priority: priority)
             return last
         }
 
+        mutating func add(_ name: Name, _ priority: TaskPriority, isOfMany: Bool = false) -> Int {
+            let number = takeNumber()
+            reads[name] = Read(number: number, priority: priority, isOfMany: isOfMany)
+            return number
+        }
+
         mutating func join(
-            _ name: Name, _ priority: TaskPriority, _ caller: CheckedContinuation<Outcome, Never>
+            _ name: Name, _ priority: TaskPriority, _ number: Int, _ caller: CheckedContinuation<Outcome, Never>
         ) -> Role {
             let isNew = reads[name] == nil
             if isNew { _ = add(name, priority) }
             let read = reads[name]!
-            reads[name]!.callers.append(caller)
+            reads[name]!.callers.append((number, caller))
             if isNew { return .reads(number: read.number) }
             guard !read.hasBegun, priority > read.priority else { return .waits }
             reads[name]!.priority = priority
@@ -71,6 +84,10 @@ final class SharedReads<Value: Sendable>: Sendable {
 
         mutating func begin(_ name: Name, _ number: Int) -> Bool {
             guard let read = reads[name], read.number == number, !read.hasBegun else { return false }
+            if !read.isWanted {
+                reads[name] = nil
+                return false
+            }
             reads[name]!.hasBegun = true
             return true
         }
@@ -85,23 +102,36 @@ final class SharedReads<Value: Sendable>: Sendable {
 
     /// Returns what `read` returns, or another caller's. `isShared`: the read may have begun before this
     /// call: the entry may have changed in between.
+    ///
+    /// A cancelled caller leaves with a miss. When the last one does before the read has begun, nothing is read.
     func value(
         _ name: Name, _ read: @escaping @Sendable () -> Outcome
     ) async -> (outcome: Outcome, isShared: Bool) {
         let priority = Task.currentPriority
         var isShared = false
-        let outcome = await withCheckedContinuation { caller in
-            switch state.withLock({ $0.join(name, priority, caller) }) {
-            case .waits:
-                isShared = true
-            case .hurries(let number):
-                isShared = true
-                io.enqueue(priority) { self.run(name, number, read) }
-            case .reads(let number):
-                io.enqueue(priority) { self.run(name, number, read) }
+        if Task.isCancelled { return (.missed(nil), false) }
+        let number = state.withLock { $0.takeNumber() }
+        let outcome = await withTaskCancellationHandler {
+            await withCheckedContinuation { caller in
+                switch state.withLock({ $0.join(name, priority, number, caller) }) {
+                case .waits:
+                    isShared = true
+                case .hurries(let number):
+                    isShared = true
+                    io.enqueue(priority) { self.run(name, number, read) }
+                case .reads(let number):
+                    io.enqueue(priority) { self.run(name, number, read) }
+                }
+                if Task.isCancelled { leave(name, number) }
             }
+        } onCancel: {
+            leave(name, number)
         }
         return (outcome, isShared)
+    }
+
+    private func leave(_ name: Name, _ number: Int) {
+        state.withLock { $0.reads[name]?.takeCaller(number) }?.resume(returning: .missed(nil))
     }
 
     /// Reads several in one job, but for those that others read by now: they are left out.
@@ -110,7 +140,9 @@ final class SharedReads<Value: Sendable>: Sendable {
     ) async -> [Name: Outcome] {
         let priority = Task.currentPriority
         let own = state.withLock { state in
-            names.compactMap { name in state.reads[name] == nil ? (name, state.add(name, priority)) : nil }
+            names.compactMap { name in
+                state.reads[name] == nil ? (name, state.add(name, priority, isOfMany: true)) : nil
+            }
         }
         if own.isEmpty { return [:] }
         return await io.run {
@@ -129,7 +161,7 @@ final class SharedReads<Value: Sendable>: Sendable {
         guard state.withLock({ $0.begin(name, number) }) else { return nil }
         let outcome = read()
         let callers = state.withLock { $0.reads.removeValue(forKey: name)?.callers } ?? []
-        for caller in callers { caller.resume(returning: outcome) }
+        for (_, caller) in callers { caller.resume(returning: outcome) }
         return outcome
     }
 }

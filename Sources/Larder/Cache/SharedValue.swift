@@ -29,7 +29,7 @@ struct SharedValue: Sendable {
     var metadata: [String: String] { entry.metadata }
     var isAbsent: Bool { entry.isAbsent }
 
-    func mayBeRead(as coding: Coding?) -> Bool { entry.mayBeRead(as: coding) }
+    var coding: Coding? { entry.coding }
 
     /// The life on the local clock, from the durations that the server has measured.
     func life(at now: Timestamp) -> Life {

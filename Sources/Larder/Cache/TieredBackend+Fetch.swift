@@ -71,7 +71,7 @@ extension TieredBackend {
             return StoredValue(
                 value: value, metadata: extra.metadata, stored: extra.stored ?? life.begun, life: life,
                 isAnswerable: !extra.mustRevalidate, source: .memory, tags: extra.tags,
-                keptStale: extra.keptStale)
+                keptStale: extra.keptStale, toDisk: extra.toDisk)
         }
         guard let entry, entry.isUsable(at: now), disk.store.index.isCurrent(entry, key) else { return nil }
         return StoredValue(value, entry, from: .memory)
@@ -85,12 +85,15 @@ extension TieredBackend {
 
     func keep(_ value: Value, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
         await disk.store.io.run {
+            if !options.toDisk {
+                return keepInMemory(value, key, size: (try? encode(value).data.count) ?? 0, options, by: flight)
+            }
             var size = 0
             do throws(CacheError) {
-                let data = try encode(value)
-                size = data.count
+                let encoded = try encode(value)
+                size = encoded.data.count
                 let promotion = promotion(of: value, key.text, size: size)
-                let content = Content(data: data, coding: coder.coding, promotion: promotion)
+                let content = Content(data: encoded.data, coding: encoded.coding, promotion: promotion)
                 if store(content, key, options, by: flight) { return }
             } catch {
                 disk.store.report(error, of: key)
@@ -105,7 +108,8 @@ extension TieredBackend {
             removeSuperseded(key, by: flight)
             insertAlone(key, by: flight) { memory in
                 let life = MemoryLife(begun: options.now, expires: options.life.expires)
-                return memory.insertAbsence(key.text, life: life, MemoryExtra(isUnstored: true)).demand
+                return memory.insertAbsence(key.text, life: life, MemoryExtra(tags: options.allTags, isUnstored: true))
+                    .demand
             }
         }
     }
@@ -142,17 +146,39 @@ extension TieredBackend {
         return isDone ?? false
     }
 
-    /// Keeps a value that the disk cannot store in memory alone, for its life.
+    /// Keeps a value that the disk cannot or may not store in memory alone, for its life.
     private func keepInMemory(_ value: Value, _ key: Key, size: Int, _ options: StoreOptions, by flight: Flight) {
-        removeSuperseded(key, by: flight)
+        if options.toDisk { removeSuperseded(key, by: flight) }
         let cost = cost.map { $0(value, size) } ?? size
         let extra = MemoryExtra(
             metadata: options.metadata ?? [:], stored: options.now, keptStale: options.keptStale,
-            mustRevalidate: options.mustRevalidate ?? false, tags: options.allTags, isUnstored: true)
+            mustRevalidate: options.mustRevalidate ?? false, tags: options.allTags, isUnstored: true,
+            toDisk: options.toDisk)
         let life = MemoryLife(begun: options.now, expires: options.life.expires)
-        insertAlone(key, by: flight) { memory in
+        let insert: (MemoryCache<String, Value>) -> ReleaseDemand = { memory in
             memory.insertKept(value, forKey: key.text, life: life, cost: cost, extra).demand
         }
+        guard !options.toDisk, let store = disk.readableStore, mayBeOnDisk(key, store) else {
+            return insertAlone(key, by: flight, insert)
+        }
+        // In one step: nothing of the key stays on disk. Where that fails, the store has reported it.
+        var demand: ReleaseDemand?
+        _ = try? store.remove(key, at: options.now, permit: flights.permit(flight)) {
+            guard let memory = tier?.memory else { return }
+            demand = inPlaceOfNothing(key, store) { flights.whileRegistered(flight, for: key) { insert(memory) } }
+        }
+        finish(demand, key)
+    }
+
+    private func mayBeOnDisk(_ key: Key, _ store: Store) -> Bool {
+        store.index.load(key)
+        return store.index.entry(key) != nil || store.provisional.isSet || store.disk.hasLeftFiles
+    }
+
+    func finish(_ demand: ReleaseDemand?, _ key: Key) {
+        guard let demand else { return }
+        tier?.memory.release(demand)
+        watchers.note(key.text)
     }
 
     /// Removes the fresh value on disk that a newer one replaces, though that cannot be stored: it would come back.
@@ -187,19 +213,23 @@ extension TieredBackend {
             // A directory that is closed altogether does not change.
             demand = insertIfRegistered()
         }
-        if let demand { memory.release(demand) }
+        finish(demand, key)
     }
 
     func renew(_ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight) async {
         var options = options
         if options.tags.isEmpty { options.tags = stored.tags }
+        options.toDisk = stored.toDisk
         options.mustRevalidate = options.mustRevalidate ?? !stored.isAnswerable
         // A change of these needs a new file: only there are they safe when the index is lost.
         if let entry = stored.entry, Set(options.allTags) == Set(entry.tags),
             options.mustRevalidate == entry.mustRevalidate, options.metadata ?? entry.metadata == entry.metadata
         {
+            // So does the beginning of a life that says only when it ends.
+            let marksBeginning = options.marksBeginning && (slides || options.life.isForever)
             let isRenewed = await disk.store.io.run { [options] in
-                renewLife(of: entry, stored, key, options, by: flight)
+                if marksBeginning, storeAgain(entry, stored, key, options, by: flight) == true { return true }
+                return renewLife(of: entry, stored, key, options, by: flight)
             }
             if isRenewed { return }
         }
@@ -212,20 +242,29 @@ extension TieredBackend {
         await keep(stored.value, key, options, by: flight)
     }
 
-    /// Stores the payload of an entry again, byte by byte, with its coding. False when the entry has been removed.
+    /// Stores an entry again, or keeps its value in memory alone. False when the entry has been removed.
     private func rewrite(
         _ entry: IndexEntry, _ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight
     ) -> Bool {
+        guard let isStored = storeAgain(entry, stored, key, options, by: flight) else { return false }
+        if !isStored { keepInMemory(stored.value, key, size: entry.size, options, by: flight) }
+        return true
+    }
+
+    /// Stores the payload of an entry again, byte by byte, with its coding; false when the disk cannot, nil when the
+    /// entry has been removed.
+    private func storeAgain(
+        _ entry: IndexEntry, _ stored: StoredValue<Value>, _ key: Key, _ options: StoreOptions, by flight: Flight
+    ) -> Bool? {
         let found = disk.readableStore?.read(key, at: disk.now, orStale: true) { directory, current in
             directory.payload(of: current).then { .value((entry: current, data: $0)) }
         }
-        guard let found, found.entry.isSameValue(as: entry) else { return false }
+        guard let found, found.entry.isSameValue(as: entry) else { return nil }
+        var options = options
+        options.metadata = options.metadata ?? stored.metadata
         let promotion = promotion(of: stored.value, key.text, size: found.data.count)
-        let content = Content(data: found.data, coding: entry.coding, promotion: promotion)
-        if !store(content, key, options, by: flight) {
-            keepInMemory(stored.value, key, size: found.data.count, options, by: flight)
-        }
-        return true
+        return store(
+            Content(data: found.data, coding: entry.coding, promotion: promotion), key, options, by: flight)
     }
 
     /// Returns false when the entry has been removed.

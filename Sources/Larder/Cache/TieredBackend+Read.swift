@@ -70,9 +70,9 @@ extension TieredBackend {
     /// The same; notes an entry that cannot be decoded, and reports it once. It is tried again each time: the coder may
     /// have lacked something.
     func reading(_ key: Key, at now: Timestamp, orStale: Bool = false) -> DiskCache.Reading<Value> {
-        let reading = disk.reading(key, at: now, orStale: orStale, as: coder.coding, typeName, coder.decode) {
-            undecodable.note($0, key)
-        }
+        let reading = disk.reading(
+            key, at: now, orStale: orStale, typeName, reads: coder.reads, decode: coder.decode,
+            mayReport: { undecodable.note($0, key) })
         if case .value = reading { undecodable.forget(key) }
         return reading
     }
@@ -83,7 +83,7 @@ extension TieredBackend {
     /// missing, and is reported once. Reads nothing.
     func isUndecodable(_ entry: IndexEntry, _ key: Key) -> Bool {
         if undecodable.has(entry, key) { return true }
-        if entry.mayBeRead(as: coder.coding) { return false }
+        if coder.reads(entry.coding) { return false }
         if undecodable.note(entry, key) { disk.reportUndecodable(entry, key, typeName) }
         return true
     }

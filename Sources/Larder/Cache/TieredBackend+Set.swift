@@ -39,8 +39,10 @@ extension TieredBackend {
                 // A file that has not been looked at may have the value.
                 store.recovery.awaitScan()
             }
+            let below = store.index.entry(key)
             if let unstored = storedInMemory(key), unstored.entry == nil, unstored.life.isFresh(at: now) {
-                return CurrentValue(stored: unstored)
+                // One that could not be removed may be left on disk.
+                return CurrentValue(stored: unstored, hidden: below)
             }
             for _ in 0..<2 {
                 // First: one that is found from here on is a change.
@@ -78,6 +80,10 @@ extension TieredBackend {
             }
             let permit = ModificationPermit(backend: self, watch: watch, seen: current, now: disk.now)
             if let value, life(options.ttl, replacing: current.stored, at: disk.now) != nil {
+                if current.stored?.toDisk == false {
+                    return try setInMemory(
+                        value, key, options, replacing: current.stored, hidden: current.hidden, permit)
+                }
                 return try set(value, key.text, options, replacing: current.stored, permit)
             }
             return try remove(key, permit, in: disk.openStore)
@@ -90,7 +96,8 @@ extension TieredBackend {
         _ value: Value, _ text: String, _ options: SetOptions, replacing current: StoredValue<Value>? = nil,
         _ permit: ModificationPermit<Value>? = nil
     ) throws(CacheError) -> Bool {
-        let data = try encode(value)
+        if !options.toDisk { return try setInMemory(value, disk.checked(text), options) }
+        let encoded = try encode(value)
         let store = try disk.openStore
         let key = try disk.checked(text)
         let now = disk.now
@@ -98,10 +105,57 @@ extension TieredBackend {
             return try remove(key, permit, in: store)
         }
         let request = SetRequest(
-            key: key, life: life, attachments: try attachments(options, expires: life.expires, replacing: current),
-            now: now, condition: permit.map { .ifPermitted($0) } ?? .none,
-            promotion: promotion(of: value, text, size: data.count))
-        return try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
+            key: key, life: life,
+            attachments: try attachments(encoded.coding, options, expires: life.expires, replacing: current), now: now,
+            condition: permit.map { .ifPermitted($0) } ?? .none,
+            promotion: promotion(of: value, text, size: encoded.data.count))
+        return try encoded.data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
+    }
+
+    /// Keeps a value in memory alone, and leaves nothing of the key on disk. Returns whether the permit was valid.
+    private func setInMemory(
+        _ value: Value, _ key: Key, _ options: SetOptions, replacing current: StoredValue<Value>? = nil,
+        hidden: IndexEntry? = nil, _ permit: ModificationPermit<Value>? = nil
+    ) throws(CacheError) -> Bool {
+        let (store, now) = (try disk.openStore, disk.now)
+        guard let memory = tier?.memory, let life = life(options.ttl, replacing: current, at: now) else {
+            return try remove(key, permit, in: store)
+        }
+        let size = (try? encode(value).data.count) ?? 0
+        let cost = cost.map { $0(value, size) } ?? size
+        var extra = MemoryExtra(metadata: options.metadata, stored: now, isUnstored: true, toDisk: false)
+        for tag in options.tags { extra.tags.append(try disk.checked(tag)) }
+        extra.keptStale = defaults.keptStale(options.keepStale, after: life.expires)
+        if let current {
+            (extra.tags, extra.metadata, extra.keptStale) = (current.tags, current.metadata, current.keptStale)
+            extra.mustRevalidate = !current.isAnswerable
+        }
+        var demand: ReleaseDemand?
+        func insert() {
+            demand = inPlaceOfNothing(key, store) {
+                flights.invalidating(key) {
+                    memory.insertKept(value, forKey: key.text, life: MemoryLife(life, from: now), cost: cost, extra)
+                        .demand
+                }
+            }
+        }
+        repeat {
+            if let permit, hidden == nil {
+                // Nothing is on disk, and nobody else knows of it.
+                try store.disk.run(shard: key.shard) { _ throws(CacheError) in if permit.isValid(for: key) { insert() }
+                }
+            } else {
+                _ = try store.remove(key, at: now, permit: permit ?? MemoryPermit(), afterwards: insert)
+            }
+        } while demand == nil && permit == nil
+        guard let demand else { return false }
+        finish(demand, key)
+        return true
+    }
+
+    /// Changes the memory in one step with all other processes' changes of the key; nil where one has stored a value.
+    func inPlaceOfNothing(_ key: Key, _ store: Store, _ change: () -> ReleaseDemand?) -> ReleaseDemand? {
+        store.index.withShard(of: key) { $0.table.entry(key) == nil ? change() : nil }
     }
 
     /// Removes a value from both tiers. Returns whether the permit was valid.
@@ -110,7 +164,7 @@ extension TieredBackend {
     ) throws(CacheError) -> Bool {
         _ = try store.remove(key, at: disk.now, permit: permit)
         if let permit, !permit.isGranted.isSet { return false }
-        tier?.invalidate(key.text, .removed)
+        dropFromMemory(key.text)
         return true
     }
 
@@ -130,11 +184,11 @@ extension TieredBackend {
     }
 
     private func attachments(
-        _ options: SetOptions, expires: Timestamp, replacing current: StoredValue<Value>?
+        _ coding: Coding?, _ options: SetOptions, expires: Timestamp, replacing current: StoredValue<Value>?
     ) throws(CacheError) -> Attachments? {
         var tags: [Key] = []
         for tag in options.tags { tags.append(try disk.checked(tag)) }
-        var traits = Attachments.Traits(namespace: disk.keyNamespace, tags: tags, coding: coder.coding)
+        var traits = Attachments.Traits(namespace: disk.keyNamespace, tags: tags, coding: coding)
         var metadata = options.metadata
         if let current {
             (traits.tags, metadata) = (current.tags, current.metadata)
@@ -145,6 +199,13 @@ extension TieredBackend {
         }
         return disk.store.pool.attachments(traits, metadata: metadata, options.stamp)
     }
+}
+
+/// The right to remove what a value in memory alone replaces.
+private struct MemoryPermit: WritePermit {
+    var event: CacheEvent.Kind? { .replaced }
+
+    func isValid(for key: Key) -> Bool { true }
 }
 
 /// The right to replace the value that a caller has seen.

@@ -8,6 +8,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     let coder: Coder<Value>
     /// The memory; nil without one.
     let tier: MemoryTierAdapter<Value>?
+    let watchers: KeyWatchers
     let cost: (@Sendable (Value, Int) -> Int)?
     let defaults: CacheDefaults
     /// The longest life in memory, in milliseconds; nil: that on disk.
@@ -25,7 +26,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     static var slice: Int { 32 }
 
     init(
-        disk: DiskCache, coder: Coder<Value>, tier: MemoryTierAdapter<Value>?,
+        disk: DiskCache, coder: Coder<Value>, tier: MemoryTierAdapter<Value>?, watchers: KeyWatchers,
         cost: (@Sendable (Value, Int) -> Int)?, defaults: CacheDefaults, memoryTTL: Int64?, reader: ReadReporting?,
         mayEnterMemory: (@Sendable (IndexEntry, Key) -> Bool)? = nil
     ) {
@@ -34,6 +35,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         reads = SharedReads(disk.store.io)
         self.coder = coder
         self.tier = tier
+        self.watchers = watchers
         self.cost = cost
         self.defaults = defaults
         self.memoryTTL = memoryTTL
@@ -124,9 +126,15 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
             let isInMemoryAlone = hasUnstoredValue(text)
             defer { if disk.isClosed { tier?.invalidate(text, .removed) } }
             let isRemoved = try disk.removeValue(forKey: text)
-            tier?.invalidate(text, .removed)
+            dropFromMemory(text)
             return isRemoved || isInMemoryAlone
         }
+    }
+
+    /// A value in memory alone leaves the disk unchanged.
+    func dropFromMemory(_ text: String) {
+        tier?.invalidate(text, .removed)
+        watchers.note(text)
     }
 
     func removeAll() async throws(CacheError) {
@@ -141,7 +149,6 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         try await disk.store.io.run { () throws(CacheError) in
             defer { if disk.isClosed { tier?.invalidateAll() } }
             try disk.removeAll(tagged: tag)
-            tier?.invalidateAll()
         }
     }
 
@@ -205,7 +212,7 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
         return found.extra.isUnstored && found.value != nil && found.life.isFresh(at: now)
     }
 
-    func encode(_ value: Value) throws(CacheError) -> Data {
+    func encode(_ value: Value) throws(CacheError) -> Encoded {
         do {
             return try coder.encode(value)
         } catch {
@@ -217,10 +224,12 @@ struct TieredBackend<Value: Sendable>: CacheBackend {
     func promotion(of value: Value, _ text: String, size: Int) -> Promotion? {
         guard let tier else { return nil }
         let cost = cost.map { $0(value, size) } ?? size
-        return Promotion(tier: tier) { entry in
-            if let mayEnterMemory, !mayEnterMemory(entry, disk.key(text)) { return }
-            tier.memory.insert(value, forKey: text, life: lifeInMemory(entry), cost: cost, MemoryExtra(entry))
-        }
+        return Promotion(
+            tier: tier,
+            insert: { entry in
+                if let mayEnterMemory, !mayEnterMemory(entry, disk.key(text)) { return }
+                tier.memory.insert(value, forKey: text, life: lifeInMemory(entry), cost: cost, MemoryExtra(entry))
+            }, published: { watchers.note(text) })
     }
 
     /// The life of a value that comes into memory now.
@@ -272,5 +281,9 @@ final class MemoryTierAdapter<Value: Sendable>: MemoryTier {
 
     func invalidateAll() {
         memory.invalidateAll()
+    }
+
+    func invalidateAll(tagged tag: Key) {
+        memory.invalidateStored(orTagged: tag)
     }
 }

@@ -45,6 +45,10 @@ extension DiskCache {
         public var sharing: Sharing = .platformDefault
         /// Whether root may write in a directory that belongs to another user. Default: `.ownerOnly`.
         public var access: Access = .ownerOnly
+        /// The data protection of files that are created from now on, on iOS, tvOS, watchOS and visionOS; the last
+        /// opener's counts, and no other system has any. Default: nil, that of the directory in which the cache's
+        /// directory is created.
+        public var fileProtection: FileProtection?
         /// The format in which the index is saved; a property list of more than 32 MiB is saved as JSON instead.
         /// Default: `.json`.
         public var manifestFormat: ManifestFormat = .json
@@ -78,7 +82,7 @@ extension DiskCache {
             sweepInterval: Duration? = .seconds(60), countLimit: Int? = nil, sizeLimit: Int? = nil,
             ageLimit: Duration? = nil, minimumFreeSpace: Int? = nil, eviction: EvictionPolicy = .adaptive,
             durability: Durability = .killSafe, sharing: Sharing = .platformDefault, access: Access = .ownerOnly,
-            manifestFormat: ManifestFormat = .json, inlineThreshold: Int = 0,
+            fileProtection: FileProtection? = nil, manifestFormat: ManifestFormat = .json, inlineThreshold: Int = 0,
             onEvent: (@Sendable (CacheEvent) -> Void)? = nil
         ) {
             self.defaultTTL = defaultTTL
@@ -93,6 +97,7 @@ extension DiskCache {
             self.durability = durability
             self.sharing = sharing
             self.access = access
+            self.fileProtection = fileProtection
             self.manifestFormat = manifestFormat
             self.inlineThreshold = inlineThreshold
             self.onEvent = onEvent
@@ -129,6 +134,7 @@ extension DiskCache.Configuration: CustomStringConvertible {
             "sharing: \(sharing)", "manifestFormat: \(manifestFormat)",
         ]
         if access != .ownerOnly { parts.append("access: \(access)") }
+        if let fileProtection { parts.append("fileProtection: \(fileProtection)") }
         if slidingExpiry { parts.append("slidingExpiry") }
         if eviction != .adaptive { parts.append("eviction: \(eviction)") }
         if inlineThreshold > 0 { parts.append("inlineThreshold: \(inlineThreshold) bytes") }

@@ -6,9 +6,9 @@ extension DiskCache {
     /// Expires an entry now. O(1).
     ///
     /// Plain reads miss from here on. An entry that a fetch keeps beyond its expiry, or a call with `keepStale` such as
-    /// ``Cache/setValue(_:forKey:ttl:keepStale:metadata:tags:)``, is kept as long from now on; any other is removed. An
-    /// entry that has expired already keeps its end, and setting the clock back does not make it fresh again. A fetch
-    /// that is under way for the key answers its callers, but stores nothing.
+    /// ``Cache/setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``, is kept as long from now on; any other is
+    /// removed. An entry that has expired already keeps its end, and setting the clock back does not make it fresh
+    /// again. A fetch that is under way for the key answers its callers, but stores nothing.
     ///
     /// While a lost index is being rebuilt, the call waits for it if the entry has not been found yet.
     ///

@@ -43,4 +43,51 @@ extension DiskCache {
         /// again when it is deleted while it is open.
         public static let asOwner = Access(kind: .asOwner)
     }
+
+    /// When the files of a cache can be read on a device that is locked.
+    ///
+    /// Whatever a class makes unreadable is a miss, with an event, and a change that needs it throws `.io`: a cache
+    /// that is also used in the background, while the device is locked, needs one of the last two.
+    public struct FileProtection: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: Int32 {
+            case complete = 1
+            case completeUnlessOpen, completeUntilFirstUserAuthentication, unprotected
+        }
+
+        private let kind: Kind
+
+        /// The name of the setting.
+        public var description: String { "\(kind)" }
+
+        /// The number of the class.
+        var number: Int32 { kind.rawValue }
+
+        /// Only while the device is unlocked.
+        public static let complete = FileProtection(kind: .complete)
+        /// Also when it is locked, by whoever has opened them before.
+        public static let completeUnlessOpen = FileProtection(kind: .completeUnlessOpen)
+        /// Once the device has been unlocked since it was started: the system's usual class.
+        public static let completeUntilFirstUserAuthentication = FileProtection(
+            kind: .completeUntilFirstUserAuthentication)
+        /// Always.
+        public static let unprotected = FileProtection(kind: .unprotected)
+    }
+
+    /// Gives the directories that are there the configured data protection, which new files and folders take over.
+    func protectFiles() {
+        guard let number = configuration.fileProtection?.number else { return }
+        // "." so that a link that leads to the cache is followed, but not one in it.
+        let entries = "\(store.path)/\(DirectoryLayout.entries.name)"
+        for path in ["\(store.path)/.", entries, "\(entries)/\(SegmentTable.name)"] {
+            _ = store.reporter.attempt { () throws(CacheError) in
+                try translating("protect the directory", at: path) { () throws(Errno) in
+                    do throws(Errno) {
+                        try DataProtection.setClass(number, ofDirectory: path)
+                    } catch {
+                        if error != .noEntry { throw error }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -31,7 +31,7 @@ extension DiskCache {
 
     /// Stores the bytes of a value of a coding; nil: raw bytes.
     func set(
-        _ data: Data, as coding: Coding?, forKey key: String, ttl: TimeToLive, metadata: [String: String],
+        _ bytes: some CacheBytes, as coding: Coding?, forKey key: String, ttl: TimeToLive, metadata: [String: String],
         tags: [String]
     ) throws(CacheError) {
         try withOpenStore { store throws(CacheError) in
@@ -43,7 +43,7 @@ extension DiskCache {
             }
             let request = SetRequest(
                 key: key, life: life, attachments: try attachments(metadata, tags, coding), now: now)
-            _ = try data.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
+            _ = try bytes.withBytes { bytes throws(CacheError) in try store.set(bytes, request) }
             store.cleaner.awaitIfBehind()
         }
     }
@@ -55,7 +55,7 @@ extension DiskCache {
     /// A value that was stored as something else, and raw data that is not UTF-8, are misses; they are reported and
     /// kept.
     public func string(forKey key: String) -> String? {
-        decoded(key, as: .string, "a UTF-8 string", DefaultCoding.string)
+        decoded(key, as: .string, "a UTF-8 string", String.init)
     }
 
     /// Stores a string as UTF-8. See `setData(_:forKey:ttl:metadata:tags:)`.
@@ -63,54 +63,70 @@ extension DiskCache {
         _ string: String, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []
     ) throws(CacheError) {
-        try set(Data(string.utf8), as: .string, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        try setBytes(string, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
-    /// Returns a stored value in the default form of its type: a string as UTF-8, data as it is, everything else as
+    /// Returns stored bytes as a type of your choice; nil for a miss. O(size).
+    ///
+    ///     let frame = disk.bytes([UInt8].self, forKey: "frame")
+    ///
+    /// A value that was stored as something else is a miss, reported and kept; raw data is bytes, too.
+    public func bytes<Bytes: CacheBytes>(_ type: Bytes.Type, forKey key: String) -> Bytes? {
+        decoded(key, as: Bytes.coding, "a value of the type \(type)", Bytes.init)
+    }
+
+    /// Stores bytes as they are. See `setData(_:forKey:ttl:metadata:tags:)`.
+    public func setBytes<Bytes: CacheBytes>(
+        _ bytes: Bytes, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
+        tags: [String] = []
+    ) throws(CacheError) {
+        try set(bytes, as: Bytes.coding, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+    }
+
+    /// Returns a stored value in the default form of its type: bytes as they are, a string as UTF-8, everything else as
     /// JSON; nil for a miss. O(size).
     ///
     /// A value that was stored in another form, or that cannot be decoded as `type`, is a miss; it is reported and
     /// kept, because it may be of another type. Data can be read of every value.
     public func value<Value: Decodable>(_ type: Value.Type, forKey key: String) -> Value? {
-        decoded(key, as: DefaultCoding.coding(of: type), "a value of the type \(type)") {
-            try DefaultCoding.decode(type, from: $0)
+        func decode<Bytes: CacheBytes>(_ type: Bytes.Type, _ data: Data) -> Value? { Bytes(data) as? Value }
+        let bytes = Value.self as? any CacheBytes.Type
+        return decoded(key, as: bytes.map { $0.coding } ?? .json, "a value of the type \(type)") { data in
+            if let bytes { return decode(bytes, data) }
+            return try JSONDecoder().decode(type, from: data)
         }
     }
 
-    /// Stores a value in the default form of its type, as a ``Cache`` without a coder does: a string as UTF-8, data as
-    /// it is, everything else as JSON. See `setData(_:forKey:ttl:metadata:tags:)`.
+    /// Stores a value in the default form of its type, as a ``Cache`` without a coder does: bytes as they are, a string
+    /// as UTF-8, everything else as JSON. See `setData(_:forKey:ttl:metadata:tags:)`.
     ///
     /// - Throws: Also `.unencodable` when the value has no JSON form.
     public func setValue(
         _ value: some Encodable, forKey key: String, ttl: TimeToLive = .default, metadata: [String: String] = [:],
         tags: [String] = []
     ) throws(CacheError) {
-        let coding = DefaultCoding.coding(of: type(of: value))
+        if type(of: value) is any CacheBytes.Type, let bytes = value as? any CacheBytes {
+            return try setBytes(bytes, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        }
         let data: Data
         do {
-            data = try DefaultCoding.encode(value)
+            data = try JSONEncoder().encode(value)
         } catch {
             throw CacheError(code: .unencodable, message: "The value has no JSON form: \(error).")
         }
-        try set(data, as: coding, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
+        try set(data, as: .json, forKey: key, ttl: ttl, metadata: metadata, tags: tags)
     }
 
     func decoded<Value>(
         _ key: String, as coding: Coding?, _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?
     ) -> Value? {
-        read(self.key(key), at: now, as: coding, expected(), decode)?.value
-    }
-
-    /// Reads and decodes a value; nil for a miss. A value that was stored in another form than `coding`, or that cannot
-    /// be decoded, is a miss, reported and kept: it may be another type's. Without a coding, `decode` is the judge.
-    func read<Value>(
-        _ key: Key, at now: Timestamp, orStale: Bool = false, as coding: Coding?,
-        _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?
-    ) -> (entry: IndexEntry, value: Value)? {
-        guard
-            case .value(let entry, let value) = reading(key, at: now, orStale: orStale, as: coding, expected(), decode)
-        else { return nil }
-        return (entry, value)
+        let reading = reading(self.key(key), at: now, expected()) {
+            Coding.mayRead($0, as: coding)
+        } decode: { data, _ in
+            try decode(data)
+        }
+        if case .value(_, let value) = reading { return value }
+        return nil
     }
 
     /// The result of a read.
@@ -122,22 +138,23 @@ extension DiskCache {
         case missed
     }
 
-    /// Reads and decodes a value, and says why there is none; reports it where `mayReport` says so.
+    /// Reads and decodes a value, and says why there is none. A value of a form that is not read, or that cannot be
+    /// decoded, is kept: it may be another type's. It is reported where `mayReport` says so.
     func reading<Value>(
-        _ key: Key, at now: Timestamp, orStale: Bool = false, as coding: Coding?,
-        _ expected: @autoclosure () -> String, _ decode: (Data) throws -> Value?,
+        _ key: Key, at now: Timestamp, orStale: Bool = false, _ expected: @autoclosure () -> String,
+        reads: (Coding?) -> Bool, decode: (Data, Coding?) throws -> Value?,
         mayReport: (IndexEntry) -> Bool = { _ in true }
     ) -> Reading<Value> {
         guard let store = readableStore else { return .missed }
         let found = store.read(key, at: now, orStale: orStale) { directory, entry in
-            guard entry.mayBeRead(as: coding) else { return .value((entry: entry, data: Data?.none)) }
+            guard reads(entry.coding) else { return .value((entry: entry, data: Data?.none)) }
             return directory.payload(of: entry).then { .value((entry: entry, data: $0)) }
         }
         guard let (entry, data) = found else { return .missed }
         var reason = ""
         if let data {
             do {
-                if let value = try decode(data) { return .value(entry, value) }
+                if let value = try decode(data, entry.coding) { return .value(entry, value) }
             } catch {
                 reason = ": \(error)"
             }
@@ -157,12 +174,12 @@ extension DiskCache {
     }
 }
 
-extension Data {
-    /// `withUnsafeBytes` with a typed error.
+extension CacheBytes {
+    /// `withCacheBytes` with a typed error.
     func withBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        try withUnsafeBytes { bytes in
+        try withCacheBytes { bytes in
             Swift.Result { () throws(Failure) -> Result in try body(bytes) }
         }.get()
     }

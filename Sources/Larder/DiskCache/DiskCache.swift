@@ -63,6 +63,7 @@ public final class DiskCache: Sendable {
         session = DiskSession(store, handle)
         keyNamespace = .none
         attachments = nil
+        protectFiles()
     }
 
     private init(_ keyNamespace: Namespace, of cache: DiskCache) {

@@ -78,12 +78,6 @@ struct IndexEntry: Sendable {
     /// Nil: raw bytes, or an entry of a version that did not record it.
     var coding: Coding? { attachments?.traits.coding }
 
-    /// True unless the entry records a coding other than `coding`. Nil reads anything.
-    func mayBeRead(as coding: Coding?) -> Bool {
-        guard let coding, let own = self.coding else { return true }
-        return own == coding
-    }
-
     /// The time until which the entry is kept: its expiry, or some time after it.
     var keptUntil: Timestamp {
         guard let attachments, !life.isForever else { return life.expires }

@@ -28,7 +28,7 @@ import LarderFiles
 /// | `ks`     | kept stale: for how long the entry is kept beyond its expiry, milliseconds; absent: 0    |
 /// | `ab`     | 1: the entry says that there is no value                                                 |
 /// | `mr`     | 1: must revalidate; an expired value is never returned                                   |
-/// | `cd`     | coding of the payload: `utf8`, `json`, `plist`, `archive`; absent: raw bytes, or not known |
+/// | `cd`     | coding of the payload, see `Coding`; absent: raw bytes, or not known |
 /// | `bt`     | in the header of a journal: see `header`                                                 |
 /// | `to`     | in `closed`: the number of entries, their payload bytes and their bytes on disk          |
 /// | `nt`     | in `closed` and `groups`: the same for each namespace; absent: there are too many        |

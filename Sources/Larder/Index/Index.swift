@@ -56,7 +56,9 @@ final class Index: Sendable {
         }
 
         func invalidateAll(in scope: ClearScope) {
-            for tier in tiers where scope.mayConcern(tier.namespace) { tier.invalidateAll() }
+            for tier in tiers where scope.mayConcern(tier.namespace) {
+                if case .tag(let tag) = scope { tier.invalidateAll(tagged: tag) } else { tier.invalidateAll() }
+            }
         }
 
         func expireAll(in scope: ClearScope) {
@@ -201,7 +203,10 @@ final class Index: Sendable {
             }
             if !entry.isAbsent { cell.shard.stores += 1 }
             if markingObsolete, let file = old?.file { cell.shard.markObsolete(file, of: key) }
-            if let promotion, cell.hasTier(promotion.tier) { promotion.insert(entry) }
+            if let promotion, cell.hasTier(promotion.tier) {
+                promotion.insert(entry)
+                promotion.published()
+            }
             return old
         }
     }

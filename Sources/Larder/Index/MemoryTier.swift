@@ -9,6 +9,9 @@ protocol MemoryTier: AnyObject, Sendable {
     /// Drops all values.
     func invalidateAll()
 
+    /// Drops all values that are on disk, and of the others those with the tag.
+    func invalidateAll(tagged tag: Key)
+
     /// Drops all values that are on disk, and expires the others: those with the tag, or all.
     func expireAll(tagged tag: Key?)
 }
@@ -18,4 +21,6 @@ struct Promotion {
     let tier: any MemoryTier
     /// Called with the entry of the value, under the same rules as the tier's own methods.
     let insert: (IndexEntry) -> Void
+    /// Called after it when a caller or a fetch has stored the value, and not only read it.
+    var published: () -> Void = {}
 }

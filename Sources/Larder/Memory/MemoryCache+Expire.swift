@@ -60,17 +60,28 @@ extension MemoryCache {
     /// attributes) without such values, and else O(entries).
     func expireUnstored(tagged tag: Larder.Key?) {
         let now = time.now
+        changeUnstored(tagged: tag, others: .invalidated) { table, slot in table.expire(slot, at: now) }
+    }
+
+    /// Drops such values with a tag, and all others; the same.
+    func invalidateStored(orTagged tag: Larder.Key) {
+        changeUnstored(tagged: tag, others: .removed) { table, slot in table.remove(slot, .removed) }
+    }
+
+    private func changeUnstored(
+        tagged tag: Larder.Key?, others cause: RemovalCause, _ body: (inout Table, _ slot: Int) -> Void
+    ) {
         change(inBackground: true) { table in
             if !table.extras.values.contains(where: \.isUnstored) {
-                if table.count > 0 { table.removeAll(.invalidated) }
+                if table.count > 0 { table.removeAll(cause) }
                 return
             }
             for slot in 0..<table.slots.count where table.slots.isUsed(slot) {
                 guard let extra = table.extras[slot], extra.isUnstored else {
-                    table.remove(slot, .invalidated)
+                    table.remove(slot, cause)
                     continue
                 }
-                if tag.map({ extra.tags.contains($0) }) ?? true { table.expire(slot, at: now) }
+                if tag.map({ extra.tags.contains($0) }) ?? true { body(&table, slot) }
             }
         }
     }

@@ -133,7 +133,7 @@ extension MemoryTable {
 
 extension MemoryCache where Key == String {
     /// Returns the description of a fresh value, without recording a use.
-    func entry(forKey key: String) -> CacheEntry? {
+    func cacheEntry(forKey key: String) -> CacheEntry? {
         let now = time.now
         return table.withLock { table in
             let stored = table.stored(key, fingerprint: MemoryKey.fingerprint(key), at: now)

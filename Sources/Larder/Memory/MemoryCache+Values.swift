@@ -1,4 +1,5 @@
 import LarderFiles
+public import LarderFoundation
 
 /// Looking at the values without using them: nothing is counted, moved, renewed or removed.
 extension MemoryCache {
@@ -11,6 +12,39 @@ extension MemoryCache {
             guard let slot = table.slot(key, fingerprint), table.isUsable(slot, at: now) else { return nil }
             return table.slots[slot].value
         }
+    }
+
+    /// Returns a fresh value with its dates and its cost, without recording a use; nil when there is none. O(1).
+    public func entry(forKey key: Key) -> Entry? {
+        let fingerprint = MemoryKey.fingerprint(key)
+        let now = time.now
+        return table.withLock { table in
+            guard let slot = table.slot(key, fingerprint), table.isUsable(slot, at: now),
+                let value = table.slots[slot].value
+            else { return nil }
+            let (entry, begun) = (table.slots[slot], table.extras[slot]?.stored ?? table.slots[slot].life.begun)
+            return Entry(
+                value: value, cost: entry.cost, storedAt: begun.date,
+                age: .milliseconds(max(0, now.millisecondsSince(begun))),
+                expiresAt: entry.life.expires.milliseconds == Life.unlimited ? nil : entry.life.expires.date,
+                lastUsedAt: entry.used.date)
+        }
+    }
+
+    /// A value in memory, and what the cache knows about it.
+    public struct Entry: Sendable {
+        /// The value.
+        public let value: Value
+        /// Its cost, in the unit of the cost limit.
+        public let cost: Int
+        /// When it was stored; where reading begins a life again, when that was.
+        public let storedAt: Date
+        /// The time since then.
+        public let age: Duration
+        /// When it expires; nil: never.
+        public let expiresAt: Date?
+        /// When it was last read, or else stored.
+        public let lastUsedAt: Date
     }
 
     /// Returns the keys of all fresh values, in no particular order. O(n).
@@ -50,5 +84,13 @@ extension MemoryCache {
             }
         }
         return values
+    }
+}
+
+extension MemoryCache.Entry: CustomStringConvertible {
+    /// The value, its cost, its age and its dates.
+    public var description: String {
+        "\(Wording.value(value)), cost \(cost), stored \(Wording.date(storedAt)), \(Wording.duration(age)) old, "
+            + Wording.expiry(expiresAt)
     }
 }

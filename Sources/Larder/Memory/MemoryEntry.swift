@@ -89,10 +89,12 @@ struct MemoryExtra: Sendable {
     @usableFromInline var keptStale: Int64 = 0
     @usableFromInline var mustRevalidate = false
     var tags: [Larder.Key] = []
-    /// Whether a disk tier could not store the value: it is in memory alone.
+    /// Whether the value is in memory alone, beside a disk tier: that could not store it, or may not.
     var isUnstored = false
+    /// Whether a disk tier may store it.
+    var toDisk = true
 
-    var isNone: Bool { metadata.isEmpty && keptStale == 0 && !mustRevalidate && tags.isEmpty && !isUnstored }
+    var isNone: Bool { metadata.isEmpty && keptStale == 0 && !mustRevalidate && tags.isEmpty && !isUnstored && toDisk }
 }
 
 extension MemoryExtra {

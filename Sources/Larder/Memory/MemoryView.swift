@@ -17,6 +17,9 @@ public struct MemoryView<Value: Sendable>: Sendable {
     /// Returns the value of a key as `value(forKey:)` does, without recording a use. O(1).
     public func peekValue(forKey key: String) -> Value? { memory.peekValue(forKey: key) }
 
+    /// Returns a fresh value with its dates and its cost, without recording a use. O(1).
+    public func entry(forKey key: String) -> MemoryCache<String, Value>.Entry? { memory.entry(forKey: key) }
+
     /// Returns whether there is a fresh value. This does not count as a use. O(1).
     public func hasValue(forKey key: String) -> Bool { memory.hasValue(forKey: key) }
 

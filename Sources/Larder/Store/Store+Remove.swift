@@ -7,10 +7,14 @@ extension Store {
     /// The journal has some room for the record on a full disk. Where it cannot be written all the same and nobody else is
     /// there, the files are deleted first, as they tell enough. While older files of the key may be unknown, a tombstone
     /// keeps them dead.
+    ///
+    /// `afterwards`: called once it is removed, before anybody else can change the key.
     @discardableResult
-    func remove(_ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil) throws(CacheError) -> Bool {
+    func remove(
+        _ key: Key, at now: Timestamp, permit: (any WritePermit)? = nil, afterwards: () -> Void = {}
+    ) throws(CacheError) -> Bool {
         let removed = try retryingReopened(key) { () throws(CacheError) in
-            try recovery.retryingAfterScan { () throws(CacheError) in try removeOnce(key, at: now, permit) }
+            try recovery.retryingAfterScan { () throws(CacheError) in try removeOnce(key, at: now, permit, afterwards) }
         }
         guard let wasFresh = removed else { return false }
         if let event = permit.map({ $0.event }) ?? .removed {
@@ -20,16 +24,18 @@ extension Store {
     }
 
     private func removeOnce(
-        _ key: Key, at now: Timestamp, _ permit: (any WritePermit)?
+        _ key: Key, at now: Timestamp, _ permit: (any WritePermit)?, _ afterwards: () -> Void
     ) throws(CacheError) -> Bool? {
         try disk.run(changing: key) { directory throws(CacheError) in
             if let permit, !permit.isValid(for: key) { return nil }
             // Afterwards: a fetch that begins earlier may still receive the removed value.
             defer { observer.didChange(key, with: permit) }
             index.load(key)
-            if !provisional.mayLackFiles { return try removeFiles(of: key, at: now, in: directory) }
-            let isBelieved = recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
+            let isBelieved =
+                !provisional.mayLackFiles
+                || recovery.settle(key, at: now, checkingFile: true, in: directory, holdsStripe: true)
             let wasFresh = try removeFiles(of: key, at: now, in: directory)
+            afterwards()
             return isBelieved ? wasFresh : nil
         }
     }
@@ -57,8 +63,8 @@ extension Store {
         if last == nil, obsolete.isEmpty, tombstone == nil {
             // Nothing of the key was stored after its tombstone. That of a killed session may not be on stable storage.
             if !mayBeUnknown || !settings.isPowerSafe && reaper.hasTombstone(of: key) {
-                index.invalidate(key)
                 try tellOthers(ofRemoved: key)
+                index.invalidate(key)
                 try reaper.syncDeletions(of: key, in: directory)
                 return nil
             }
@@ -115,8 +121,8 @@ extension Store {
                 }
             } else {
                 ticket = nil
-                index.invalidate(key)
                 try tellOthers(ofRemoved: key)
+                index.invalidate(key)
             }
         } catch {
             if let tombstone { reaper.takeBackTombstone(tombstone, in: directory) }

@@ -43,7 +43,7 @@ extension Store {
         let outcome = try retryingReopened(request.key) { () throws(CacheError) in
             try makingRoom(for: payload.count) { () throws(CacheError) in try insert(content, entry, request) }
         }
-        return finish(outcome, request.key)
+        return finish(outcome, request.key, isAbsent: request.attachments?.traits.isAbsent == true)
     }
 
     /// Stores a value of some bytes, and evicts others where the disk has no room for it.
@@ -82,12 +82,11 @@ extension Store {
     }
 
     /// Enforces the limits and reports the change; true when the value was stored.
-    func finish(_ outcome: InsertOutcome, _ key: Key) -> Bool {
+    func finish(_ outcome: InsertOutcome, _ key: Key, isAbsent: Bool = false) -> Bool {
         guard case .stored(let isNew, _) = outcome else { return false }
         evictor.enforceAfterStoring()
-        if isNew { return true }
-        reaper.deleteReplaced(shard: key.shard)
-        events.post(CacheEvent(.replaced, of: key))
+        if !isNew { reaper.deleteReplaced(shard: key.shard) }
+        if !isNew || !isAbsent { events.post(CacheEvent(isNew ? .stored : .replaced, of: key)) }
         return true
     }
 

@@ -13,8 +13,8 @@ public struct CacheEntry: Sendable {
     /// When the entry expires; nil: never.
     public let expiresAt: Date?
     /// The time until which the entry is kept: its expiry, or later if a fetch stored it, or a call with `keepStale`
-    /// such as ``Cache/setValue(_:forKey:ttl:keepStale:metadata:tags:)``, because a fetch may return or revalidate an
-    /// expired value. Nil: forever.
+    /// such as ``Cache/setValue(_:forKey:ttl:keepStale:metadata:tags:toDisk:)``, because a fetch may return or
+    /// revalidate an expired value. Nil: forever.
     public let keptUntil: Date?
     /// Its tags.
     public let tags: [String]

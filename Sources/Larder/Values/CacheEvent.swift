@@ -57,6 +57,9 @@ public struct CacheEvent: Sendable {
         public static let invalidated = Kind("invalidated")
         /// A caller removed the entry.
         public static let removed = Kind("removed")
+        /// A value was stored on disk for a key of which nothing was known, by this process: a caller, a fetch, or a
+        /// read that has brought it from a shared tier.
+        public static let stored = Kind("stored")
         /// A new value replaced the entry's value, fresh or expired.
         public static let replaced = Kind("replaced")
         /// The cache removed the entry to obey a limit.

@@ -90,13 +90,13 @@ struct CacheTests {
     func coders() throws {
         let user = User(name: "Ada", age: 36, tags: ["x": 1.5])
         for coder in [Coder<User>.json, .propertyList] {
-            #expect(try coder.decode(coder.encode(user)) == user)
-            #expect(throws: (any Error).self) { try coder.decode(Data("neither".utf8)) }
-            #expect(throws: (any Error).self) { try coder.decode(Coder<[Int]>.json.encode([1])) }
+            #expect(try coder.value(of: coder.bytes(of: user)) == user)
+            #expect(throws: (any Error).self) { try coder.value(of: Data("neither".utf8)) }
+            #expect(throws: (any Error).self) { try coder.value(of: Coder<[Int]>.json.bytes(of: [1])) }
         }
-        #expect(try Coder<Data>.data.decode(Coder<Data>.data.encode(Data([1, 2]))) == Data([1, 2]))
-        #expect(try Coder<String>.string.decode(Coder<String>.string.encode("e\u{301}")).utf8.count == 3)
-        #expect(throws: (any Error).self) { try Coder<String>.string.decode(Data([0xFF])) }
+        #expect(try Coder<Data>.data.value(of: Coder<Data>.data.bytes(of: Data([1, 2]))) == Data([1, 2]))
+        #expect(try Coder<String>.string.value(of: Coder<String>.string.bytes(of: "e\u{301}")).utf8.count == 3)
+        #expect(throws: (any Error).self) { try Coder<String>.string.value(of: Data([0xFF])) }
         // Like an encryption: a key, a check, and an error for bytes written with another key.
         struct WrongKey: Error {}
         func sealed(with key: UInt8) -> Coder<User> {
@@ -107,9 +107,9 @@ struct CacheTests {
                 return Data(data.dropFirst().map { $0 ^ key })
             }
         }
-        let bytes = try sealed(with: 90).encode(user)
-        #expect(try sealed(with: 90).decode(bytes) == user)
-        #expect(throws: WrongKey.self) { try sealed(with: 91).decode(bytes) }
+        let bytes = try sealed(with: 90).bytes(of: user)
+        #expect(try sealed(with: 90).value(of: bytes) == user)
+        #expect(throws: WrongKey.self) { try sealed(with: 91).value(of: bytes) }
     }
 
     @Test("a memory hit decodes nothing, makes no system call and does not suspend")

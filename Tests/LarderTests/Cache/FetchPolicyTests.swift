@@ -279,6 +279,49 @@ struct FetchPolicyTests {
         await hung.answer("late")
     }
 
+    @Test(
+        "a fetch whose late result is kept goes on after the hard timeout, and later calls join it",
+        arguments: Tiers.allCases)
+    func lateResult(_ tiers: Tiers) async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try tiers.cache(in: world)
+        let slow = Source()
+        let policy = FetchPolicy.cacheFirst.hardTimeout(.seconds(5), keepsLateResult: true)
+        @Sendable func value() async throws -> String {
+            try await cache.value(forKey: "k", policy: policy) { try await slow.fetch() }
+        }
+        let first = (0..<3).map { _ in begin { try await value() } }
+        await until("all have joined") { cache.statistics.fetches.coalesced == 2 && slow.begun == 1 }
+        world.clock.advance(by: .seconds(5))
+        for caller in first { #expect((await caller.failure as? CacheError)?.code == .timedOut) }
+        #expect(slow.cancelled == 0 && cache.statistics.fetches.failed == 0)
+        // One that comes later waits for its own time, in the same fetch.
+        let timers = world.clock.scheduledCount
+        let (second, third) = (begin { try await value() }, begin { try await value() })
+        await until("they wait") { world.clock.scheduledCount == timers + 2 }
+        world.clock.advance(by: .milliseconds(4_999))
+        second.cancel()
+        #expect(await second.failure is CancellationError)
+        await slow.answer("late")
+        #expect(try await third.value == "late")
+        #expect(slow.begun == 1)
+        await cache.waitForFetches()
+        #expect(await cache.value(forKey: "k") == "late")
+        // A stale value is the answer where the policy allows one.
+        world.clock.advance(by: .days(2))
+        try await cache.setValue("old", forKey: "k", ttl: .seconds(1), keepStale: .hours(1))
+        world.clock.advance(by: .seconds(2))
+        let stale = begin {
+            try await cache.value(forKey: "k", policy: policy.staleIfError(for: .hours(1))) { try await slow.fetch() }
+        }
+        await until("it is asked") { slow.begun == 2 }
+        world.clock.advance(by: .seconds(5))
+        #expect(try await stale.value == "old")
+        await slow.answer("new")
+        await cache.waitForFetches()
+        #expect(await cache.value(forKey: "k") == "new")
+    }
+
     @Test("a caller that joins a fetch waits no longer than its own timeout")
     func joinersTimeout() async throws {
         let world = World { $0.sweepInterval = nil }

@@ -77,6 +77,24 @@ struct ModifyTests {
         #expect(entry.expiresAt == world.clock.date.addingTimeInterval(86_400) && entry.tags.isEmpty)
     }
 
+    @Test(
+        "a value that was not there gets the metadata and the tags of the call, and keeps them",
+        arguments: Tiers.allCases)
+    func newAttributes(_ tiers: Tiers) async throws {
+        let cache: Cache<Int> = try tiers.cache(in: World())
+        for number in 1...3 {
+            try await cache.modifyValue(forKey: "k", metadata: ["by": "\(number)"], tags: ["t\(number)"]) {
+                $0 = ($0 ?? 0) + 1
+            }
+            let entry = try #require(await cache.entry(forKey: "k"))
+            #expect(entry.metadata == ["by": "1"] && entry.tags == ["t1"])
+        }
+        try await cache.removeAll(tagged: "t2")
+        #expect(await cache.value(forKey: "k") == 3)
+        try await cache.removeAll(tagged: "t1")
+        #expect(await cache.value(forKey: "k") == nil)
+    }
+
     @Test("an error keeps the value, nil removes it, and a missing value may stay missing", arguments: Tiers.allCases)
     func endings(_ tiers: Tiers) async throws {
         let world = World()

@@ -158,6 +158,56 @@ struct SharedReadTests {
         #expect(log.events(of: disk).map(\.error?.code) == [.undecodable])
     }
 
+    @Test("a cancelled caller leaves with a miss; a read that nobody waits for any more reads and decodes nothing")
+    func cancelled() async throws {
+        let limiter = IOLimiter(SystemClock(), limit: 1)
+        let reads = SharedReads<String>(limiter)
+        let mayEnd = DispatchSemaphore(value: 0)
+        limiter.enqueue(.high) { mayEnd.wait() }
+        let begun = Lock<[String]>([])
+        let missing = SharedReads<String>.Outcome.missed(nil)
+        func read(_ text: String) -> Task<Bool, any Error> {
+            LarderTests.begin {
+                let outcome = await reads.value(.init(key: Key(text), orStale: false)) {
+                    begun.withLock { $0.append(text) }
+                    return missing
+                }
+                return outcome.isShared
+            }
+        }
+        let name = { SharedReads<String>.Name(key: Key($0), orStale: false) }
+        let (alone, one) = (read("a"), read("b"))
+        await until("they wait") { reads.callers(name("a")) == 1 && reads.callers(name("b")) == 1 }
+        let two = read("b")
+        await until("it joins") { reads.callers(name("b")) == 2 }
+        // At once, though the reads wait.
+        alone.cancel()
+        one.cancel()
+        _ = try await (alone.value, one.value)
+        #expect(reads.callers(name("b")) == 1)
+        mayEnd.signal()
+        #expect(try await two.value)
+        #expect(begun.withLock { $0 } == ["b"])
+        // A later read of the key is not affected.
+        _ = try await read("a").value
+        #expect(begun.withLock { $0 } == ["b", "a"])
+    }
+
+    @Test("a cancelled plain read decodes nothing, and keeps nothing from others", arguments: [true, false])
+    func cancelledValue(_ hasMemory: Bool) async throws {
+        let (world, decodes) = (World(), Decodes())
+        let cache = try cache(decodes, in: world, hasMemory: hasMemory)
+        try world.open().namespace("n").setString("v", forKey: "k")
+        let task = begin {
+            while !Task.isCancelled { await Task.yield() }
+            return await cache.value(forKey: "k")
+        }
+        task.cancel()
+        #expect(try await task.value == nil)
+        #expect(decodes.count == 0)
+        #expect(await cache.value(forKey: "k") == "v")
+    }
+
     @Test("a caller of higher priority moves up a read that waits for its turn")
     func priority() async throws {
         let limiter = IOLimiter(SystemClock(), limit: 1)

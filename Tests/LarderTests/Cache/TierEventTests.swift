@@ -49,10 +49,10 @@ struct TierEventTests {
         (cache, disk) = (nil, nil)
         var kinds: [CacheEvent.Kind] = []
         for await event in typed { kinds.append(event.kind) }
-        #expect(kinds == [.replaced])
+        #expect(kinds == [.stored, .replaced])
         kinds = []
         for await event in bare { kinds.append(event.kind) }
-        #expect(kinds == [.replaced, .removed])
+        #expect(kinds == [.stored, .replaced, .stored, .removed])
     }
 
     @Test("listening ends when the reader of a stream stops, or the cache is deallocated")

@@ -56,6 +56,29 @@ struct UnstoredTests {
         #expect(await cache.value(forKey: "k", allowingStale: true) == "v")
     }
 
+    @Test("an absence in memory alone is forgotten with its tag, and only with it")
+    func absenceTagged() async throws {
+        let world = World { $0.sweepInterval = nil }
+        let cache: Cache<String> = try Tiers.both.cache(in: world)
+        let fetches = Lock(0)
+        func ask() async throws {
+            try await whileWritesFail(world) {
+                let value = try await cache.optionalValue(forKey: "k", tags: ["t"]) {
+                    fetches.withLock { $0 += 1 }
+                    return nil as String?
+                }
+                #expect(value == nil)
+            }
+        }
+        try await ask()
+        try await cache.removeAll(tagged: "other")
+        try await ask()
+        #expect(fetches.withLock(\.self) == 1)
+        try await cache.removeAll(tagged: "t")
+        try await ask()
+        #expect(fetches.withLock(\.self) == 2)
+    }
+
     @Test("expiring one tag spares values in memory alone with another")
     func expireOtherTagUnstored() async throws {
         let world = World { $0.sweepInterval = nil }

@@ -125,8 +125,10 @@ struct RecordTests {
             }
             #expect(read.coding?.name.hasSameBytes(as: name) == true)
             #expect(Self.text(.set(read)) == Self.text(.set(entry)))
-            for coding in [Coding.string, .json, .propertyList, .archive] { #expect(!read.mayBeRead(as: coding)) }
-            #expect(read.mayBeRead(as: nil))
+            for coding in [Coding.string, .json, .propertyList, .archive, .bytes] {
+                #expect(!Coding.mayRead(read.coding, as: coding))
+            }
+            #expect(Coding.mayRead(read.coding, as: nil))
         }
         #expect(Coding("e\u{301}") != Coding("\u{e9}"))
     }

@@ -100,9 +100,9 @@
         func coder() throws {
             let archive = Coder<NSUUID>.archive
             let uuid = NSUUID()
-            #expect(try archive.decode(archive.encode(uuid)) == uuid)
-            #expect(throws: (any Error).self) { try archive.decode(Coder<NSString>.archive.encode("text")) }
-            #expect(throws: (any Error).self) { try archive.decode(Data("no archive".utf8)) }
+            #expect(try archive.value(of: archive.bytes(of: uuid)) == uuid)
+            #expect(throws: (any Error).self) { try archive.value(of: Coder<NSString>.archive.bytes(of: "text")) }
+            #expect(throws: (any Error).self) { try archive.value(of: Data("no archive".utf8)) }
         }
     }
 #endif

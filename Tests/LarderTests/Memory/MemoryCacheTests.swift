@@ -26,6 +26,27 @@ struct MemoryCacheTests {
         return MemoryCache(configuration: configuration, clock: clock)
     }
 
+    @Test("an entry tells dates, age and cost of a fresh value, and is no use of it")
+    func entry() throws {
+        let cache = cache { $0.countLimit = 2 }
+        cache.setValue("1", forKey: "a", ttl: .seconds(10), cost: 7)
+        let stored = clock.now.date
+        clock.advance(by: .seconds(2))
+        cache.setValue("2", forKey: "b", ttl: .forever)
+        #expect(cache.value(forKey: "a") == "1")
+        clock.advance(by: .seconds(1))
+        let hits = cache.statistics.hits
+        let entry = try #require(cache.entry(forKey: "a"))
+        #expect(entry.value == "1" && entry.cost == 7 && entry.storedAt == stored && entry.age == .seconds(3))
+        #expect(entry.expiresAt == stored.addingTimeInterval(10))
+        #expect(entry.lastUsedAt == stored.addingTimeInterval(2))
+        #expect(try #require(cache.entry(forKey: "b")).expiresAt == nil)
+        #expect(cache.statistics.hits == hits && cache.entry(forKey: "c") == nil)
+        #expect(cache.keysByRecency() == ["a", "b"])
+        clock.advance(by: .seconds(7))
+        #expect(cache.entry(forKey: "a") == nil)
+    }
+
     @Test("a stored value is there until it is replaced or removed")
     func basics() {
         let cache = cache()

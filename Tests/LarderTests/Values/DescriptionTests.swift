@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTesting
 import Testing
 
 @testable import Larder
@@ -186,6 +187,19 @@ struct DescriptionTests {
         (FetchPolicy.cacheOnly, "cacheOnly"),
         (FetchPolicy.reload.hardTimeout(.seconds(1.5)), "reload, hardTimeout: 1.5 s"),
         (
+            FetchPolicy.cacheFirst.hardTimeout(.seconds(1), keepsLateResult: true).eagerRefresh(after: .seconds(90)),
+            "cacheFirst, hardTimeout: 1 s, keepsLateResult, eagerRefresh: after 1 min 30 s"
+        ),
+        (DiskCache.FileProtection.completeUnlessOpen, "completeUnlessOpen"),
+        (
+            MemoryCache<String, String>.Entry(
+                value: "Ann", cost: 3, storedAt: noon, age: .seconds(90), expiresAt: later, lastUsedAt: noon),
+            "Ann, cost 3, stored 2025-11-20T12:00:00Z, 1 min 30 s old, expires 2025-11-20T13:00:00Z"
+        ),
+        (
+            FetchResult.value("Ann", toDisk: false), "Ann, in memory alone"
+        ),
+        (
             policy,
             "cacheFirst, staleWhileRevalidate: 5 min, staleIfError: 1 day, keepStale: 1 h, "
                 + "softTimeout: 300 ms, hardTimeout: 20 s, retryThrottle: 10 s, eagerRefresh: 0.8, jitter: 0.1, "
@@ -259,6 +273,25 @@ struct DescriptionTests {
         #expect(event.description.count < 350 && event.description.hasSuffix(" and 997 more"))
     }
 
+    @Test("a debugger shows what a cache has, and where")
+    func debug() async throws {
+        let world = TestWorld()
+        let cache = try world.cache(of: String.self)
+        try await cache.setValue("four", forKey: "k")
+        #expect(await cache.value(forKey: "k") == "four")
+        let disk = try #require(cache.disk)
+        #expect(String(reflecting: disk) == "DiskCache(/cache, 1 entry, 4 bytes)")
+        #expect(String(reflecting: disk.namespace("n")) == #"DiskCache(/cache, namespace "n", 0 entries, 0 bytes)"#)
+        let text = String(reflecting: cache)
+        #expect(text.hasPrefix("Cache<String>(memory: 1 entry, cost 4; disk: /cache, 1 entry, 4 bytes; "))
+        #expect(text.hasSuffix("\(cache.statistics))"))
+        #expect(String(reflecting: LoadingCache(cache) { $0 }) == "Loading" + text)
+        let memory = world.memoryCache(of: Int.self, String.self, configuration: .init(countLimit: 5))
+        #expect(String(reflecting: memory) == "MemoryCache<Int, String>(0 entries, cost 0, countLimit: 5)")
+        try await cache.close()
+        #expect(String(reflecting: disk) == "DiskCache(/cache, closed)")
+    }
+
     /// Every public structure of the library is in the list above, so a new one without a description is noticed.
     @Test("no public value is missing here")
     func complete() throws {
@@ -267,7 +300,9 @@ struct DescriptionTests {
         let sources = package.appendingPathComponent("Sources/Larder")
         let files = FileManager.default.enumerator(atPath: sources.path)?.compactMap { $0 as? String } ?? []
         let described = Set(
-            Self.texts.map { "\(type(of: $0.value))".prefix { $0 != "<" }.description } + ["Coder"])  // Two closures.
+            Self.texts.map { "\(type(of: $0.value))".prefix { $0 != "<" }.description }
+                // Closures.
+                + ["Coder", "CacheUpdates", "Iterator", "LoadingCache"])
         var count = 0
         for file in files where file.hasSuffix(".swift") {
             let text = try String(contentsOf: sources.appendingPathComponent(file), encoding: .utf8)
