@@ -29,6 +29,8 @@ struct PatienceTests {
         request.timeoutInterval = 2
         let tasks = [request, request].map { request in Task { try await cache.data(for: request).0 } }
         await web.waitForFollowers(1)
+        // Before that, the time-out would be that of a server which does not answer.
+        await eventually { cache.responder.exchanges.begunResponses == 1 }
         for second in 1...5 {
             stream.yield(Data("part".utf8))
             web.clock.advance(by: .seconds(1))
@@ -88,7 +90,10 @@ struct PatienceTests {
         await web.waitForFollowers(2)
         web.clock.advance(by: .milliseconds(1_900))
         leader.cancel()
-        await eventually { cache.waitingRequests == 1 && streams.withLock { $0.count } == 2 }
+        await eventually {
+            cache.waitingRequests == 1 && streams.withLock { $0.count } == 2
+                && cache.responder.exchanges.begunResponses == 1
+        }
         web.clock.advance(by: .milliseconds(1_900))
         // The one that waited for it asks for itself.
         await eventually { cache.waitingRequests == 0 && streams.withLock { $0.count } == 3 }

@@ -75,6 +75,8 @@ final class Exchanges: Sendable {
 
         fileprivate var waiting: Int { state.withLock { $0.waiters.count } }
 
+        fileprivate var hasHead: Bool { state.withLock { $0.head != nil } }
+
         fileprivate func finish(_ outcome: Outcome) {
             let waiters = state.withLock { state in
                 state.outcome = outcome
@@ -144,6 +146,9 @@ final class Exchanges: Sendable {
 
     /// The number of requests that wait for others.
     var waiting: Int { state.withLock { $0.flights.values.reduce(0) { $0 + $1.waiting } } }
+
+    /// The flights whose response has begun. For tests.
+    var begunResponses: Int { state.withLock { $0.flights.values.count { $0.hasHead } } }
 
     /// Runs an exchange for a URL with a permit that an invalidation of the URL revokes.
     func withPermit<Result: Sendable>(
