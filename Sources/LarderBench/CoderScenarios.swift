@@ -1,7 +1,7 @@
 import Foundation
 import Larder
 
-/// What a coder costs, beside Foundation's JSON of the same value.
+/// Compares the time of each coder with that of Foundation's bare JSON encoder and decoder.
 extension Scenario {
     private struct Article: Codable, Sendable {
         var id = 42

@@ -95,8 +95,7 @@ extension Cache {
         _ value: Value, forKey key: String, ttl: TimeToLive = .default, keepStale: TimeToLive? = nil,
         metadata: [String: String] = [:], tags: [String] = [], toDisk: Bool = true
     ) async throws(CacheError) {
-        let options = SetOptions(
-            ttl: ttl, keepStale: keepStale, metadata: metadata, tags: tags, toDisk: toDisk)
+        let options = SetOptions(ttl: ttl, keepStale: keepStale, metadata: metadata, tags: tags, toDisk: toDisk)
         try await backend.set([(key, value)], options)
     }
 

@@ -33,7 +33,7 @@ public final class Cache<Value: Sendable>: Sendable {
     @usableFromInline let reportsHits: Bool
     /// The other processes that may change the directory: each hit in memory of a shared one asks them.
     private let others: ReplaceableReference<Follower>?
-    /// Nil where there are none.
+    /// Nil where no other process can change the directory: it would wake the processor for nothing.
     let poll: ChangePoll?
     let watchers: KeyWatchers
     /// Set where a hit in memory must ask the others, or belongs to the parent of this process.

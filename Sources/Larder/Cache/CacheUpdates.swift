@@ -65,7 +65,7 @@ public struct CacheUpdates<Value: Sendable>: AsyncSequence, Sendable {
         /// cancelled.
         public mutating func next() async -> Value?? {
             while await listening.wait() {
-                // What is read after the end, or by a cancelled task, is a miss.
+                // A read after the end, or by a cancelled task, misses a value that may be there.
                 guard let value = await read(), !listening.isOver, !Task.isCancelled else { return nil }
                 if value == nil, isAbsent { continue }
                 isAbsent = value == nil

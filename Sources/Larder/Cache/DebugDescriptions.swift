@@ -11,7 +11,7 @@ extension Cache: CustomDebugStringConvertible {
 }
 
 extension LoadingCache: CustomDebugStringConvertible {
-    /// That of the cache.
+    /// The description of ``cache``.
     public var debugDescription: String { "Loading\(cache.debugDescription)" }
 }
 

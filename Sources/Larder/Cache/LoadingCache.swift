@@ -84,7 +84,7 @@ public struct LoadingCache<Value: Sendable>: Sendable {
     /// where it can.
     ///
     /// - Parameter keys: Any strings. Of several that Swift's `==` calls equal, the first counts.
-    /// - Returns: The values. A key for which the loader brings nothing is left out.
+    /// - Returns: The values. A key is left out when the loader brings nothing for it, or throws `.notFound`.
     /// - Throws: The first error of the loader, which ends the call.
     public func values(forKeys keys: some Sequence<String>) async throws -> [String: Value] {
         if let loadAll {
@@ -118,10 +118,7 @@ public struct LoadingCache<Value: Sendable>: Sendable {
         let load = load
         if revalidates {
             return try await cache.value(
-                forKey: key, ttl: ttl, tags: tags, policy: policy,
-                revalidate: { cached in
-                    try await load(key, cached)
-                })
+                forKey: key, ttl: ttl, tags: tags, policy: policy, revalidate: { try await load(key, $0) })
         }
         return try await cache.value(forKey: key, ttl: ttl, tags: tags, policy: policy) { () -> FetchResult<Value> in
             try await load(key, nil)

@@ -175,6 +175,7 @@ extension TieredBackend {
         return store.index.entry(key) != nil || store.provisional.isSet || store.disk.hasLeftFiles
     }
 
+    /// Releases what a change of the memory has displaced, and tells those who watch the key; nil: nothing has changed.
     func finish(_ demand: ReleaseDemand?, _ key: Key) {
         guard let demand else { return }
         tier?.memory.release(demand)
@@ -220,10 +221,11 @@ extension TieredBackend {
         var options = options
         if options.tags.isEmpty { options.tags = stored.tags }
         options.toDisk = stored.toDisk
+        options.metadata = options.metadata ?? stored.metadata
         options.mustRevalidate = options.mustRevalidate ?? !stored.isAnswerable
         // A change of these needs a new file: only there are they safe when the index is lost.
         if let entry = stored.entry, Set(options.allTags) == Set(entry.tags),
-            options.mustRevalidate == entry.mustRevalidate, options.metadata ?? entry.metadata == entry.metadata
+            options.mustRevalidate == entry.mustRevalidate, options.metadata == entry.metadata
         {
             // So does the beginning of a life that says only when it ends.
             let marksBeginning = options.marksBeginning && (slides || options.life.isForever)
@@ -233,7 +235,6 @@ extension TieredBackend {
             }
             if isRenewed { return }
         }
-        options.metadata = options.metadata ?? stored.metadata
         if let entry = stored.entry {
             let isThere = await disk.store.io.run { [options] in rewrite(entry, stored, key, options, by: flight) }
             if isThere { return }
@@ -260,8 +261,6 @@ extension TieredBackend {
             directory.payload(of: current).then { .value((entry: current, data: $0)) }
         }
         guard let found, found.entry.isSameValue(as: entry) else { return nil }
-        var options = options
-        options.metadata = options.metadata ?? stored.metadata
         let promotion = promotion(of: stored.value, key.text, size: found.data.count)
         return store(
             Content(data: found.data, coding: entry.coding, promotion: promotion), key, options, by: flight)
@@ -283,8 +282,6 @@ extension TieredBackend {
                 return false
             }
         } catch {
-            var options = options
-            options.metadata = options.metadata ?? entry.metadata
             keepInMemory(stored.value, key, size: entry.size, options, by: flight)
             return true
         }

@@ -55,7 +55,7 @@ extension String: CacheBytes {
 }
 
 extension CacheBytes {
-    /// What their entries record. Data has always been stored without a coding, and is read of every value.
+    /// The coding that entries of the type record. Nil for data: no release has recorded one, so it reads any.
     static var coding: Coding? {
         if Self.self == Data.self { return nil }
         return Self.self == String.self ? .string : .bytes

@@ -21,6 +21,6 @@ struct Promotion {
     let tier: any MemoryTier
     /// Called with the entry of the value, under the same rules as the tier's own methods.
     let insert: (IndexEntry) -> Void
-    /// Called after it when a caller or a fetch has stored the value, and not only read it.
+    /// Called after `insert` when the value has been stored, as opposed to read.
     var published: () -> Void = {}
 }

@@ -63,7 +63,8 @@ extension MemoryCache {
         changeUnstored(tagged: tag, others: .invalidated) { table, slot in table.expire(slot, at: now) }
     }
 
-    /// Drops such values with a tag, and all others; the same.
+    /// Drops such values with a tag, and all others. O(values with attributes) without such values, and else
+    /// O(entries).
     func invalidateStored(orTagged tag: Larder.Key) {
         changeUnstored(tagged: tag, others: .removed) { table, slot in table.remove(slot, .removed) }
     }

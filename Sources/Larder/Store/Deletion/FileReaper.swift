@@ -25,8 +25,8 @@ final class FileReaper: Sendable {
     /// Called when files stay aside because others have some to delete.
     let othersOwe = Hook()
     private let aside = Lock((files: 0, bytes: 0))
-    /// One for each shard: two threads that deleted the same files would undo each other's names, and note what is
-    /// gone.
+    /// Held while the files of a shard are deleted. Two threads with the same list could set a file aside after the
+    /// other has deleted it, and forget one that the other has just set aside.
     private let deleting = (0..<Index.shardCount).map { _ in Lock(()) }
     /// Files, and bytes.
     private static let manyAside = (files: 1024, bytes: 8 << 20)
