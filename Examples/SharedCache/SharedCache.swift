@@ -25,9 +25,9 @@
         let database: Database
 
         init(directory: URL, redis: RedisTier, database: Database) throws {
-            var settings = Cache<Int>.Configuration(sharedTier: redis)
-            settings.sharedTierPolicy.name = "prices"
-            settings.sharedTierPolicy.fetchLease = .seconds(5)
+            var settings = Cache<Int>.Configuration(remoteTier: redis)
+            settings.remoteTierPolicy.name = "prices"
+            settings.remoteTierPolicy.fetchLease = .seconds(5)
             prices = try Cache(directory: directory, configuration: settings)
             self.database = database
         }

@@ -3,13 +3,13 @@
     import Larder
     import LarderRedis
 
-    /// A shared tier on a Redis of the benchmark's own, beside the bare commands over hiredis on the same server.
+    /// A remote tier on a Redis of the benchmark's own, beside the bare commands over hiredis on the same server.
     extension Scenario {
         static var redis: [Scenario] {
             guard RedisServer.program != nil else {
                 try? FileHandle.standardError.write(
                     contentsOf: Data(
-                        "larder-bench: no redis-server, so the rows of the shared tier are left out\n".utf8))
+                        "larder-bench: no redis-server, so the rows of the remote tier are left out\n".utf8))
                 return []
             }
             return [hit, read, set, invalidation, sharedProcesses]
@@ -26,7 +26,7 @@
 
         /// A value that another machine has stored, read for the first time: the question, and the copy on disk.
         private static var hit: Scenario {
-            Scenario(name: "shared tier hit", size: size, unit: .us, floor: "a bare GET", hasWakes: true) { folder in
+            Scenario(name: "remote tier hit", size: size, unit: .us, floor: "a bare GET", hasWakes: true) { folder in
                 let (server, bare) = (try RedisServer(folder), try BareRedis(folder))
                 let (one, two) = (try await Machine(folder, "one"), try await Machine(folder, "two"))
                 bare.run((0..<count).map { set(Content.key($0), bytes) })
@@ -52,7 +52,7 @@
 
         /// The question alone.
         private static var read: Scenario {
-            Scenario(name: "shared tier read", size: size, unit: .us, floor: "a bare GET", hasWakes: true) { folder in
+            Scenario(name: "remote tier read", size: size, unit: .us, floor: "a bare GET", hasWakes: true) { folder in
                 let (server, bare) = (try RedisServer(folder), try BareRedis(folder))
                 let one = try await Machine(folder, "one")
                 let keys = (0..<count).map(Content.key)
@@ -63,7 +63,7 @@
                     round: { _ in
                         var samples = (own: Samples(), floor: Samples())
                         for key in keys {
-                            let question = SharedRead(key: SharedKey(key: key), sizeLimit: 1 << 20)
+                            let question = RemoteRead(key: RemoteKey(key: key), sizeLimit: 1 << 20)
                             try await timing(&samples.own) {
                                 guard case .value = try await one.tier.read(question).finding else {
                                     throw BenchFailure("\(key) is missing")
@@ -80,7 +80,7 @@
         private static var set: Scenario {
             let batch = 100
             return Scenario(
-                name: "shared tier set, 100 at once", size: size, unit: .us, floor: "a bare pipelined SET",
+                name: "remote tier set, 100 at once", size: size, unit: .us, floor: "a bare pipelined SET",
                 hasWakes: true
             ) { folder in
                 let (server, bare) = (try RedisServer(folder), try BareRedis(folder))
@@ -105,7 +105,7 @@
         /// From the beginning of a set to the moment at which another machine no longer has the old value in memory.
         private static var invalidation: Scenario {
             Scenario(
-                name: "shared tier invalidation", size: size, unit: .us, floor: "until the set returns", hasWakes: true
+                name: "remote tier invalidation", size: size, unit: .us, floor: "until the set returns", hasWakes: true
             ) { folder in
                 let (server, bare) = (try RedisServer(folder), try BareRedis(folder))
                 let (one, two) = (try await Machine(folder, "one"), try await Machine(folder, "two"))
@@ -137,7 +137,7 @@
         /// time for each of their operations together.
         private static var sharedProcesses: Scenario {
             let (processes, operations) = (4, 8_000)
-            return Scenario(name: "shared tier processes, \(processes)", unit: .us, floor: "", hasWakes: true) {
+            return Scenario(name: "remote tier processes, \(processes)", unit: .us, floor: "", hasWakes: true) {
                 folder in
                 let (server, bare) = (try RedisServer(folder), try BareRedis(folder))
                 let peers = try (0..<processes).map { number in
@@ -185,10 +185,10 @@
             var settings = RedisTier.Configuration()
             settings.socketPath = socket
             tier = RedisTier(configuration: settings)
-            var configuration = Cache<Data>.Configuration(sharedTier: tier)
-            configuration.sharedTierPolicy.timeout = .seconds(10)
+            var configuration = Cache<Data>.Configuration(remoteTier: tier)
+            configuration.remoteTierPolicy.timeout = .seconds(10)
             cache = try Cache(directory: directory, configuration: configuration)
-            while cache.statistics.shared?.misses == 0 {
+            while cache.statistics.remote?.misses == 0 {
                 _ = await cache.value(forKey: "probe")
                 try await Task.sleep(for: .milliseconds(1))
             }
@@ -196,11 +196,11 @@
 
         /// Returns when the server has everything.
         func sent() async throws {
-            while cache.statistics.shared?.waiting != 0 { await Task.yield() }
+            while cache.statistics.remote?.waiting != 0 { await Task.yield() }
         }
     }
 
-    /// A process that stores and fetches through a shared tier. It follows the orders of a `Peer`.
+    /// A process that stores and fetches through a remote tier. It follows the orders of a `Peer`.
     enum RedisWorker {
         static func run(in directory: URL) async throws {
             let machine = try await Machine(directory)

@@ -12,7 +12,7 @@ enum Worker: String {
     case unsaved
     /// Stores and reads values of 1 KiB in SQLite.
     case sqlite
-    /// Stores and fetches values of 1 KiB through a shared tier, see `RedisWorker`.
+    /// Stores and fetches values of 1 KiB through a remote tier, see `RedisWorker`.
     case redis
 
     /// The place where values are stored, each under its key.

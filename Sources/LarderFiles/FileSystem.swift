@@ -105,7 +105,7 @@ package protocol FileSystem: Sendable {
     func sharedMemory() throws(Errno) -> FileDescriptor
 
     /// Maps the first words of a file, which has as many. Other processes that map it see each change at once.
-    func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords
+    func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> MappedWords
 
     /// Takes the lock of one byte of a file for this process; false when another process holds it. It ends with the
     /// process, and when the process closes *any* descriptor of the file. A child process does not inherit it.
@@ -167,7 +167,7 @@ extension FileSystem {
     /// opened.
     package func openRegular(
         _ name: FileName, in directory: borrowing FileDescriptor, for use: OpenUse = .reading
-    ) throws(Errno) -> (file: SharedDescriptor, size: Int)? {
+    ) throws(Errno) -> (file: OwnedDescriptor, size: Int)? {
         let file: FileDescriptor
         do {
             file = try open(name, in: directory, for: use)
@@ -175,7 +175,7 @@ extension FileSystem {
             return nil
         }
         let size = try status(of: file).size
-        return (SharedDescriptor(file), size)
+        return (OwnedDescriptor(file), size)
     }
 
     /// Creates a file for writing. First deletes one that a killed process left under the name.
@@ -266,7 +266,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
 }
 
 /// A descriptor with several owners, closed when the last one releases it.
-package final class SharedDescriptor: Sendable {
+package final class OwnedDescriptor: Sendable {
     package let file: FileDescriptor
 
     package init(_ file: consuming FileDescriptor) {

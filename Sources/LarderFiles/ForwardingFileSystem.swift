@@ -74,7 +74,7 @@ extension ForwardingFileSystem {
         try base.pagePlace(of: directory)
     }
     package func sharedMemory() throws(Errno) -> FileDescriptor { try base.sharedMemory() }
-    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
+    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> MappedWords {
         try base.map(file, words: words)
     }
     package func lock(byte: Int, of file: borrowing FileDescriptor) throws(Errno) -> Bool {

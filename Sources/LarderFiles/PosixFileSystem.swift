@@ -227,10 +227,10 @@ package struct PosixFileSystem: FileSystem {
         return directory
     }
 
-    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
+    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> MappedWords {
         let length = words * MemoryLayout<UInt64>.size
         nonisolated(unsafe) let start = try Platform.map(file.raw, length: length)
-        return SharedWords(guarding: start, count: words, length: length) {
+        return MappedWords(guarding: start, count: words, length: length) {
             Platform.replaceWithZeros(start, length: length)
         }
     }
@@ -248,13 +248,13 @@ package struct PosixFileSystem: FileSystem {
     }
 }
 
-extension SharedWords {
+extension MappedWords {
     /// Words of this process alone, all zero. A child process that is forked from it finds zeros, too. Memory is taken
     /// where a word is used.
-    package static func ofProcess(count: Int) throws(Errno) -> SharedWords {
+    package static func ofProcess(count: Int) throws(Errno) -> MappedWords {
         let length = count * MemoryLayout<UInt64>.size
         nonisolated(unsafe) let start = try Platform.mapZeros(length: length)
-        return SharedWords(guarding: start, count: count, length: length) {}
+        return MappedWords(guarding: start, count: count, length: length) {}
     }
 
     /// Words in a mapping, which is taken away from forked children.

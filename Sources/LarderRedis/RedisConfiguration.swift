@@ -30,7 +30,7 @@
         /// link it has to exceed the time that the largest value takes. Default: a second.
         public var replyTimeout: Duration = .seconds(1)
         /// The longest reply, in bytes; a longer one ends the connection. Payloads longer than this minus 300 KiB are
-        /// not read; keep it at least 300 KiB above `SharedTierPolicy.sizeLimit`. Default: 8 MiB.
+        /// not read; keep it at least 300 KiB above `RemoteTierPolicy.sizeLimit`. Default: 8 MiB.
         public var replyLimit = 8 << 20
 
         /// Creates settings; every one that is left out has its default.

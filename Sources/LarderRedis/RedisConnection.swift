@@ -75,7 +75,7 @@
             let opened =
                 settings.socketPath.map { redisConnectUnixWithTimeout($0, limit) }
                 ?? redisConnectWithTimeout(settings.host, port, limit)
-            guard let opened else { throw SharedTierError(.unavailable, "There is no memory for a connection.") }
+            guard let opened else { throw RemoteTierError(.unavailable, "There is no memory for a connection.") }
             context = opened
             self.settings = settings
             Self.prepare(context)
@@ -85,12 +85,12 @@
             if settings.usesTLS,
                 let reason = chiredis_begin_tls(context, settings.certificatesPath, settings.host)
             {
-                throw SharedTierError(.unsupported, "TLS cannot be used: \(String(cString: reason)).")
+                throw RemoteTierError(.unsupported, "TLS cannot be used: \(String(cString: reason)).")
             }
             // On the socket of a file it would fail, and with it the connection.
             if settings.socketPath == nil { redisEnableKeepAlive(context) }
             guard chiredis_bound(context) else {
-                throw SharedTierError(.unavailable, "There is no memory for a connection.")
+                throw RemoteTierError(.unavailable, "There is no memory for a connection.")
             }
             // A program that this one starts must not keep the connection.
             _ = fcntl(file, F_SETFD, FD_CLOEXEC)
@@ -108,8 +108,8 @@
 
         var file: Int32 { Int32(context.pointee.fd) }
 
-        private func failure(_ action: String) -> SharedTierError {
-            SharedTierError(
+        private func failure(_ action: String) -> RemoteTierError {
+            RemoteTierError(
                 .unavailable, "The server has failed to \(action): \(String(cString: chiredis_error(context))).")
         }
 
@@ -142,9 +142,9 @@
                     continue
                 }
                 guard case .error(let message) = reply else { return reply }
-                throw SharedTierError(.unavailable, "The server refuses \(command[0]): \(message)")
+                throw RemoteTierError(.unavailable, "The server refuses \(command[0]): \(message)")
             }
-            throw SharedTierError(.timedOut, "The server has not answered for \(settings.replyTimeout).")
+            throw RemoteTierError(.timedOut, "The server has not answered for \(settings.replyTimeout).")
         }
 
         /// From here on, nothing blocks.
@@ -167,7 +167,7 @@
             guard redisBufferRead(context) == REDIS_OK else { throw failure("answer") }
             received += max(0, chiredis_waiting(context) - before)
             if received > settings.replyLimit {
-                throw SharedTierError(.malformed, "A reply is longer than \(settings.replyLimit) bytes.")
+                throw RemoteTierError(.malformed, "A reply is longer than \(settings.replyLimit) bytes.")
             }
         }
 
@@ -183,9 +183,9 @@
         }
     }
 
-    extension SharedTierError {
-        static func nonsense(_ command: String) -> SharedTierError {
-            SharedTierError(.malformed, "The server's answer to \(command) makes no sense.")
+    extension RemoteTierError {
+        static func nonsense(_ command: String) -> RemoteTierError {
+            RemoteTierError(.malformed, "The server's answer to \(command) makes no sense.")
         }
     }
 #endif

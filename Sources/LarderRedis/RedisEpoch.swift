@@ -17,7 +17,7 @@
         init(_ reply: RedisReply) throws {
             guard let parts = reply.elements, parts.count == 3, let name = parts[0].text, let time = parts[1].number,
                 (0..<Self.endOfTime).contains(time), let kept = parts[2].data
-            else { throw SharedTierError.nonsense("the question for its epoch") }
+            else { throw RemoteTierError.nonsense("the question for its epoch") }
             (self.name, self.time, self.kept) = (name, time, kept)
         }
     }

@@ -15,7 +15,7 @@
         init(_ settings: RedisConfiguration, _ names: RedisNames) throws {
             let notices = try RedisConnection(settings)
             try Self.logIn(notices, settings)
-            guard let id = try notices.run(["CLIENT", "ID"]).number else { throw SharedTierError.nonsense("CLIENT ID") }
+            guard let id = try notices.run(["CLIENT", "ID"]).number else { throw RemoteTierError.nonsense("CLIENT ID") }
             for channel in [Self.invalidations, names.changes, names.clears, names.ends] {
                 _ = try notices.run(["SUBSCRIBE", channel])
             }

@@ -79,7 +79,7 @@
         /// Fails when an answer is overdue.
         func checkTime() throws {
             guard let due, due <= ContinuousClock.now else { return }
-            throw SharedTierError(.timedOut, "The server has not answered for \(replyTimeout).")
+            throw RemoteTierError(.timedOut, "The server has not answered for \(replyTimeout).")
         }
 
         /// Gives the replies that have come to their callers. Calls `note` before each, and `begin` with another epoch
@@ -88,7 +88,7 @@
             try commands.read()
             while let reply = try commands.next() {
                 guard let (caller, _, isGone) = waiting.removeValue(forKey: first) else {
-                    throw SharedTierError.nonsense("nothing")
+                    throw RemoteTierError.nonsense("nothing")
                 }
                 first += 1
                 lastReply = ContinuousClock.now
@@ -108,7 +108,7 @@
             if case .error = reply { return nil }
             let new = try RedisEpoch(reply)
             if new.kept == epoch { return isGone && epoch.isEmpty ? new : nil }
-            if new.kept.isEmpty { throw SharedTierError(.unavailable, "The server keeps nothing any more.") }
+            if new.kept.isEmpty { throw RemoteTierError(.unavailable, "The server keeps nothing any more.") }
             epoch = new.kept
             return new
         }
@@ -118,7 +118,7 @@
             try notices.read()
             while let reply = try notices.next() {
                 guard let parts = reply.elements, let kind = parts.first?.text else {
-                    throw SharedTierError.nonsense("SUBSCRIBE")
+                    throw RemoteTierError.nonsense("SUBSCRIBE")
                 }
                 if kind == "pong" { noticePingDue = nil }
                 guard kind == "message", parts.count == 3, let channel = parts[1].text else { continue }

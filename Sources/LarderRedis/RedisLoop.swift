@@ -12,7 +12,7 @@
             var wishes: [(command: [Data], caller: RedisLink.Caller)] = []
             var waiting = 0
             var isStopped = false
-            var tierState = SharedTierState.disconnected(reason: "not connected yet")
+            var tierState = RemoteTierState.disconnected(reason: "not connected yet")
             var observers: [Int: Observer] = [:]
             /// Those that have not heard yet whether there is a connection.
             var newcomers: [Int] = []
@@ -22,7 +22,7 @@
 
         private struct Observer {
             let node: String
-            let receive: @Sendable (SharedNotice) -> Void
+            let receive: @Sendable (RemoteNotice) -> Void
             /// Signals that it has heard of the connection.
             let isGreeted = DispatchSemaphore(value: 0)
         }
@@ -57,12 +57,12 @@
             waker.wake()
         }
 
-        var tierState: SharedTierState { state.withLock { $0.tierState } }
+        var tierState: RemoteTierState { state.withLock { $0.tierState } }
 
         func digest(of script: RedisScript) -> String? { state.withLock { $0.digests[script] } }
 
         func observe(
-            as node: String, _ receive: @escaping @Sendable (SharedNotice) -> Void
+            as node: String, _ receive: @escaping @Sendable (RemoteNotice) -> Void
         ) -> @Sendable () -> Void {
             let observer = Observer(node: node, receive: receive)
             let (number, isConnected) = state.withLock { state in
@@ -84,12 +84,12 @@
         /// Sends a command and returns its reply, which may be an error of the server.
         func send(_ command: [Data]) async throws -> RedisReply {
             try await withCheckedThrowingContinuation { caller in
-                let problem = state.withLock { state -> SharedTierError? in
+                let problem = state.withLock { state -> RemoteTierError? in
                     guard case .connected = state.tierState, !state.isStopped else {
-                        return SharedTierError(.unavailable, "There is no connection.")
+                        return RemoteTierError(.unavailable, "There is no connection.")
                     }
                     guard state.waiting < Self.mostCommands else {
-                        return SharedTierError(.unavailable, "Too many commands are under way.")
+                        return RemoteTierError(.unavailable, "Too many commands are under way.")
                     }
                     state.waiting += 1
                     state.wishes.append((command, caller))
@@ -121,7 +121,7 @@
                 if state.withLock({ $0.isStopped }) { break }
                 sleep(backoff.next(after: ContinuousClock.now - begun, jitter: .random(in: 0...1)))
             }
-            disconnect(SharedTierError(.unavailable, "The tier was released."))
+            disconnect(RemoteTierError(.unavailable, "The tier was released."))
         }
 
         /// Waits for a while, or until the tier is released.
@@ -164,7 +164,7 @@
             }
         }
 
-        private func tell(_ notice: SharedNotice, except node: String? = nil) {
+        private func tell(_ notice: RemoteNotice, except node: String? = nil) {
             let observers = state.withLock { state in
                 state.observers.sorted { $0.key < $1.key }.filter { $0.value.node != node }
             }
@@ -174,7 +174,7 @@
         private func disconnect(_ error: any Error) {
             let callers = link?.callers ?? []
             link = nil
-            let reason = (error as? SharedTierError)?.message ?? "\(error)"
+            let reason = (error as? RemoteTierError)?.message ?? "\(error)"
             let wishes = state.withLock { state in
                 state.tierState = .disconnected(reason: reason)
                 (state.waiting, state.newcomers) = (0, [])
@@ -182,7 +182,7 @@
                 return state.wishes
             }
             tell(.disconnected(reason: reason))
-            let failure = SharedTierError(.unavailable, reason)
+            let failure = RemoteTierError(.unavailable, reason)
             for caller in callers + wishes.map(\.caller) { caller.resume(throwing: failure) }
         }
 

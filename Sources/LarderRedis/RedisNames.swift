@@ -22,13 +22,13 @@
         /// The channel of clears.
         var clears: String { prefix + "c" }
 
-        private func name(_ key: SharedKey) -> String { "\(key.namespace.utf8.count):\(key.namespace)\(key.key)" }
+        private func name(_ key: RemoteKey) -> String { "\(key.namespace.utf8.count):\(key.namespace)\(key.key)" }
 
-        func entry(_ key: SharedKey) -> String { entries + name(key) }
-        func lease(_ key: SharedKey) -> String { leases + name(key) }
+        func entry(_ key: RemoteKey) -> String { entries + name(key) }
+        func lease(_ key: RemoteKey) -> String { leases + name(key) }
 
-        func generation(_ scope: SharedScope) -> String {
-            let key = SharedKey(namespace: scope.namespace, key: scope.tag.map { "t\($0)" } ?? "n")
+        func generation(_ scope: RemoteScope) -> String {
+            let key = RemoteKey(namespace: scope.namespace, key: scope.tag.map { "t\($0)" } ?? "n")
             return "\(prefix)g:\(name(key))"
         }
 
@@ -36,23 +36,23 @@
         var changes: String { prefix + "n" }
 
         /// The message of a change: the version, which ends with the node, and the key.
-        func message(_ key: SharedKey, _ version: SharedVersion) -> String { version.description + name(key) }
+        func message(_ key: RemoteKey, _ version: RemoteVersion) -> String { version.description + name(key) }
 
-        func change(_ message: Data) -> (node: String, SharedNotice)? {
-            guard let version = Self.version(message), let key = key(message.dropFirst(SharedVersion.length)) else {
+        func change(_ message: Data) -> (node: String, RemoteNotice)? {
+            guard let version = Self.version(message), let key = key(message.dropFirst(RemoteVersion.length)) else {
                 return nil
             }
             return (version.node, .changed(key, version: version))
         }
 
-        private static func version(_ message: Data) -> SharedVersion? {
-            SharedVersion(String(decoding: message.prefix(SharedVersion.length), as: UTF8.self))
+        private static func version(_ message: Data) -> RemoteVersion? {
+            RemoteVersion(String(decoding: message.prefix(RemoteVersion.length), as: UTF8.self))
         }
 
         /// The message of a lease that has ended.
-        func end(_ key: SharedKey) -> String { name(key) }
+        func end(_ key: RemoteKey) -> String { name(key) }
 
-        func key(_ bytes: Data) -> SharedKey? {
+        func key(_ bytes: Data) -> RemoteKey? {
             guard let colon = bytes.prefix(8).firstIndex(of: UInt8(ascii: ":")),
                 let length = Int(String(decoding: bytes[bytes.startIndex..<colon], as: UTF8.self)), length >= 0
             else { return nil }
@@ -60,23 +60,23 @@
             guard length <= rest.count, let namespace = String(validating: rest.prefix(length), as: UTF8.self),
                 let key = String(validating: rest.dropFirst(length), as: UTF8.self)
             else { return nil }
-            return SharedKey(namespace: namespace, key: key)
+            return RemoteKey(namespace: namespace, key: key)
         }
 
         /// The message of a clear: the version, `1` for an expiry, and the scope.
-        func message(_ scope: SharedScope, _ version: SharedVersion, isExpiry: Bool) -> String {
-            let key = SharedKey(namespace: scope.namespace, key: scope.tag.map { "t\($0)" } ?? "n")
+        func message(_ scope: RemoteScope, _ version: RemoteVersion, isExpiry: Bool) -> String {
+            let key = RemoteKey(namespace: scope.namespace, key: scope.tag.map { "t\($0)" } ?? "n")
             return "\(version)\(isExpiry ? 1 : 0)\(name(key))"
         }
 
-        func clear(_ message: Data) -> (node: String, SharedNotice)? {
-            let length = SharedVersion.length
+        func clear(_ message: Data) -> (node: String, RemoteNotice)? {
+            let length = RemoteVersion.length
             guard let version = Self.version(message), let key = key(message.dropFirst(length + 1)),
                 let kind = key.key.utf8.first
             else { return nil }
             // Not its first character, which may have joined with the next one.
             let tag = kind == UInt8(ascii: "t") ? String(key.key.unicodeScalars.dropFirst()) : nil
-            let scope = SharedScope(namespace: key.namespace, tag: tag)
+            let scope = RemoteScope(namespace: key.namespace, tag: tag)
             let isExpiry = message.dropFirst(length).first == UInt8(ascii: "1")
             return (version.node, .cleared(scope, version: version, isExpiry: isExpiry))
         }

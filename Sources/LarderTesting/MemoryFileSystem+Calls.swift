@@ -251,7 +251,7 @@ extension MemoryFileSystem: FileSystem {
         return try openDirectory(path: path, creation: .never)
     }
 
-    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> SharedWords {
+    package func map(_ file: borrowing FileDescriptor, words: Int) throws(Errno) -> MappedWords {
         let mapped = try call(.open) { state throws(Errno) in
             let node = try state.node(file)
             if let known = state.mapped[node] { return known }
@@ -261,7 +261,7 @@ extension MemoryFileSystem: FileSystem {
             state.mapped[node] = mapped
             return mapped
         }
-        return SharedWords(mapped.start, count: words, willAccess: { [self] in mayAccess($0) }) {
+        return MappedWords(mapped.start, count: words, willAccess: { [self] in mayAccess($0) }) {
             withExtendedLifetime(mapped) {}
         }
     }

@@ -110,7 +110,7 @@ struct FileSystemTests {
                 let second = try files.openDirectory(path: path + "/a", creation: .plain)
                 #expect(try files.lock(first))
                 #expect(try !files.lock(second))
-                return SharedDescriptor(second)
+                return OwnedDescriptor(second)
             }()
             #expect(try files.lock(second.file))
         }

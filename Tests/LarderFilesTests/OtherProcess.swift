@@ -18,16 +18,16 @@ protocol OtherProcess {
 /// One in memory.
 final class MemoryProcess: OtherProcess {
     private let files: MemoryFileSystem
-    private let directory: SharedDescriptor
+    private let directory: OwnedDescriptor
     private let name: FileName
-    private let file: SharedDescriptor
-    private let words: SharedWords
+    private let file: OwnedDescriptor
+    private let words: MappedWords
 
     init(_ files: MemoryFileSystem, _ path: String, _ name: FileName) throws {
         self.files = files
         self.name = name
-        directory = SharedDescriptor(try files.openDirectory(path: path, creation: .never))
-        file = SharedDescriptor(try files.open(name, in: directory.file, for: .updating))
+        directory = OwnedDescriptor(try files.openDirectory(path: path, creation: .never))
+        file = OwnedDescriptor(try files.open(name, in: directory.file, for: .updating))
         words = try files.map(file.file, words: try files.status(of: file.file).size / 8)
     }
 

@@ -16,7 +16,7 @@ struct SharedMemoryTests {
     private final class Place {
         let files: any FileSystem
         let path: String
-        let root: SharedDescriptor
+        let root: OwnedDescriptor
         private let temporary: TemporaryDirectory?
         static let name = FileName.text("page")
 
@@ -24,13 +24,13 @@ struct SharedMemoryTests {
             temporary = kind == .real ? try TemporaryDirectory() : nil
             files = kind == .real ? PosixFileSystem() : MemoryFileSystem()
             path = temporary?.url.path ?? "/home"
-            root = SharedDescriptor(try files.openDirectory(path: path, creation: .plain))
+            root = OwnedDescriptor(try files.openDirectory(path: path, creation: .plain))
             let file = try files.open(Self.name, in: root.file, for: .creating)
             try files.write([UInt8](repeating: 0, count: 4096), to: file, at: 0)
         }
 
-        func open() throws -> SharedDescriptor {
-            SharedDescriptor(try files.open(Self.name, in: root.file, for: .updating))
+        func open() throws -> OwnedDescriptor {
+            OwnedDescriptor(try files.open(Self.name, in: root.file, for: .updating))
         }
 
         func otherProcess() throws -> any OtherProcess {
@@ -159,7 +159,7 @@ struct SharedMemoryTests {
         let place = try Place(kind)
         let files = place.files
         let parts = try (0..<3).map { _ in
-            SharedDescriptor(try files.open(.text("."), in: place.root.file, for: .directory))
+            OwnedDescriptor(try files.open(.text("."), in: place.root.file, for: .directory))
         }
         func lock(_ part: Int, shared: Bool = false) throws -> Bool { try files.lock(parts[part].file, shared: shared) }
         #expect(try lock(0, shared: true))
@@ -181,9 +181,9 @@ struct SharedMemoryTests {
     @Test("closing the descriptor of a locked directory ends its lock", arguments: Kind.allCases)
     func closedDirectory(kind: Kind) throws {
         let place = try Place(kind)
-        var own: SharedDescriptor? = SharedDescriptor(
+        var own: OwnedDescriptor? = OwnedDescriptor(
             try place.files.open(.text("."), in: place.root.file, for: .directory))
-        let next = SharedDescriptor(try place.files.open(.text("."), in: place.root.file, for: .directory))
+        let next = OwnedDescriptor(try place.files.open(.text("."), in: place.root.file, for: .directory))
         #expect(try place.files.lock(own!.file))
         #expect(try !place.files.lock(next.file, shared: true))
         own = nil

@@ -36,7 +36,7 @@
             if moment == "EVALSHA" {
                 await eventually { tier.isConnected }
                 await #expect(throws: (any Error).self) {
-                    try await tier.read(SharedRead(key: SharedKey(key: "k"), sizeLimit: 1000))
+                    try await tier.read(RemoteRead(key: RemoteKey(key: "k"), sizeLimit: 1000))
                 }
             }
             await eventually { server.ended.connections > 0 }
@@ -72,7 +72,7 @@
             let server = try FakeRedis { $0.contains("EVALSHA") ? .init(start: replies.next()) : nil }
             let tier = RedisTier(configuration: .init(port: server.port))
             let world = TestWorld(now: Date())
-            let cache: Cache<String> = try world.cache(configuration: .init(sharedTier: tier))
+            let cache: Cache<String> = try world.cache(configuration: .init(remoteTier: tier))
             for number in 0..<100 {
                 await eventually { tier.isConnected }
                 // Waits after failures are over.

@@ -10,7 +10,7 @@
     struct RedisMemoryTests {
         private let server: RedisServer
         private let redis: RedisTier
-        private let key = SharedKey(key: "k")
+        private let key = RemoteKey(key: "k")
         private let time: Int64
 
         init() async throws {
@@ -22,29 +22,29 @@
             time = Int64(Date().timeIntervalSince1970 * 1000)
         }
 
-        private func version(_ offset: Int64) -> SharedVersion {
+        private func version(_ offset: Int64) -> RemoteVersion {
             let digits = String(time + offset, radix: 16)
-            return SharedVersion(
+            return RemoteVersion(
                 String(repeating: "0", count: 12 - digits.utf8.count) + digits + "00000000000000000001")!
         }
 
         private func write(
             _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false, key name: String = "k"
-        ) async throws -> SharedOutcome {
+        ) async throws -> RemoteOutcome {
             try await redis.write(request(offset, life: life, kept: kept, late: late, key: name))
         }
 
         private func request(
             _ offset: Int64, life: Int64, kept: Int64 = 0, late: Bool = false, key name: String = "k"
-        ) -> SharedWrite {
-            SharedWrite(
-                key: SharedKey(key: name), version: version(offset),
-                entry: SharedEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
+        ) -> RemoteWrite {
+            RemoteWrite(
+                key: RemoteKey(key: name), version: version(offset),
+                entry: RemoteEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
                 life: .init(remaining: life, keptStale: kept, age: 0), isLate: late)
         }
 
-        private func read(known offset: Int64? = nil) async throws -> SharedReading {
-            try await redis.read(SharedRead(key: key, known: offset.map(version), sizeLimit: 100))
+        private func read(known offset: Int64? = nil) async throws -> RemoteReading {
+            try await redis.read(RemoteRead(key: key, known: offset.map(version), sizeLimit: 100))
         }
 
         @Test("a value that has expired is still newer than copies and late writes with lower versions")
@@ -66,7 +66,7 @@
             // They know the generation of the namespace.
             #expect(try await write(1, life: 60_000, key: "first") == .done)
             for start in stride(from: 0, to: 10_000, by: 500) {
-                try await withThrowingTaskGroup(of: SharedOutcome.self) { group in
+                try await withThrowingTaskGroup(of: RemoteOutcome.self) { group in
                     for number in start..<start + 500 {
                         let write = request(20, life: 60_000, key: "other \(number)")
                         group.addTask { [redis] in try await redis.write(write) }
@@ -111,9 +111,9 @@
 
         @Test("a clear that arrives late does not hide that a later one was evicted")
         func lateClear() async throws {
-            try await redis.clear(SharedScope(), version: version(40), isExpiry: false)
+            try await redis.clear(RemoteScope(), version: version(40), isExpiry: false)
             try await evict()
-            try await redis.clear(SharedScope(), version: version(20), isExpiry: false)
+            try await redis.clear(RemoteScope(), version: version(20), isExpiry: false)
             #expect(try await write(30, life: 60_000, late: true) == .cleared)
         }
 
@@ -137,7 +137,7 @@
             let reading = try await read(known: 10)
             #expect(reading.finding == .removed(version(10)) && reading.scopes == .unknown)
             #expect(redis.state == .connected(epoch: try #require(reading.epoch)))
-            try await redis.clear(SharedScope(), version: version(20), isExpiry: false)
+            try await redis.clear(RemoteScope(), version: version(20), isExpiry: false)
             #expect(try await read(known: 10).scopes == .cleared)
             #expect(try await read(known: 30).scopes == .current)
             #expect(try await read().scopes == .unknown)
@@ -149,11 +149,11 @@
             configuration.replyLimit = 400_000
             let reader = RedisTier(configuration: configuration)
             await eventually { reader.isConnected }
-            let entry = SharedEntry(payload: Data(count: 500_000), record: Data("r".utf8), checksum: 7)
-            let life = SharedLife(remaining: 60_000, keptStale: 0, age: 0)
-            let write = SharedWrite(key: key, version: version(10), entry: entry, life: life)
+            let entry = RemoteEntry(payload: Data(count: 500_000), record: Data("r".utf8), checksum: 7)
+            let life = RemoteLife(remaining: 60_000, keptStale: 0, age: 0)
+            let write = RemoteWrite(key: key, version: version(10), entry: entry, life: life)
             #expect(try await redis.write(write) == .done)
-            let reading = try await reader.read(SharedRead(key: key, sizeLimit: 1 << 20))
+            let reading = try await reader.read(RemoteRead(key: key, sizeLimit: 1 << 20))
             #expect(reading.finding == .removed(version(10)))
         }
 

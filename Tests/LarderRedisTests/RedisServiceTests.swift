@@ -34,7 +34,7 @@
 
         /// Opens the cache of a machine whose clock stands still, so that it has no timeouts.
         private func open(_ tier: RedisTier) throws -> Cache<String> {
-            var settings = Cache<String>.Configuration(sharedTier: tier)
+            var settings = Cache<String>.Configuration(remoteTier: tier)
             settings.onEvent = { [log] in log.note($0) }
             return try TestWorld(now: Date()).cache(configuration: settings)
         }
@@ -44,7 +44,7 @@
             let cache = try open(tier)
             await eventually {
                 _ = await cache.value(forKey: "probe")
-                return cache.statistics.shared?.misses ?? 0 > 0
+                return cache.statistics.remote?.misses ?? 0 > 0
             }
             return cache
         }
@@ -73,14 +73,14 @@
             if trouble == .loading { settings = .init(port: fake.port) }
             let redis = RedisTier(configuration: settings)
             let early = try open(redis)
-            await eventually { !log.events(.sharedTierLost).isEmpty }
-            let event = try #require(log.events(.sharedTierLost).first)
+            await eventually { !log.events(.remoteTierLost).isEmpty }
+            let event = try #require(log.events(.remoteTierLost).first)
             #expect("\(event)".lowercased().contains(trouble.reason.lowercased()), "\(event)")
             // One that comes later hears of it, too.
             let late = try open(redis)
-            await eventually { log.events(.sharedTierLost).count == 2 }
+            await eventually { log.events(.remoteTierLost).count == 2 }
             for cache in [early, late] { try await cache.setValue("v", forKey: "k") }
-            #expect(log.events(.sharedTierLost).count == 2)
+            #expect(log.events(.remoteTierLost).count == 2)
         }
 
         @Test("a server that cannot write its snapshot takes no changes, which is an event; they wait")
@@ -92,8 +92,8 @@
             await eventually { redis.isConnected }
             let one = try open(redis)
             try await one.setValue("v", forKey: "k")
-            await eventually { log.events(.sharedTierLost).contains { "\($0)".contains("MISCONF") } }
-            #expect(one.statistics.shared?.waiting == 1)
+            await eventually { log.events(.remoteTierLost).contains { "\($0)".contains("MISCONF") } }
+            #expect(one.statistics.remote?.waiting == 1)
             #expect(await one.value(forKey: "k") == "v")
         }
 
@@ -105,7 +105,7 @@
             let home = FileManager.default.temporaryDirectory.appendingPathComponent("larder-short-\(UUID())")
             defer { try? FileManager.default.removeItem(at: home) }
             let redis = RedisTier(configuration: .init(port: server.port, prefix: "t"))
-            let short = try Cache<String>(directory: home, configuration: .init(sharedTier: redis))
+            let short = try Cache<String>(directory: home, configuration: .init(remoteTier: redis))
             try await short.removeValue(forKey: "k")
             try await short.close()
             await eventually { await other.value(forKey: "k") == nil }
@@ -134,9 +134,9 @@
             let connections = proxy.connections
             let value = String(repeating: "x", count: 1_000_000)
             try await one.setValues(Dictionary(uniqueKeysWithValues: (0..<30).map { ("\($0)", value) }))
-            await eventually { one.statistics.shared?.waiting == 0 }
+            await eventually { one.statistics.remote?.waiting == 0 }
             #expect(proxy.connections == connections)
-            #expect(log.events(.sharedTierLost).isEmpty)
+            #expect(log.events(.remoteTierLost).isEmpty)
         }
 
         @Test("a large batch of values is sent, and found")
@@ -145,8 +145,8 @@
             let (one, two) = (try await cache(await tier(server.port)), try await cache(await tier(server.port)))
             let values = Dictionary(uniqueKeysWithValues: (0..<3000).map { ("\($0)", "v") })
             try await one.setValues(values)
-            await eventually { one.statistics.shared?.waiting == 0 }
-            #expect(one.statistics.shared?.dropped == 0)
+            await eventually { one.statistics.remote?.waiting == 0 }
+            #expect(one.statistics.remote?.dropped == 0)
             #expect(await two.values(forKeys: values.keys) == values)
         }
 
@@ -157,7 +157,7 @@
             let through = await tier(proxy.port)
             let (one, two) = (try await cache(await tier(server.port)), try await cache(through))
             try await one.setValue("old", forKey: "k", ttl: .forever)
-            await eventually { two.statistics.shared?.notices ?? 0 > 0 }
+            await eventually { two.statistics.remote?.notices ?? 0 > 0 }
             await eventually { await two.value(forKey: "k") == "old" }
             proxy.set(.cutting)
             await eventually { !through.isConnected }
@@ -170,7 +170,7 @@
             proxy.set(.passing)
             await eventually { through.isConnected }
             // The tier greets the cache on its own thread; the copy is unverified from then on.
-            await eventually { log.events(.sharedTierConnected).count >= 3 }
+            await eventually { log.events(.remoteTierConnected).count >= 3 }
             #expect(await two.value(forKey: "k") == nil)
         }
 
@@ -183,16 +183,16 @@
             try server.command("FLUSHDB", database: database)
             if database == 0 {
                 await eventually { await one.value(forKey: "k") == nil }
-                #expect(log.events(.sharedTierLost).isEmpty, "on the same connection")
+                #expect(log.events(.remoteTierLost).isEmpty, "on the same connection")
             } else {
                 // Changes of the other machine come after the server's notice, on the same connection: that has been
                 // heard when the first of them arrives, and dealt with when the second does.
                 for number in 1...2 {
                     try await two.setValue("\(number)", forKey: "l")
-                    await eventually { one.statistics.shared?.notices ?? 0 >= number }
+                    await eventually { one.statistics.remote?.notices ?? 0 >= number }
                     await eventually { await one.value(forKey: "l") == "\(number)" }
                 }
-                #expect(log.events(.sharedTierLost).isEmpty)
+                #expect(log.events(.remoteTierLost).isEmpty)
                 #expect(await one.value(forKey: "k") == "v")
             }
         }
@@ -215,7 +215,7 @@
                 try server.command("DEL", "t:larder1:e")
                 try server.command("FLUSHDB", database: 5)
             }
-            #expect(log.events(.sharedTierLost).isEmpty)
+            #expect(log.events(.remoteTierLost).isEmpty)
         }
 
         @Test("the question for the epoch may wait for its answer, however long nobody has asked anything")
@@ -229,8 +229,8 @@
                 try server.command("FLUSHDB", database: 5)
                 try await one.setValue("\(number)", forKey: "k")
             }
-            await eventually { one.statistics.shared?.waiting == 0 }
-            #expect(log.events(.sharedTierLost).isEmpty)
+            await eventually { one.statistics.remote?.waiting == 0 }
+            #expect(log.events(.remoteTierLost).isEmpty)
         }
 
         /// Commands that put something else under a name of ours.
@@ -264,8 +264,8 @@
             try await one.removeAll()
             await eventually { await two.value(forKey: "k") == nil }
             try await one.removeValue(forKey: "k")
-            #expect(one.statistics.shared?.waiting == 0 && one.statistics.shared?.failures == 0)
-            #expect(log.events(.sharedTierLost).isEmpty)
+            #expect(one.statistics.remote?.waiting == 0 && one.statistics.remote?.failures == 0)
+            #expect(log.events(.remoteTierLost).isEmpty)
         }
 
         @Test("an expiry of a damaged value delays no other change", arguments: ["1.5", "9e99", "1e15"])
@@ -275,8 +275,8 @@
             try server.command("DEL", "t:larder1:k:0:k")
             try server.command("HSET", "t:larder1:k:0:k", "v", String(repeating: "0", count: 32), "k", kept)
             _ = try await one.expireValue(forKey: "k")
-            await eventually { one.statistics.shared?.waiting == 0 }
-            #expect(one.statistics.shared?.failures == 0)
+            await eventually { one.statistics.remote?.waiting == 0 }
+            #expect(one.statistics.remote?.failures == 0)
             try await one.setValue("v", forKey: "other")
             await eventually { await two.value(forKey: "other") == "v" }
         }
@@ -313,15 +313,15 @@
             try server.command("EVAL", "redis.call('HSET', KEYS[1], \(fields))", "1", "t:larder1:k:0:k")
             for _ in 0..<3 { #expect(await one.value(forKey: "k") == nil) }
             try await one.setValue("v", forKey: "k")
-            await eventually { one.statistics.shared?.waiting == 0 }
-            #expect(log.events(.sharedTierLost).isEmpty)
+            await eventually { one.statistics.remote?.waiting == 0 }
+            #expect(log.events(.remoteTierLost).isEmpty)
         }
 
         @Test("a key of a lease that never ends is no lease")
         func foreignLease() async throws {
             let server = try RedisServer()
             let redis = await tier(server.port)
-            let key = SharedKey(key: "k")
+            let key = RemoteKey(key: "k")
             for command in ["SET", "LPUSH"] {
                 try server.command(command, "t:larder1:l:0:k", "x")
                 #expect(try await redis.lease(key, holder: "1", for: .seconds(60)))

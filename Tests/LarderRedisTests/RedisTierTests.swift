@@ -8,7 +8,7 @@
     import Testing
 
     /// Each test has a server of its own. Waiting ends when something has happened, never by time alone.
-    @Suite("A Redis as the shared tier", .serialized, .timeLimit(.minutes(10)))
+    @Suite("A Redis as the remote tier", .serialized, .timeLimit(.minutes(10)))
     struct RedisTierTests {
         private func tier(_ port: Int, _ change: (inout RedisTier.Configuration) -> Void = { _ in }) async -> RedisTier
         {
@@ -24,13 +24,13 @@
         private func cache(
             _ tier: RedisTier, _ change: (inout Cache<String>.Configuration) -> Void = { _ in }
         ) async throws -> Cache<String> {
-            var settings = Cache<String>.Configuration(sharedTier: tier)
+            var settings = Cache<String>.Configuration(remoteTier: tier)
             change(&settings)
             let cache: Cache<String> = try TestWorld(now: Date()).cache(configuration: settings)
             // The tier greets it on its own thread.
             await eventually {
                 _ = await cache.value(forKey: "probe")
-                return cache.statistics.shared?.misses ?? 0 > 0
+                return cache.statistics.remote?.misses ?? 0 > 0
             }
             return cache
         }
@@ -44,7 +44,7 @@
             while number < 50 {
                 let begin = ContinuousClock.now
                 let fresh: Cache<String> = try TestWorld(now: Date()).cache(
-                    configuration: Cache<String>.Configuration(sharedTier: other))
+                    configuration: Cache<String>.Configuration(remoteTier: other))
                 // On a busy machine the opening may have waited in vain.
                 if ContinuousClock.now - begin > .milliseconds(90) { continue }
                 number += 1
@@ -60,7 +60,7 @@
             try await one.setValue(
                 "é", forKey: "clé", ttl: .hours(1), keepStale: .hours(1), metadata: ["m": "1"], tags: ["t"])
             let found = try #require(await two.lookup(forKey: "clé"))
-            #expect(found.value == "é" && found.source == .shared && found.metadata == ["m": "1"])
+            #expect(found.value == "é" && found.source == .remote && found.metadata == ["m": "1"])
             let left = try #require(found.expiresAt).timeIntervalSinceNow
             #expect(left > 3000 && left <= 3601)
             try await one.setValue("new", forKey: "clé", ttl: .hours(1), keepStale: .hours(1), tags: ["t"])
@@ -87,21 +87,21 @@
         func order() async throws {
             let server = try RedisServer()
             let redis = await tier(server.port)
-            let key = SharedKey(key: "k")
+            let key = RemoteKey(key: "k")
             let time = String(Int64(Date().timeIntervalSince1970 * 1000), radix: 16)
             let start = String(repeating: "0", count: 12 - time.utf8.count) + time + "0000000000000000000"
-            let (low, high) = (SharedVersion(start + "1")!, SharedVersion(start + "2")!)
-            func write(_ version: SharedVersion, _ text: String, late: Bool = false) async throws -> SharedOutcome {
-                let entry = SharedEntry(payload: Data(text.utf8), record: Data("r".utf8), checksum: 7)
+            let (low, high) = (RemoteVersion(start + "1")!, RemoteVersion(start + "2")!)
+            func write(_ version: RemoteVersion, _ text: String, late: Bool = false) async throws -> RemoteOutcome {
+                let entry = RemoteEntry(payload: Data(text.utf8), record: Data("r".utf8), checksum: 7)
                 return try await redis.write(
-                    SharedWrite(
+                    RemoteWrite(
                         key: key, version: version, entry: entry,
                         life: .init(remaining: 60_000, keptStale: 0, age: 0), isLate: late))
             }
             #expect(try await write(high, "high") == .done)
             #expect(try await write(low, "low") == .superseded(high))
             #expect(try await write(high, "high") == .done)
-            let reading = try await redis.read(SharedRead(key: key, sizeLimit: 100))
+            let reading = try await redis.read(RemoteRead(key: key, sizeLimit: 100))
             guard case .value(let entry, high, let life) = reading.finding else {
                 throw CancellationError()
             }
@@ -109,11 +109,11 @@
             #expect(life.remaining! > 50_000 && life.remaining! <= 60_000)
             #expect(try await redis.remove(key, version: low) == .superseded(high))
             #expect(try await redis.remove(key, version: high) == .done)
-            #expect(try await redis.read(SharedRead(key: key, sizeLimit: 100)).finding == .removed(high))
+            #expect(try await redis.read(RemoteRead(key: key, sizeLimit: 100)).finding == .removed(high))
             #expect(try await write(low, "low") == .superseded(high))
-            let future = SharedVersion("f" + start.dropFirst() + "1")!
+            let future = RemoteVersion("f" + start.dropFirst() + "1")!
             guard case .ahead = try await write(future, "future") else { throw CancellationError() }
-            #expect(try await redis.read(SharedRead(key: SharedKey(key: "x"), sizeLimit: 1)).finding == .missing)
+            #expect(try await redis.read(RemoteRead(key: RemoteKey(key: "x"), sizeLimit: 1)).finding == .missing)
         }
 
         @Test("the server is killed and starts empty: local answers go on, and both machines agree again")
@@ -130,7 +130,7 @@
             #expect(await two.value(forKey: "k") == "old")
             try server.start()
             await eventually { tiers[0].isConnected && tiers[1].isConnected }
-            await eventually { one.statistics.shared?.waiting == 0 }
+            await eventually { one.statistics.remote?.waiting == 0 }
             let values = [await one.value(forKey: "k"), await two.value(forKey: "k")]
             #expect(values == [nil, nil])
             try await one.setValue("newer", forKey: "k")
@@ -151,7 +151,7 @@
             #expect(await one.value(forKey: "a") == "2")
             server.resume()
             await eventually { tiers[0].isConnected && tiers[1].isConnected }
-            await eventually { one.statistics.shared?.waiting == 0 }
+            await eventually { one.statistics.remote?.waiting == 0 }
             await eventually { await two.value(forKey: "a") == "2" }
         }
 
@@ -172,7 +172,7 @@
                 let local = await one.value(forKey: "k")
                 #expect(local == "\(number)b", "\(mode): \(one.statistics) \(through.state)")
                 proxy.set(.passing)
-                await eventually { through.isConnected && one.statistics.shared?.waiting == 0 }
+                await eventually { through.isConnected && one.statistics.remote?.waiting == 0 }
                 await eventually { await two.value(forKey: "k") == "\(number)b" }
             }
         }
@@ -187,7 +187,7 @@
             let home = FileManager.default.temporaryDirectory.appendingPathComponent("larder-late-\(UUID())")
             defer { try? FileManager.default.removeItem(at: home) }
             // Its clock is the real one, and the timeout the usual 100 ms.
-            let one = try Cache<String>(directory: home, configuration: .init(sharedTier: through))
+            let one = try Cache<String>(directory: home, configuration: .init(remoteTier: through))
             let two = try await cache(direct)
             try await two.setValue("v", forKey: "k")
             try await two.setValue("v", forKey: "l")
@@ -200,10 +200,10 @@
             #expect(try await one.value(forKey: "m") { "fetched" } == "fetched")
             try await one.setValue("w", forKey: "n")
             #expect(await one.value(forKey: "n") == "w")
-            #expect(through.isConnected && (one.statistics.shared?.failures ?? 0) >= 2)
+            #expect(through.isConnected && (one.statistics.remote?.failures ?? 0) >= 2)
             #expect(await two.value(forKey: "k") == "v")
             proxy.set(.passing)
-            await eventually { one.statistics.shared?.waiting == 0 }
+            await eventually { one.statistics.remote?.waiting == 0 }
             await eventually { await one.value(forKey: "l") == "v" }
             await eventually { await two.values(forKeys: ["m", "n"]) == ["m": "fetched", "n": "w"] }
             try await one.close()
@@ -212,29 +212,29 @@
         @Test("a full server refuses values, and takes removals and clears, which hold afterwards")
         func fullServer() async throws {
             let server = try RedisServer(["--maxmemory-policy", "noeviction"])
-            let question = SharedRead(key: SharedKey(key: "k"), sizeLimit: 9)
+            let question = RemoteRead(key: RemoteKey(key: "k"), sizeLimit: 9)
             let redis = await tier(server.port)
             let time = Int64(Date().timeIntervalSince1970 * 1000)
-            func version(_ offset: Int64) -> SharedVersion {
+            func version(_ offset: Int64) -> RemoteVersion {
                 let digits = String(time + offset, radix: 16)
-                return SharedVersion(
+                return RemoteVersion(
                     String(repeating: "0", count: 12 - digits.utf8.count) + digits + "00000000000000000001")!
             }
-            func write(_ key: String, _ offset: Int64, late: Bool) async throws -> SharedOutcome {
+            func write(_ key: String, _ offset: Int64, late: Bool) async throws -> RemoteOutcome {
                 try await redis.write(
-                    SharedWrite(
-                        key: SharedKey(key: key), version: version(offset),
-                        entry: SharedEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
+                    RemoteWrite(
+                        key: RemoteKey(key: key), version: version(offset),
+                        entry: RemoteEntry(payload: Data("v".utf8), record: Data("r".utf8), checksum: 7),
                         life: .init(remaining: 60_000, keptStale: 0, age: 0), isLate: late))
             }
             #expect(try await write("k", 10, late: false) == .done)
             try server.command("CONFIG", "SET", "maxmemory", "1")
             await #expect { try await write("new", 12, late: false) } throws: {
-                ($0 as? SharedTierError)?.code == .full
+                ($0 as? RemoteTierError)?.code == .full
             }
-            #expect(try await redis.remove(SharedKey(key: "k"), version: version(30)) == .done)
+            #expect(try await redis.remove(RemoteKey(key: "k"), version: version(30)) == .done)
             #expect(try await write("k", 20, late: true) == .superseded(version(30)))
-            try await redis.clear(SharedScope(), version: version(40), isExpiry: false)
+            try await redis.clear(RemoteScope(), version: version(40), isExpiry: false)
             try server.command("CONFIG", "SET", "maxmemory", "0")
             #expect(try await redis.read(question).finding == .removed(version(30)))
             // On its way when everything was cleared, and waiting elsewhere.
@@ -269,7 +269,7 @@
             #expect(await one.value(forKey: "k") == large)
             try await one.removeValue(forKey: "0")
             #expect(await two.value(forKey: "0") == nil)
-            #expect(one.statistics.shared?.waiting == 0)
+            #expect(one.statistics.remote?.waiting == 0)
         }
 
         @Test("a server that evicts brings nothing back")
@@ -301,7 +301,7 @@
             await eventually { await two.value(forKey: "k") == "v" }
             try await two.setValue("w", forKey: "k")
             #expect(await two.value(forKey: "k") == "w")
-            #expect(two.statistics.shared?.waiting == 1)
+            #expect(two.statistics.remote?.waiting == 1)
             try await one.setValue("x", forKey: "other")
             await eventually { await two.value(forKey: "other") == "x" }
         }
@@ -312,7 +312,7 @@
             let source = TestSource<String>()
             var caches: [Cache<String>] = []
             for tier in [await tier(server.port), await tier(server.port)] {
-                caches.append(try await cache(tier) { $0.sharedTierPolicy.fetchLease = .seconds(600) })
+                caches.append(try await cache(tier) { $0.remoteTierPolicy.fetchLease = .seconds(600) })
             }
             let (one, two) = (caches[0], caches[1])
             async let first = one.value(forKey: "k") { try await source.fetch() }

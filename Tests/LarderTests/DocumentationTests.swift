@@ -16,16 +16,16 @@ extension DocumentationTests.User: Equatable {
 }
 
 /// Of SeveralMachines.
-nonisolated struct ShardedTier: SharedTier {
-    let shards: [any SharedTier]
+nonisolated struct ShardedTier: RemoteTier {
+    let shards: [any RemoteTier]
 
-    private func number(_ key: SharedKey) -> Int {
+    private func number(_ key: RemoteKey) -> Int {
         // The same on every machine, unlike `hashValue`.
         let sum = key.key.utf8.reduce(UInt64(14_695_981_039_346_656_037)) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
         return Int(sum % UInt64(shards.count))
     }
 
-    private func shard(_ key: SharedKey) -> any SharedTier { shards[number(key)] }
+    private func shard(_ key: RemoteKey) -> any RemoteTier { shards[number(key)] }
 
     /// The epochs of all shards as one: of shard `number` the one with which it has just answered.
     private func epoch(_ answer: String? = nil, of number: Int? = nil) -> String {
@@ -37,35 +37,35 @@ nonisolated struct ShardedTier: SharedTier {
         return epochs.joined(separator: " ")
     }
 
-    var state: SharedTierState {
+    var state: RemoteTierState {
         for shard in shards { if case .disconnected = shard.state { return shard.state } }
         return .connected(epoch: epoch())
     }
 
-    func read(_ request: SharedRead) async throws -> SharedReading {
+    func read(_ request: RemoteRead) async throws -> RemoteReading {
         let number = number(request.key)
         var reading = try await shards[number].read(request)
         reading.epoch = reading.epoch.map { epoch($0, of: number) }
         return reading
     }
-    func write(_ write: SharedWrite) async throws -> SharedOutcome { try await shard(write.key).write(write) }
-    func renew(_ write: SharedWrite) async throws -> SharedOutcome { try await shard(write.key).renew(write) }
-    func expire(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
+    func write(_ write: RemoteWrite) async throws -> RemoteOutcome { try await shard(write.key).write(write) }
+    func renew(_ write: RemoteWrite) async throws -> RemoteOutcome { try await shard(write.key).renew(write) }
+    func expire(_ key: RemoteKey, version: RemoteVersion) async throws -> RemoteOutcome {
         try await shard(key).expire(key, version: version)
     }
-    func remove(_ key: SharedKey, version: SharedVersion) async throws -> SharedOutcome {
+    func remove(_ key: RemoteKey, version: RemoteVersion) async throws -> RemoteOutcome {
         try await shard(key).remove(key, version: version)
     }
-    func clear(_ scope: SharedScope, version: SharedVersion, isExpiry: Bool) async throws {
+    func clear(_ scope: RemoteScope, version: RemoteVersion, isExpiry: Bool) async throws {
         for shard in shards { try await shard.clear(scope, version: version, isExpiry: isExpiry) }
     }
-    func lease(_ key: SharedKey, holder: String, for duration: Duration) async throws -> Bool {
+    func lease(_ key: RemoteKey, holder: String, for duration: Duration) async throws -> Bool {
         try await shard(key).lease(key, holder: holder, for: duration)
     }
-    func endLease(_ key: SharedKey, holder: String) async throws {
+    func endLease(_ key: RemoteKey, holder: String) async throws {
         try await shard(key).endLease(key, holder: holder)
     }
-    func observe(as node: String, _ observer: @escaping @Sendable (SharedNotice) -> Void) -> @Sendable () -> Void {
+    func observe(as node: String, _ observer: @escaping @Sendable (RemoteNotice) -> Void) -> @Sendable () -> Void {
         let ends = shards.map { shard in
             shard.observe(as: node) { notice in
                 // Each connection concerns all: the epoch is that of all shards.
@@ -114,13 +114,13 @@ struct DocumentationTests {
         var etag: String
     }
 
-    @Test("the adapter for several servers of SeveralMachines is a shared tier")
+    @Test("the adapter for several servers of SeveralMachines is a remote tier")
     func shardedTier() async throws {
         let worlds = [TestWorld(), TestWorld()]
-        let servers = worlds.map { TestSharedServer(world: $0) }
+        let servers = worlds.map { TestRemoteServer(world: $0) }
         let caches: [Cache<String>] = try worlds.map { world in
             let tier = ShardedTier(shards: servers.map { $0.connection() })
-            return try world.cache(configuration: .init(sharedTier: tier))
+            return try world.cache(configuration: .init(remoteTier: tier))
         }
         let values = Dictionary(uniqueKeysWithValues: (0..<20).map { ("\($0)", "v\($0)") })
         try await caches[0].setValues(values, tags: ["t"])

@@ -130,7 +130,7 @@ struct World {
     var fileCount: Int {
         let copy = MemoryFileSystem(files.image)
         guard let directory = try? copy.openDirectory(path: "/cache/entries", creation: .never) else { return 0 }
-        let inSegments = try? SegmentTable(of: SharedDescriptor(directory), in: copy).list()
+        let inSegments = try? SegmentTable(of: OwnedDescriptor(directory), in: copy).list()
         return entryFiles.count + (inSegments?.entries.count ?? 0)
     }
     /// The names of the segments.
@@ -149,18 +149,18 @@ extension MemoryFileSystem {
 
     /// Overwrites a file of the cache with zeros, from an offset to its end, while it may be open.
     func overwrite(_ name: String, from offset: Int) throws {
-        let root = SharedDescriptor(try openDirectory(path: "/cache", creation: .never))
+        let root = OwnedDescriptor(try openDirectory(path: "/cache", creation: .never))
         let (file, size) = try #require(try openRegular(.text(name), in: root.file, for: .updating))
         try write([UInt8](repeating: 0, count: size - offset), to: file.file, at: offset)
     }
 
     private func deleteTree(_ name: FileName, in parent: consuming FileDescriptor) throws {
-        let parent = SharedDescriptor(parent)
-        try deleteContents(of: SharedDescriptor(open(name, in: parent.file, for: .directory)))
+        let parent = OwnedDescriptor(parent)
+        try deleteContents(of: OwnedDescriptor(open(name, in: parent.file, for: .directory)))
         try remove(name, in: parent.file, directory: true)
     }
 
-    private func deleteContents(of directory: SharedDescriptor) throws {
+    private func deleteContents(of directory: OwnedDescriptor) throws {
         var names: [(FileName, FileKind)] = []
         try list(directory.file) { name, kind in
             names.append((name, kind))
@@ -168,7 +168,7 @@ extension MemoryFileSystem {
         }
         for (name, kind) in names {
             if kind == .directory {
-                try deleteContents(of: SharedDescriptor(open(name, in: directory.file, for: .directory)))
+                try deleteContents(of: OwnedDescriptor(open(name, in: directory.file, for: .directory)))
             }
             try remove(name, in: directory.file, directory: kind == .directory)
         }

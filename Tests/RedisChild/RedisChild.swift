@@ -14,8 +14,8 @@
         static func main() async throws {
             let arguments = CommandLine.arguments
             let redis = RedisTier(configuration: .init(port: Int(arguments[2])!, prefix: "child"))
-            var settings = Cache<String>.Configuration(sharedTier: redis)
-            settings.sharedTierPolicy.timeout = .seconds(1)
+            var settings = Cache<String>.Configuration(remoteTier: redis)
+            settings.remoteTierPolicy.timeout = .seconds(1)
             let cache = try Cache<String>(
                 directory: URL(fileURLWithPath: arguments[1], isDirectory: true), configuration: settings)
             while let line = readLine() {
@@ -50,8 +50,8 @@
                 return "\(Int((ContinuousClock.now - begun) / .milliseconds(1)))"
             case "wait":
                 // Returns when the cache is connected, and everything is sent.
-                let misses = cache.statistics.shared?.misses ?? 0
-                while cache.statistics.shared?.waiting != 0 || cache.statistics.shared?.misses == misses {
+                let misses = cache.statistics.remote?.misses ?? 0
+                while cache.statistics.remote?.waiting != 0 || cache.statistics.remote?.misses == misses {
                     _ = await cache.value(forKey: "probe")
                     try await Task.sleep(for: .milliseconds(5))
                 }

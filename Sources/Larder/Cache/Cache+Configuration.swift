@@ -34,10 +34,10 @@ extension Cache {
         /// A store that several machines share, below memory and disk: it is asked after a disk miss, and told of every
         /// change made through the cache. A cache without a disk tier ignores it, with an event. See
         /// <doc:SeveralMachines>. Default: nil.
-        public var sharedTier: (any SharedTier)?
-        /// How the shared tier is used. Default: 100 ms for each call, no lease, and the other defaults of
-        /// ``SharedTierPolicy``.
-        public var sharedTierPolicy = SharedTierPolicy()
+        public var remoteTier: (any RemoteTier)?
+        /// How the remote tier is used. Default: 100 ms for each call, no lease, and the other defaults of
+        /// ``RemoteTierPolicy``.
+        public var remoteTierPolicy = RemoteTierPolicy()
         /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. Each read then
         /// allocates an event, even a hit in memory. Default: false.
         public var reportsReads = false
@@ -55,7 +55,7 @@ extension Cache {
             defaultTTL: TimeToLive = .default, memoryTTL: Duration? = nil, fetchPolicy: FetchPolicy = .cacheFirst,
             keepStale: TimeToLive? = nil, maximumConcurrentFetches: Int? = nil, fallsBackToMemory: Bool = false,
             reportsReads: Bool = false, cost: (@Sendable (_ value: Value, _ size: Int) -> Int)? = nil,
-            sharedTier: (any SharedTier)? = nil, sharedTierPolicy: SharedTierPolicy = .init(),
+            remoteTier: (any RemoteTier)? = nil, remoteTierPolicy: RemoteTierPolicy = .init(),
             onEvent: (@Sendable (CacheEvent) -> Void)? = nil
         ) {
             self.memory = memory
@@ -68,8 +68,8 @@ extension Cache {
             self.fallsBackToMemory = fallsBackToMemory
             self.reportsReads = reportsReads
             self.cost = cost
-            self.sharedTier = sharedTier
-            self.sharedTierPolicy = sharedTierPolicy
+            self.remoteTier = remoteTier
+            self.remoteTierPolicy = remoteTierPolicy
             self.onEvent = onEvent
         }
 
@@ -125,7 +125,7 @@ extension Cache.Configuration: CustomStringConvertible {
         if let maximumConcurrentFetches { parts.append("maximumConcurrentFetches: \(maximumConcurrentFetches)") }
         if fallsBackToMemory { parts.append("fallsBackToMemory") }
         if reportsReads { parts.append("reportsReads") }
-        if sharedTier != nil { parts.append("sharedTier (\(sharedTierPolicy))") }
+        if remoteTier != nil { parts.append("remoteTier (\(remoteTierPolicy))") }
         parts.append("memory (\(memory.map { "\($0)" } ?? "none"))")
         parts.append("disk (\(disk))")
         return parts.joined(separator: "; ")

@@ -36,12 +36,12 @@ extension Cache {
         return await disk.store.io.run { self.freshEntry(key, disk).map { CacheEntry($0, at: disk.now) } }
     }
 
-    /// Asks the shared tier for a key. Returns false when the copy here is outdated, and the server cannot be asked.
+    /// Asks the remote tier for a key. Returns false when the copy here is outdated, and the server cannot be asked.
     private func isKnownAfterAsking(_ key: String) async -> Bool {
-        guard let link = backend.sharedLink else { return true }
+        guard let remoteLink else { return true }
         let key = backend.key(key)
         if await backend.bring([key])[0] != nil { return true }
-        return backend.freshness(of: key, at: backend.clock.now) != .missing || link.isPending(key)
+        return backend.freshness(of: key, at: backend.clock.now) != .missing || remoteLink.isPending(key)
     }
 
     /// The number of entries on disk, or in memory without a disk tier: values, including expired ones that have not
@@ -73,13 +73,13 @@ extension Cache {
     /// Returns when the index of the disk tier is saved and all background work begun before is done; at once without a
     /// disk tier. Does not wait for fetches: call ``waitForFetches()`` first. O(n) when anything has changed.
     ///
-    /// With a shared tier that can be reached it also waits until all changes are sent, at most
-    /// ``SharedTierPolicy/timeout``.
+    /// With a remote tier that can be reached it also waits until all changes are sent, at most
+    /// ``RemoteTierPolicy/timeout``.
     ///
     /// - Throws: The errors of ``DiskCache/flush()``.
     public func flush() async throws(CacheError) {
         guard let disk else { return }
-        await backend.sharedLink?.awaitSent(.everything)
+        await remoteLink?.awaitSent(.everything)
         try await disk.store.io.run { () throws(CacheError) in try disk.flush() }
     }
 
@@ -93,12 +93,12 @@ extension Cache {
         await fetcher.waitForFetches()
     }
 
-    /// Waits for fetches, sends the changes that wait for the shared tier, delivers the events that are queued, and
+    /// Waits for fetches, sends the changes that wait for the remote tier, delivers the events that are queued, and
     /// closes the directory, if this cache opened it: for this cache and all that share its ``DiskCache``. A cache that
     /// was created over a ``DiskCache`` leaves closing to the opener of the directory; a cache without a disk tier has
     /// nothing to close.
     ///
-    /// A cache with a shared tier hears of no changes afterwards. So its reads miss and its writes throw `.closed`,
+    /// A cache with a remote tier hears of no changes afterwards. So its reads miss and its writes throw `.closed`,
     /// even over a ``DiskCache`` that stays open.
     ///
     /// Afterwards reads of the disk miss and writes throw `.closed`. Values that are fetched are kept in memory, once
@@ -107,14 +107,14 @@ extension Cache {
     /// and waits for nothing.
     ///
     /// - Parameter limit: How long to wait for fetches that are under way, see ``waitForFetches()``; those that take
-    ///   longer store nothing on disk, without an error. As long again, while changes wait, for the shared tier to take
+    ///   longer store nothing on disk, without an error. As long again, while changes wait, for the remote tier to take
     ///   them, even if it cannot be reached yet; the others are dropped, with an event. Zero: not at all. Five seconds
     ///   by default.
     /// - Throws: The errors of ``DiskCache/close()``; the directory is closed all the same.
     public func close(waitingForFetches limit: Duration = .seconds(5)) async throws(CacheError) {
         await fetcher.waitForFetches(limit)
         watchers.end()
-        await backend.sharedLink?.close(limit)
+        await remoteLink?.close(limit)
         let events = disk?.store.events ?? ownEvents
         // A program that ends afterwards has received them.
         await withCheckedContinuation { continuation in
@@ -130,13 +130,13 @@ extension Cache {
         counts.fetches.staleAnswers += memoryTier?.staleHits ?? 0
         let memory = memoryTier?.statistics
         return TierStatistics(
-            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, sharedHits: counts.sharedHits, misses: counts.misses,
+            memoryHits: memory?.hits ?? 0, diskHits: counts.hits, remoteHits: counts.remoteHits, misses: counts.misses,
             absentAnswers: counts.absences, fetches: counts.fetches, memory: memory, disk: disk?.statistics,
-            shared: backend.sharedLink?.statistics)
+            remote: remoteLink?.statistics)
     }
 
-    /// Whether the shared tier answers, and in time; nil without one. O(1).
-    public var sharedTierState: SharedTierState? { backend.sharedLink?.tierState }
+    /// Whether the remote tier answers, and in time; nil without one. O(1).
+    public var remoteTierState: RemoteTierState? { remoteLink?.tierState }
 
     /// The events from now on, as ``Configuration/onEvent`` receives them.
     ///

@@ -45,7 +45,7 @@ extension Cache {
         guard allowingStale else { return await lookup(forKey: key) }
         let key = backend.key(key)
         // Without another machine to ask, a stale value is all there is.
-        if backend.sharedLink == nil, case .stale(_, true) = backend.freshness(of: key, at: backend.clock.now),
+        if !backend.hasRemoteTier, case .stale(_, true) = backend.freshness(of: key, at: backend.clock.now),
             let found = await staleValue(key)
         {
             report(found, key)
@@ -86,8 +86,8 @@ extension Cache {
     ///   - tags: Names by which it can be removed with others; see ``removeAll(tagged:)``. Default: none.
     ///   - toDisk: False keeps the value in memory alone, a secret for example: nothing of it but the key is written,
     ///     not even when ``modifyValue(forKey:ttl:metadata:tags:_:)`` changes it or a fetch confirms it, and what the
-    ///     key had on disk and in a shared tier is removed. It is lost when the process ends, memory evicts it or a
-    ///     shared tier is connected anew; without a memory tier at once. ``keys()`` and ``entry(forKey:)`` do not show
+    ///     key had on disk and in a remote tier is removed. It is lost when the process ends, memory evicts it or a
+    ///     remote tier is connected anew; without a memory tier at once. ``keys()`` and ``entry(forKey:)`` do not show
     ///     it. Default: true.
     /// - Throws: `.unencodable`, and the errors of ``DiskCache/setData(_:forKey:ttl:metadata:tags:)``. The old value is
     ///   then still there, in both tiers. Never throws without a disk tier.

@@ -25,6 +25,8 @@ public final class Cache<Value: Sendable>: Sendable {
     /// The disk tier, with this cache's namespace; nil without one. Changes made there are changes here.
     public let disk: DiskCache?
     let backend: any CacheBackend<Value>
+    /// The connection with the remote tier; nil without one.
+    let remoteLink: RemoteLink?
     let fetcher: Fetcher<Value>
     @usableFromInline let staleGate: StaleGate
     /// The events of a cache without a disk tier.
@@ -121,11 +123,12 @@ public final class Cache<Value: Sendable>: Sendable {
     private init(
         memory: MemoryCache<String, Value>?, disk: DiskCache?, backend: some CacheBackend<Value>,
         watchers: KeyWatchers, ownEvents: EventCenter?, reader: ReadReporting?, configuration: Configuration,
-        ownsDisk: Bool = false, endings: [@Sendable () -> Void] = []
+        remoteLink: RemoteLink? = nil, ownsDisk: Bool = false, endings: [@Sendable () -> Void] = []
     ) {
         memoryTier = memory
         self.disk = disk
         self.backend = backend
+        self.remoteLink = remoteLink
         self.watchers = watchers
         self.ownEvents = ownEvents
         self.reader = reader
@@ -160,7 +163,7 @@ public final class Cache<Value: Sendable>: Sendable {
         }
         let tier = memory.map { MemoryTierAdapter($0, of: disk.keyNamespace) }
         let reader = configuration.reportsReads ? ReadReporting() : nil
-        let link = configuration.sharedTier.map { SharedLink($0, configuration.sharedTierPolicy, disk: disk) }
+        let link = configuration.remoteTier.map { RemoteLink($0, configuration.remoteTierPolicy, disk: disk) }
         var mayEnterMemory: (@Sendable (IndexEntry, Key) -> Bool)?
         if let link { mayEnterMemory = { entry, key in link.mayEnterMemory(entry, key) } }
         let watchers = KeyWatchers(of: disk.keyNamespace, disk.store.clock)
@@ -175,8 +178,9 @@ public final class Cache<Value: Sendable>: Sendable {
         if let link {
             endings.append { link.stop() }
             self.init(
-                memory: memory, disk: disk, backend: SharedBackend(local: backend, link: link), watchers: watchers,
-                ownEvents: nil, reader: reader, configuration: configuration, ownsDisk: ownsDisk, endings: endings)
+                memory: memory, disk: disk, backend: RemoteBackend(local: backend, link: link), watchers: watchers,
+                ownEvents: nil, reader: reader, configuration: configuration, remoteLink: link, ownsDisk: ownsDisk,
+                endings: endings)
             link.begin()
         } else {
             self.init(
@@ -234,9 +238,9 @@ public final class Cache<Value: Sendable>: Sendable {
         self.init(
             memory: memory, disk: nil, backend: backend, watchers: watchers, ownEvents: events, reader: reader,
             configuration: configuration)
-        if configuration.sharedTier != nil {
-            let message = "A cache without a disk tier does not use its shared tier."
-            events.post(CacheEvent(.sharedTierLost, error: CacheError(code: .sharedTier, message: message)))
+        if configuration.remoteTier != nil {
+            let message = "A cache without a disk tier does not use its remote tier."
+            events.post(CacheEvent(.remoteTierLost, error: CacheError(code: .remoteTier, message: message)))
         }
     }
 

@@ -6,7 +6,7 @@ extension Cache {
     ///     for await user in users.updates(forKey: id) { show(user) }
     ///
     /// Changes of this process arrive at once, those of other processes of the directory within a tenth of a second,
-    /// and those of other machines when the shared tier tells of them. A reader that is slower than the changes gets
+    /// and those of other machines when the remote tier tells of them. A reader that is slower than the changes gets
     /// the newest value only, and now and then one that it has seen. An expired or evicted value is a change once a
     /// call or a sweep has removed it; one that is in memory alone, beside a disk tier, leaves without notice.
     ///

@@ -70,7 +70,7 @@ struct EGOCacheDirectory {
     private static let largestList = 64 << 20
 
     private let fileSystem: any FileSystem
-    private let directory: SharedDescriptor
+    private let directory: OwnedDescriptor
     private let rows: [PropertyList.Pair]
 
     /// A key whose file can be imported.
@@ -82,9 +82,9 @@ struct EGOCacheDirectory {
 
     init(path: String, in fileSystem: any FileSystem) throws(CacheError) {
         self.fileSystem = fileSystem
-        let opened: SharedDescriptor
+        let opened: OwnedDescriptor
         do {
-            opened = SharedDescriptor(try fileSystem.openDirectory(path: path, creation: .never))
+            opened = OwnedDescriptor(try fileSystem.openDirectory(path: path, creation: .never))
         } catch .noEntry {
             throw Self.missing(path)
         } catch {
@@ -108,7 +108,7 @@ struct EGOCacheDirectory {
 
     /// Returns nil when the list is not a regular file or is too large.
     private static func readList(
-        in directory: SharedDescriptor, _ fileSystem: any FileSystem, path: String
+        in directory: OwnedDescriptor, _ fileSystem: any FileSystem, path: String
     ) throws(CacheError) -> Data? {
         do {
             guard let (file, size) = try fileSystem.openRegular(.text(list), in: directory.file), size <= largestList
@@ -179,7 +179,7 @@ struct EGOCacheDirectory {
     }
 
     /// Opens the file of a candidate; nil when it is no longer a regular file.
-    func open(_ candidate: Candidate) throws(Errno) -> (file: SharedDescriptor, size: Int)? {
+    func open(_ candidate: Candidate) throws(Errno) -> (file: OwnedDescriptor, size: Int)? {
         try fileSystem.openRegular(candidate.name, in: directory.file)
     }
 }

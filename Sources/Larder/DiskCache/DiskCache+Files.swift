@@ -62,7 +62,7 @@ extension DiskCache {
         let above = String(decoding: path.utf8.dropLast(name.utf8.count), as: UTF8.self)
         let parent = above.isEmpty ? "." : above
         let directory = try translating("open the directory", at: parent) { () throws(Errno) in
-            SharedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
+            OwnedDescriptor(try store.fileSystem.openDirectory(path: parent, creation: .never))
         }
         let target = Store.ExportTarget(name: .text(name), directory: directory, path: path, access: access)
         // A folder makes the renaming fail.
@@ -89,20 +89,20 @@ extension DiskCache {
     }
 
     /// Measures a file that claims to be empty, as those in Linux's `/proc` do.
-    private func unknownSize(of file: SharedDescriptor) throws(Errno) -> Int {
+    private func unknownSize(of file: OwnedDescriptor) throws(Errno) -> Int {
         var bytes = [UInt8](repeating: 0, count: Store.smallFile + 1)
         let count = try store.fileSystem.read(file.file, at: 0, into: &bytes)
         if count > Store.smallFile { throw .invalid }
         return count
     }
 
-    private func openSource(_ url: URL) throws(CacheError) -> (file: SharedDescriptor, size: Int) {
+    private func openSource(_ url: URL) throws(CacheError) -> (file: OwnedDescriptor, size: Int) {
         guard url.isFileURL, !url.path.utf8.contains(0) else {
             throw CacheError(
                 code: .invalidName, message: "A value can only be copied from a file URL.", path: url.absoluteString)
         }
         do {
-            let file = SharedDescriptor(try store.fileSystem.openFile(path: url.path))
+            let file = OwnedDescriptor(try store.fileSystem.openFile(path: url.path))
             let status = try store.fileSystem.status(of: file.file)
             if status.kind == .regular {
                 return (file, status.size > 0 ? status.size : try unknownSize(of: file))

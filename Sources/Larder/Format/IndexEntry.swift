@@ -215,9 +215,13 @@ final class AttachmentsPool: Sendable {
     private let known = Lock<[Attachments.Traits: Attachments]>([:])
 
     /// Returns attachments with these traits; nil when there is nothing to attach. O(tags).
-    func attachments(_ traits: Attachments.Traits, metadata: [String: String]) -> Attachments? {
+    func attachments(
+        _ traits: Attachments.Traits, metadata: [String: String], unknown: [UInt8] = []
+    ) -> Attachments? {
         let length = traits.tags.reduce(0) { $0 + $1.text.utf8.count }
-        if !metadata.isEmpty || length > Self.longestTags { return Attachments(traits, metadata: metadata) }
+        if !metadata.isEmpty || !unknown.isEmpty || length > Self.longestTags {
+            return Attachments(traits, metadata: metadata, unknown: unknown)
+        }
         return known.withLock { known in
             if let shared = known[traits] { return shared }
             guard let new = Attachments(traits) else { return nil }

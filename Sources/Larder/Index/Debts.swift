@@ -95,7 +95,7 @@ struct Debts: Sendable {
 
 /// The word in which a process notes for the others the lowest number among its debts of a shard.
 struct DebtNote: Sendable {
-    let words: SharedWords
+    let words: MappedWords
     let position: Int
 
     func note(_ lowest: UInt64) { words.store(lowest, at: position) }

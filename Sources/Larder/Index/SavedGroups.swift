@@ -4,12 +4,12 @@ import LarderFiles
 struct SavedGroups: Sendable {
     /// The manifest, with the place of each group in it.
     struct Manifest: Sendable {
-        let file: SharedDescriptor
+        let file: OwnedDescriptor
         let table: GroupTable
         /// The offset of each group. Bytes.
         fileprivate let offsets: [Int]
 
-        init(_ file: SharedDescriptor, _ table: GroupTable) {
+        init(_ file: OwnedDescriptor, _ table: GroupTable) {
             self.file = file
             self.table = table
             var offset = table.start

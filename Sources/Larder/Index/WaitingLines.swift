@@ -13,7 +13,7 @@ struct WaitingLines: Sendable {
     private static let none = UInt32.max
     private static let offsetBits: UInt64 = 48
 
-    private var journals: [SharedDescriptor] = []
+    private var journals: [OwnedDescriptor] = []
     private var lines: [Line] = []
     /// The first and the last line of each group.
     private var first: [UInt32]
@@ -35,7 +35,7 @@ struct WaitingLines: Sendable {
     func mayHaveExpired(_ group: Int, at now: Timestamp) -> Bool { earliest[group] <= now.milliseconds }
 
     /// Begins the lines of another journal.
-    mutating func begin(_ journal: SharedDescriptor) {
+    mutating func begin(_ journal: OwnedDescriptor) {
         journals.append(journal)
     }
 
@@ -51,7 +51,7 @@ struct WaitingLines: Sendable {
 
     /// Calls `body` with each line of a group, in the order of the journals.
     func forEach(
-        of group: Int, _ body: (_ journal: SharedDescriptor, _ offset: Int, _ length: Int) throws(Errno) -> Void
+        of group: Int, _ body: (_ journal: OwnedDescriptor, _ offset: Int, _ length: Int) throws(Errno) -> Void
     )
         throws(Errno)
     {

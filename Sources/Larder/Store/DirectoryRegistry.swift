@@ -6,7 +6,7 @@ final class DirectoryRegistry<Occupant: AnyObject & Sendable>: Sendable {
     /// A directory to occupy.
     struct Location {
         let identity: FileIdentity
-        let root: SharedDescriptor
+        let root: OwnedDescriptor
         let fileSystem: any FileSystem
         /// For messages only.
         let path: String

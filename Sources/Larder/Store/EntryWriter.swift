@@ -36,7 +36,7 @@ final class EntryWriter: Sendable {
     /// A copy that does not have its final name and its footer yet.
     struct StagedFile {
         let number: UInt64
-        let file: SharedDescriptor
+        let file: OwnedDescriptor
         let directory: StoreDirectory
     }
 }
@@ -101,7 +101,7 @@ extension EntryWriter {
             let opened = try fileSystem.open(.number(staged), in: directory.entries.file, for: .creating)
             do throws(Errno) {
                 try fileSystem.write(payload, .none, to: opened, at: 0)
-                let copy = StagedFile(number: staged, file: SharedDescriptor(opened), directory: directory)
+                let copy = StagedFile(number: staged, file: OwnedDescriptor(opened), directory: directory)
                 try write(copy, new, key)
             } catch {
                 reaper.deleteUncommitted(FileID(staged), of: key, in: directory)
@@ -270,7 +270,7 @@ extension EntryWriter {
     /// change.
     ///
     /// Its name is not an entry's, whatever its content. After a kill the next opening deletes it.
-    func stage(_ source: SharedDescriptor, as entry: inout IndexEntry, _ key: Key) throws(CacheError)
+    func stage(_ source: OwnedDescriptor, as entry: inout IndexEntry, _ key: Key) throws(CacheError)
         -> StagedFile
     {
         var mayRetry = true
@@ -306,11 +306,11 @@ extension EntryWriter {
     }
 
     private func stage(
-        _ source: SharedDescriptor, as entry: inout IndexEntry, _ number: UInt64, in directory: StoreDirectory
+        _ source: OwnedDescriptor, as entry: inout IndexEntry, _ number: UInt64, in directory: StoreDirectory
     ) throws(Errno) -> StagedFile {
         let copy = try fileSystem.copy(
             source.file, size: entry.size, as: .number(number), in: directory.entries.file, access: .owner)
-        let file = SharedDescriptor(copy)
+        let file = OwnedDescriptor(copy)
         entry.size = try fileSystem.status(of: file.file).size
         guard let checksum = try fileSystem.checksum(of: file.file, size: entry.size) else { throw .io }
         entry.checksum = checksum

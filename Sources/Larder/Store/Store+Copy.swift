@@ -8,7 +8,7 @@ extension Store {
     static let smallFile = 256 << 10
 
     /// Stores a copy of an open file. False when the condition does not hold.
-    func setCopy(of source: SharedDescriptor, size: Int, _ request: SetRequest) throws(CacheError) -> Bool {
+    func setCopy(of source: OwnedDescriptor, size: Int, _ request: SetRequest) throws(CacheError) -> Bool {
         try checkSize(size, of: request.key)
         guard size <= Self.smallFile else { return try setLargeCopy(of: source, size: size, request) }
         var bytes = [UInt8](repeating: 0, count: size)
@@ -19,7 +19,7 @@ extension Store {
     }
 
     private func setLargeCopy(
-        of source: SharedDescriptor, size: Int, _ request: SetRequest
+        of source: OwnedDescriptor, size: Int, _ request: SetRequest
     ) throws(CacheError) -> Bool {
         try disk.run { _ throws(CacheError) in
             if isClosing { throw CacheError.closed(path) }
@@ -33,7 +33,7 @@ extension Store {
     }
 
     private func copyIn(
-        _ source: SharedDescriptor, size: Int, _ request: SetRequest
+        _ source: OwnedDescriptor, size: Int, _ request: SetRequest
     ) throws(CacheError) -> InsertOutcome {
         let key = request.key
         var slowRounds = 0
@@ -88,7 +88,7 @@ extension Store {
     /// The file that an export writes.
     struct ExportTarget {
         let name: FileName
-        let directory: SharedDescriptor
+        let directory: OwnedDescriptor
         /// For messages only.
         let path: String
         let access: FileAccess

@@ -88,12 +88,12 @@ extension Store {
     /// Opens a directory; creates a missing one, unless no durability is given.
     static func openRoot(
         _ path: String, in fileSystem: any FileSystem, _ durability: Durability?
-    ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity) {
+    ) throws(CacheError) -> (root: OwnedDescriptor, identity: FileIdentity) {
         do {
             let root = try fileSystem.openDirectory(
                 path: path, creation: durability.map { $0 == .powerSafe ? .durable : .plain } ?? .never)
             let identity = try fileSystem.status(of: root).identity
-            return (SharedDescriptor(root), identity)
+            return (OwnedDescriptor(root), identity)
         } catch .notDirectory {
             throw CacheError(
                 code: .notACache, message: "Not a directory.", path: path,

@@ -78,7 +78,7 @@ extension Store {
     /// when they lead to different directories.
     private func successor(
         of directory: StoreDirectory, only wanted: FileIdentity?
-    ) throws(CacheError) -> (root: SharedDescriptor, identity: FileIdentity)? {
+    ) throws(CacheError) -> (root: OwnedDescriptor, identity: FileIdentity)? {
         let paths = handles.paths.sorted()
         let there = paths.compactMap {
             try? fileSystem.openDirectory(path: $0, creation: .never).identity(in: fileSystem)
@@ -92,7 +92,7 @@ extension Store {
             guard wanted == nil, let path = paths.first(where: { directory.isOnSameDisk($0) }) else { return nil }
             _ = try Store.openRoot(path, in: fileSystem, settings.durability)
         }
-        var found: (root: SharedDescriptor, identity: FileIdentity)?
+        var found: (root: OwnedDescriptor, identity: FileIdentity)?
         for path in paths {
             let next = try Store.openRoot(path, in: fileSystem, nil)
             if let found, found.identity != next.identity { return nil }
@@ -108,7 +108,7 @@ extension Store {
 
     /// Returns nil when it was reopened or closed meanwhile.
     private func reopen(
-        _ root: SharedDescriptor, _ identity: FileIdentity, _ lease: DirectoryRegistry<Store>.Lease,
+        _ root: OwnedDescriptor, _ identity: FileIdentity, _ lease: DirectoryRegistry<Store>.Lease,
         _ membership: Membership, replacing old: DirectoryRegistry<Store>.Lease, at now: Timestamp
     ) throws(CacheError) -> LoadedStore.Found? {
         try disk.runAlone { () throws(CacheError) -> LoadedStore.Found? in
@@ -152,7 +152,7 @@ extension Store {
                 } catch {
                     if error != .exists { throw error }
                 }
-                return SharedDescriptor(try fileSystem.open(name, in: directory.root.file, for: .directory))
+                return OwnedDescriptor(try fileSystem.open(name, in: directory.root.file, for: .directory))
             }
             disk.replace(directory.with(entries: entries))
             return LoadedStore.Found()

@@ -66,8 +66,8 @@ public struct CacheError: Error, Sendable {
         public static let unsupportedDisk = Code("unsupportedDisk")
         /// The directory is already open in this process with other settings.
         public static let differentConfiguration = Code("differentConfiguration")
-        /// The shared tier failed. Only in events: no call fails because of it.
-        public static let sharedTier = Code("sharedTier")
+        /// The remote tier failed. Only in events: no call fails because of it.
+        public static let remoteTier = Code("remoteTier")
         /// The stored bytes are not a value of the requested type. They are kept, as they may belong to another type.
         public static let undecodable = Code("undecodable")
     }

@@ -58,7 +58,7 @@ public struct CacheEvent: Sendable {
         /// A caller removed the entry.
         public static let removed = Kind("removed")
         /// A value was stored on disk for a key of which nothing was known, by this process: a caller, a fetch, or a
-        /// read that has brought it from a shared tier.
+        /// read that has brought it from a remote tier.
         public static let stored = Kind("stored")
         /// A new value replaced the entry's value, fresh or expired.
         public static let replaced = Kind("replaced")
@@ -70,7 +70,7 @@ public struct CacheEvent: Sendable {
         public static let lost = Kind("lost")
         /// A caller removed everything, one namespace, the part without a namespace, or one tag.
         public static let cleared = Kind("cleared")
-        /// Another process or, with a shared tier, another machine stored, replaced, removed or renewed the entry, or
+        /// Another process or, with a remote tier, another machine stored, replaced, removed or renewed the entry, or
         /// removed or expired everything, one namespace, the part without a namespace, or one tag.
         public static let changedElsewhere = Kind("changedElsewhere")
         /// After an unclean close, the entry was found again by its file.
@@ -88,14 +88,14 @@ public struct CacheEvent: Sendable {
         public static let answeredStale = Kind("answeredStale")
         /// A fetch failed; its callers got its error or a stale value.
         public static let fetchFailed = Kind("fetchFailed")
-        /// The shared tier answers, for the first time or again.
-        public static let sharedTierConnected = Kind("sharedTierConnected")
-        /// The shared tier cannot be reached, or fails again and again; the cache goes on without it.
-        public static let sharedTierLost = Kind("sharedTierLost")
-        /// The shared tier answers too late again and again, so that reads do not wait for it; they find its answers later.
-        public static let sharedTierSlow = Kind("sharedTierSlow")
-        /// So many changes were not sent to the shared tier, for the reason that the error gives.
-        public static let sharedChangesDropped = Kind("sharedChangesDropped")
+        /// The remote tier answers, for the first time or again.
+        public static let remoteTierConnected = Kind("remoteTierConnected")
+        /// The remote tier cannot be reached, or fails again and again; the cache goes on without it.
+        public static let remoteTierLost = Kind("remoteTierLost")
+        /// The remote tier answers too late again and again, so reads do not wait for it, but find its answers later.
+        public static let remoteTierSlow = Kind("remoteTierSlow")
+        /// So many changes were not sent to the remote tier, for the reason that the error gives.
+        public static let remoteChangesDropped = Kind("remoteChangesDropped")
         /// An operation failed; its caller continued without it, or received the same error.
         public static let failed = Kind("failed")
     }

@@ -150,8 +150,8 @@ public struct TierStatistics: Hashable, Sendable {
     public var memoryHits = 0
     /// Reads answered from disk.
     public var diskHits = 0
-    /// Reads answered by the shared tier.
-    public var sharedHits = 0
+    /// Reads answered by the remote tier.
+    public var remoteHits = 0
     /// Reads that no tier answered, not even with a stale value.
     public var misses = 0
     /// Calls answered by the knowledge that there is no value.
@@ -160,15 +160,15 @@ public struct TierStatistics: Hashable, Sendable {
     public var fetches = FetchStatistics()
     /// The share of reads that the cache answered, from 0 to 1; nil before the first read.
     public var hitRatio: Double? {
-        let hits = memoryHits + diskHits + sharedHits + absentAnswers
+        let hits = memoryHits + diskHits + remoteHits + absentAnswers
         return hits + misses == 0 ? nil : Double(hits) / Double(hits + misses)
     }
     /// The statistics of the memory tier; nil without one.
     public var memory: MemoryStatistics?
     /// The statistics of the directory, by any handle; nil without one.
     public var disk: CacheStatistics?
-    /// The statistics of the use of the shared tier; nil without one.
-    public var shared: SharedStatistics?
+    /// The statistics of the use of the remote tier; nil without one.
+    public var remote: RemoteStatistics?
 }
 
 extension CacheStatistics: CustomStringConvertible {
@@ -235,7 +235,7 @@ extension TierStatistics: CustomStringConvertible {
         if fetches != FetchStatistics() { parts.append("fetches (\(fetches))") }
         if let memory { parts.append("memory (\(memory))") }
         if let disk { parts.append("disk (\(disk))") }
-        if let shared { parts.append("shared (\(shared))") }
+        if let remote { parts.append("remote (\(remote))") }
         return parts.joined(separator: "; ")
     }
 }

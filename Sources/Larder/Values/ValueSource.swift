@@ -13,8 +13,8 @@ public struct ValueSource: Hashable, Sendable, CustomStringConvertible {
     public static let memory = ValueSource("memory")
     /// The disk tier: files.
     public static let disk = ValueSource("disk")
-    /// The shared tier: a server that several machines use. The value has been stored here, too.
-    public static let shared = ValueSource("shared")
+    /// The remote tier: a server that several machines use. The value has been stored here, too.
+    public static let remote = ValueSource("remote")
     /// A fetch that returned a new value.
     public static let fetched = ValueSource("fetched")
     /// The cache, after a fetch has confirmed that its value is still valid.

@@ -5,9 +5,9 @@ import LarderFoundation
 final class TemporaryFile: Sendable {
     let url: URL
     private let name: FileName
-    private let directory: SharedDescriptor
+    private let directory: OwnedDescriptor
     /// To write to; nil when the content is there already.
-    private let file: SharedDescriptor?
+    private let file: OwnedDescriptor?
     private let written: Lock<Int>
     private let isKept = Flag()
     private let files: any FileSystem
@@ -21,7 +21,7 @@ final class TemporaryFile: Sendable {
         (name, url) = Self.newName()
         do {
             directory = try Self.openParent(of: url, files)
-            file = SharedDescriptor(try files.open(name, in: directory.file, for: .creating))
+            file = OwnedDescriptor(try files.open(name, in: directory.file, for: .creating))
         } catch {
             throw HTTPCacheError(.temporaryFile, "The temporary file \(url.path) could not be created: \(error).")
         }
@@ -43,9 +43,9 @@ final class TemporaryFile: Sendable {
         return (.text(text), FileManager.default.temporaryDirectory.appendingPathComponent(text))
     }
 
-    private static func openParent(of url: URL, _ files: any FileSystem) throws(Errno) -> SharedDescriptor {
+    private static func openParent(of url: URL, _ files: any FileSystem) throws(Errno) -> OwnedDescriptor {
         let path = url.deletingLastPathComponent().path
-        return SharedDescriptor(try files.openDirectory(path: path, creation: .never))
+        return OwnedDescriptor(try files.openDirectory(path: path, creation: .never))
     }
 
     deinit {

@@ -144,26 +144,26 @@ struct CoderTests {
     private func send<Value: Sendable & Equatable>(_ value: Value, _ coder: Coder<Value>, coding: String?) async throws
     {
         let time = TestWorld()
-        let server = TestSharedServer(world: time)
+        let server = TestRemoteServer(world: time)
         func cache() throws -> Cache<Value> {
-            try TestWorld().cache(coder: coder, configuration: .init(sharedTier: server.connection()))
+            try TestWorld().cache(coder: coder, configuration: .init(remoteTier: server.connection()))
         }
         let (one, two) = (try cache(), try cache())
         try await one.setValue(value, forKey: "k")
         try await one.flush()
         let found = await two.lookup(forKey: "k")
-        #expect(found?.value == value && found?.source == .shared)
+        #expect(found?.value == value && found?.source == .remote)
         #expect(await two.value(forKey: "k") == value)
         two.memory?.trim(toCount: 0)
         #expect(await two.lookup(forKey: "k")?.source == .disk)
         #expect(self.coding("k", try #require(two.disk)) == coding)
         // Another coder takes the value of the server for none of its own.
         let other = try TestWorld().cache(
-            coder: Coder<User>.propertyList, configuration: .init(sharedTier: server.connection()))
+            coder: Coder<User>.propertyList, configuration: .init(remoteTier: server.connection()))
         if coding != nil { #expect(await other.value(forKey: "k") == nil) }
     }
 
-    @Test("values of every type and coder come through the shared tier with their form")
+    @Test("values of every type and coder come through the remote tier with their form")
     func shared() async throws {
         let bytes: [UInt8] = [255, 0, 1, 10]
         try await send(bytes, .bytes, coding: "bytes")
@@ -324,7 +324,7 @@ struct CoderTests {
         let machines = Machines()
         func cache(_ machine: Int, _ coder: Coder<Int>) throws -> Cache<Int> {
             var configuration = Cache<Int>.Configuration()
-            configuration.sharedTier = machines.server.connection()
+            configuration.remoteTier = machines.server.connection()
             return try machines.worlds[machine].cache(coder: coder, configuration: configuration)
         }
         let (old, new) = (try cache(0, .json.versioned(1)), try cache(1, Self.numbers(3, migrates: 1...2)))

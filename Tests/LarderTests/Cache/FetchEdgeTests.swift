@@ -25,7 +25,7 @@ struct FetchEdgeTests {
 
     @Test("a caller that joins a batch gets no value that expired before its call")
     func expiredFromFlight() async throws {
-        let (world, decodes) = (World { $0.sweepInterval = nil }, SharedReadTests.Decodes())
+        let (world, decodes) = (World { $0.sweepInterval = nil }, JoinedReadTests.Decodes())
         let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: decodes.coder)
         try world.open().namespace("n").setString("c", forKey: "c")
         decodes.hold()
@@ -55,7 +55,7 @@ struct FetchEdgeTests {
         let (world, decodes) = (
             World {
                 $0.sweepInterval = nil; $0.sizeLimit = 100
-            }, SharedReadTests.Decodes()
+            }, JoinedReadTests.Decodes()
         )
         let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: decodes.coder)
         try world.open().namespace("n").setString("c", forKey: "c")
@@ -190,7 +190,7 @@ struct FetchEdgeTests {
         let world = World {
             $0.sweepInterval = nil; $0.slidingExpiry = true
         }
-        let decodes = SharedReadTests.Decodes()
+        let decodes = JoinedReadTests.Decodes()
         let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: decodes.coder)
         let bare = try world.open().namespace("n")
         try bare.setString("v", forKey: "k", ttl: .hours(10))

@@ -26,7 +26,7 @@ struct MemoryAloneTests {
 
     @Test("a slow read does not overwrite a newer value")
     func promoteOverUnstored() async throws {
-        let (world, decodes) = (World { $0.sweepInterval = nil }, SharedReadTests.Decodes())
+        let (world, decodes) = (World { $0.sweepInterval = nil }, JoinedReadTests.Decodes())
         let cache = Cache<String>(disk: try world.open(), namespace: "n", coder: decodes.coder)
         try world.open().namespace("n").setString("v1", forKey: "k")
         decodes.hold()

@@ -570,7 +570,7 @@ struct FaultTests {
     @Test("a group sync never reports changes of a failed sync as durable")
     func groupSync() throws {
         let files = MemoryFileSystem()
-        let directory = SharedDescriptor(try files.openDirectory(path: "/d", creation: .plain))
+        let directory = OwnedDescriptor(try files.openDirectory(path: "/d", creation: .plain))
         let group = GroupSync(directory, of: files)
         let tickets = (0..<3).map { _ in group.note() }
         files.inject { call, _ in call == 1 ? .fail(.io) : nil }

@@ -91,9 +91,9 @@ struct DescriptionTests {
 
     private static let error = CacheError(code: .io, message: "Could not read.", path: "/cache", errno: 5)
 
-    private static let version = SharedVersion("019abcdef012003f00000000000000aa")!
-    private static let sharedEntry = SharedEntry(payload: Data([1, 2, 3]), record: Data(), checksum: 0)
-    private static let sharedLife = SharedLife(remaining: 60_000, keptStale: 3_600_000, age: 0)
+    private static let version = RemoteVersion("019abcdef012003f00000000000000aa")!
+    private static let remoteEntry = RemoteEntry(payload: Data([1, 2, 3]), record: Data(), checksum: 0)
+    private static let remoteLife = RemoteLife(remaining: 60_000, keptStale: 3_600_000, age: 0)
 
     /// Each public value, and the text that it prints.
     private static let texts: [(value: any CustomStringConvertible & Sendable, text: String)] = [
@@ -124,34 +124,34 @@ struct DescriptionTests {
         (FetchStatistics(), "0 begun"),
         (fetches, "4 begun, 1 failed, 1 answered stale"),
         (TierStatistics(), "0 from memory, 0 from disk, 0 misses"),
-        (SharedStatistics(), "0 hits, 0 misses"),
+        (RemoteStatistics(), "0 hits, 0 misses"),
         (
-            SharedStatistics(hits: 1, confirmations: 2, dropped: 3, waiting: 4),
+            RemoteStatistics(hits: 1, confirmations: 2, dropped: 3, waiting: 4),
             "1 hit, 0 misses, 2 confirmed, 3 dropped, 4 waiting"
         ),
-        (SharedTierPolicy(), "defaults"),
+        (RemoteTierPolicy(), "defaults"),
         (
-            SharedTierPolicy(name: "users", timeout: .milliseconds(50), fetchLease: .seconds(5)),
+            RemoteTierPolicy(name: "users", timeout: .milliseconds(50), fetchLease: .seconds(5)),
             #"name: "users", timeout: 50 ms, fetchLease: 5 s"#
         ),
-        (SharedTierError(.full, "No room."), "No room. [full]"),
+        (RemoteTierError(.full, "No room."), "No room. [full]"),
         (version, "019abcdef012003f00000000000000aa"),
-        (SharedKey(namespace: "users", key: "42"), #""42" in namespace "users""#),
-        (SharedScope(namespace: "users", tag: "open"), #"tag "open" in namespace "users""#),
-        (SharedScope(), "the part without a namespace"),
-        (sharedEntry, "3 bytes"),
-        (sharedLife, "1 min left, then kept 1 h"),
-        (SharedRead(key: SharedKey(key: "42"), known: version, sizeLimit: 1), "\"42\", known as \(version)"),
-        (SharedReading.Finding.removed(version), "removed by \(version)"),
-        (SharedReading(.missing), "missing"), (SharedReading.Scopes.current, "not cleared since"),
+        (RemoteKey(namespace: "users", key: "42"), #""42" in namespace "users""#),
+        (RemoteScope(namespace: "users", tag: "open"), #"tag "open" in namespace "users""#),
+        (RemoteScope(), "the part without a namespace"),
+        (remoteEntry, "3 bytes"),
+        (remoteLife, "1 min left, then kept 1 h"),
+        (RemoteRead(key: RemoteKey(key: "42"), known: version, sizeLimit: 1), "\"42\", known as \(version)"),
+        (RemoteReading.Finding.removed(version), "removed by \(version)"),
+        (RemoteReading(.missing), "missing"), (RemoteReading.Scopes.current, "not cleared since"),
         (
-            SharedWrite(
-                key: SharedKey(key: "42"), version: version, entry: sharedEntry, life: sharedLife),
+            RemoteWrite(
+                key: RemoteKey(key: "42"), version: version, entry: remoteEntry, life: remoteLife),
             "\"42\" as \(version) with 3 bytes, 1 min left, then kept 1 h"
         ),
-        (SharedOutcome.superseded(version), "superseded by \(version)"),
-        (SharedTierState.disconnected(reason: "cut"), "disconnected: cut"),
-        (SharedNotice.changed(SharedKey(key: "42"), version: nil), #"changed "42""#),
+        (RemoteOutcome.superseded(version), "superseded by \(version)"),
+        (RemoteTierState.disconnected(reason: "cut"), "disconnected: cut"),
+        (RemoteNotice.changed(RemoteKey(key: "42"), version: nil), #"changed "42""#),
         (
             TierStatistics(memoryHits: 1, diskHits: 12, misses: 1, fetches: fetches, memory: memory, disk: disk),
             "1 from memory, 12 from disk, 1 miss; fetches (\(fetches)); memory (\(memory)); disk (\(disk))"

@@ -356,7 +356,7 @@ extension CommitQueue {
     /// A running save: the generation that it writes, and the content of the journals when it began.
     struct Save {
         let generation: UInt64
-        let root: SharedDescriptor
+        let root: OwnedDescriptor
         /// The older journals that others have in use, and the parts of them that the save covers.
         var journals: [JournalPart] = []
         /// Every change up to this number is published, or has failed, before the index is copied.

@@ -38,7 +38,7 @@ struct GroupWriter {
     var hasUnloaded: Bool { old != nil }
 
     /// From here on, the groups that are not loaded are read from the new manifest.
-    func move(to file: SharedDescriptor) {
+    func move(to file: OwnedDescriptor) {
         if let old { index.move(old, to: SavedGroups.Manifest(file, table)) }
     }
 

@@ -14,8 +14,8 @@ final class Journal {
     private let isSettled: () -> Bool
     /// The directory of the journals; nil once released. The journals stay in it when the store moves to another
     /// directory.
-    private var directory: SharedDescriptor?
-    var root: SharedDescriptor {
+    private var directory: OwnedDescriptor?
+    var root: OwnedDescriptor {
         get throws(Errno) {
             guard let directory else { throw .badDescriptor }
             return directory
@@ -23,7 +23,7 @@ final class Journal {
     }
 
     /// The journal that is open for appending; opened by the first change, so that reading writes nothing.
-    private var file: SharedDescriptor?
+    private var file: OwnedDescriptor?
     /// Its generation; 0: none. `generation` may be that of a journal of another process, after an attempt that failed.
     private var openGeneration: UInt64 = 0
     /// The journal whose name is on stable storage.
@@ -81,7 +81,7 @@ final class Journal {
     private(set) var manifests: [ManifestFormat]
     var debouncer = SaveDebouncer()
     /// A journal that is still to be begun.
-    private var unbegun: (generation: UInt64, file: SharedDescriptor)?
+    private var unbegun: (generation: UInt64, file: OwnedDescriptor)?
     /// The place in the page of the length of the current journal.
     private var publishedLength = 0
     /// The epoch of the last lines that were published.
@@ -261,7 +261,7 @@ final class Journal {
     }
 
     /// The directory and the generation of the journal, if its name may not be on stable storage.
-    var unsyncedName: (root: SharedDescriptor, generation: UInt64)? {
+    var unsyncedName: (root: OwnedDescriptor, generation: UInt64)? {
         get throws(Errno) {
             if file == nil || namedGeneration == openGeneration { return nil }
             return (try root, openGeneration)
@@ -300,7 +300,7 @@ final class Journal {
 
     /// Keeps room for removals behind an offset.
     @inline(never)
-    private func allocate(beyond end: Int, of file: SharedDescriptor) throws(Errno) {
+    private func allocate(beyond end: Int, of file: OwnedDescriptor) throws(Errno) {
         let size = end + 2 * Self.removalReserve
         do throws(Errno) {
             try fileSystem.allocate(max(allocated, length)..<size, for: file.file)
@@ -373,7 +373,7 @@ final class Journal {
     /// An older Larder would read the current journal, but not the segments.
     private var isOutdated: Bool { version > Record.plainVersion && headerVersion < version }
 
-    private func current(isRemoval: Bool = false) throws(Errno) -> SharedDescriptor {
+    private func current(isRemoval: Bool = false) throws(Errno) -> OwnedDescriptor {
         // Another process has saved: the old journal can go once this process has left it.
         let saved = unretained.use { $0.page.savedGeneration }
         if let file, !isBroken, saved <= openGeneration { return file }
@@ -383,7 +383,7 @@ final class Journal {
 
     /// Begins another journal. On a full disk a removal goes on in the old one, which has room: every save keeps the
     /// journals in use.
-    private func beginNext(after saved: UInt64, isRemoval: Bool) throws(Errno) -> SharedDescriptor {
+    private func beginNext(after saved: UInt64, isRemoval: Bool) throws(Errno) -> OwnedDescriptor {
         let old = isBroken ? nil : file
         if saved > openGeneration { noteSavedByAnother(saved) }
         do throws(Errno) {
@@ -497,7 +497,7 @@ final class Journal {
 
     /// Deletes a journal that could not be begun. Where others may join it stays, empty, for the next attempt: another
     /// process might give its name to a journal of its own, and a gap between the journals would count as a loss.
-    private func abandon(_ file: SharedDescriptor, _ name: FileName) {
+    private func abandon(_ file: OwnedDescriptor, _ name: FileName) {
         if !mayContinue {
             try? fileSystem.truncate(file.file, to: 0)
             unbegun = (generation + 1, file)
@@ -507,25 +507,25 @@ final class Journal {
     }
 
     /// The journal that the last attempt has left, if no process has begun one since: a save may have deleted it.
-    private func unbegunAbove() -> (file: SharedDescriptor, name: FileName)? {
+    private func unbegunAbove() -> (file: OwnedDescriptor, name: FileName)? {
         guard let found = unbegun, found.generation > generation else { return nil }
         generation = found.generation - 1
         return (found.file, DirectoryLayout.journal(found.generation).name)
     }
 
     /// Creates the next journal, above any name that belongs to a foreign file or was left by a failed attempt.
-    private func createAbove() throws(Errno) -> (file: SharedDescriptor, name: FileName) {
+    private func createAbove() throws(Errno) -> (file: OwnedDescriptor, name: FileName) {
         while true {
             let name = DirectoryLayout.journal(generation + 1).name
             do {
-                return (SharedDescriptor(try fileSystem.open(name, in: try root.file, for: .creating)), name)
+                return (OwnedDescriptor(try fileSystem.open(name, in: try root.file, for: .creating)), name)
             } catch .exists {
                 generation += 1
             }
         }
     }
 
-    private func use(_ file: SharedDescriptor) {
+    private func use(_ file: OwnedDescriptor) {
         self.file = file
         openGeneration = generation
         sync = GroupSync(file, of: fileSystem)
@@ -533,7 +533,7 @@ final class Journal {
 
     /// Truncates the remains of a failed append: a shorter line written over a longer torn one would be followed by its
     /// tail.
-    private func undo(_ file: SharedDescriptor) {
+    private func undo(_ file: OwnedDescriptor) {
         do {
             try fileSystem.truncate(file.file, to: length)
             allocated = 0

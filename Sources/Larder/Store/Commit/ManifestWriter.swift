@@ -141,7 +141,7 @@ final class ManifestWriter: Sendable {
         let format = list == nil ? ManifestFormat.json : .propertyList
         let manifest = DirectoryLayout.manifest(format).name
         guard try isReplaceable(manifest, in: save.root) else { throw .exists }
-        let file = SharedDescriptor(try fileSystem.createAnew(temporary, in: save.root.file))
+        let file = OwnedDescriptor(try fileSystem.createAnew(temporary, in: save.root.file))
         do throws(Errno) {
             var groups: GroupWriter?
             if let list {
@@ -176,13 +176,13 @@ final class ManifestWriter: Sendable {
 
     /// From now on, groups that are not loaded are read from the new manifest. If it cannot be opened, they are read
     /// from the old one, whose file is still open.
-    private func move(_ groups: GroupWriter, to manifest: FileName, in root: SharedDescriptor) {
+    private func move(_ groups: GroupWriter, to manifest: FileName, in root: OwnedDescriptor) {
         guard groups.hasUnloaded, let (file, _) = try? fileSystem.openRegular(manifest, in: root.file) else { return }
         groups.move(to: file)
     }
 
     /// False when the name belongs to something other than a regular file, which is not ours.
-    private func isReplaceable(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> Bool {
+    private func isReplaceable(_ name: FileName, in root: OwnedDescriptor) throws(Errno) -> Bool {
         do {
             return try fileSystem.status(of: name, in: root.file).kind == .regular
         } catch .noEntry {
@@ -191,7 +191,7 @@ final class ManifestWriter: Sendable {
     }
 
     /// Nil when a group could not be copied.
-    private func writeRecords(of save: CommitQueue.Save, to file: SharedDescriptor) throws(Errno) -> GroupWriter? {
+    private func writeRecords(of save: CommitQueue.Save, to file: OwnedDescriptor) throws(Errno) -> GroupWriter? {
         let generation = save.generation
         var printer = RecordPrinter(reserving: 64 << 10)
         var offset = 0
@@ -289,7 +289,7 @@ final class ManifestWriter: Sendable {
 
     /// Deletes the files that a killed save has left, in the background. On this queue, so never while a save uses one
     /// of their names.
-    func deleteInBackground(_ leftovers: [DirectoryLayout], in root: SharedDescriptor) {
+    func deleteInBackground(_ leftovers: [DirectoryLayout], in root: OwnedDescriptor) {
         if leftovers.isEmpty { return }
         async { [weak self] in
             guard let self else { return }

@@ -5,7 +5,7 @@ struct RootJournals {
     private(set) var journals: [UInt64] = []
     private(set) var temporaries: [UInt64] = []
 
-    init(in root: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
+    init(in root: OwnedDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
         var (journals, temporaries) = ([UInt64](), [UInt64]())
         try fileSystem.list(root.file) { name, kind in
             guard kind == .regular else { return true }

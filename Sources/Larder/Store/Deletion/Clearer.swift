@@ -132,7 +132,7 @@ extension Clearer {
         } catch .exists {}
         let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
         try fileSystem.makeDirectory(.number(number), in: trash)
-        let fresh = SharedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
+        let fresh = OwnedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
         do {
             try fileSystem.rename(entries, in: root.file, to: .number(trashNumber), in: trash)
         } catch {

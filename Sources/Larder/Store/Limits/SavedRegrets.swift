@@ -100,7 +100,7 @@ final class SavedRegrets: StoreOwner {
         }
     }
 
-    private func write(_ bytes: [UInt8], in root: SharedDescriptor) throws(Errno) -> Version {
+    private func write(_ bytes: [UInt8], in root: OwnedDescriptor) throws(Errno) -> Version {
         let (temporary, name) = (DirectoryLayout.temporaryEvictions.name, DirectoryLayout.evictions.name)
         guard try isReplaceable(name, in: root) else { throw .exists }
         let file = try fileSystem.createAnew(temporary, in: root.file)
@@ -115,7 +115,7 @@ final class SavedRegrets: StoreOwner {
     }
 
     /// False when the name belongs to something that is not ours.
-    private func isReplaceable(_ name: FileName, in root: SharedDescriptor) throws(Errno) -> Bool {
+    private func isReplaceable(_ name: FileName, in root: OwnedDescriptor) throws(Errno) -> Bool {
         do throws(Errno) {
             guard let (file, size) = try fileSystem.openRegular(name, in: root.file) else { return false }
             var bytes = [UInt8](repeating: 0, count: min(size, 8))

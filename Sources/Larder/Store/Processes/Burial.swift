@@ -2,8 +2,8 @@ import LarderFiles
 
 /// Ends what dead processes have left unfinished. The locks of their lanes are held.
 struct Burial {
-    let page: SharedPage
-    let root: SharedDescriptor
+    let page: PeerPage
+    let root: OwnedDescriptor
     let fileSystem: any FileSystem
 
     /// Cuts off the lines that were written but not published: their calls never returned, and others have already
@@ -41,10 +41,10 @@ struct Burial {
 /// The page of processes that are all dead.
 struct LeftPage {
     private let pages: PageFile
-    private let root: SharedDescriptor
-    private let origin: SharedPage.Origin
+    private let root: OwnedDescriptor
+    private let origin: PeerPage.Origin
     /// Nil when it cannot be read.
-    private let page: SharedPage?
+    private let page: PeerPage?
 
     /// The index is complete up to this, and files that it does not mention are dead.
     struct Proof {
@@ -60,22 +60,22 @@ struct LeftPage {
         let lacksRecords: Bool
     }
 
-    init(_ pages: PageFile, _ origin: SharedPage.Origin, in root: SharedDescriptor) {
+    init(_ pages: PageFile, _ origin: PeerPage.Origin, in root: OwnedDescriptor) {
         (self.pages, self.origin, self.root) = (pages, origin, root)
         page = pages.left()
     }
 
     /// The same for a process that has the directory alone, or only reads; nil: there is none.
-    init?(in root: SharedDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
+    init?(in root: OwnedDescriptor, _ fileSystem: any FileSystem) throws(Errno) {
         do throws(Errno) {
             guard let (file, _) = try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file),
-                try SharedPage.isPage(file.file, in: fileSystem)
+                try PeerPage.isPage(file.file, in: fileSystem)
             else { return nil }
             self.root = root
             pages = PageFile(fileSystem: fileSystem, shared: file, place: .memory)
-            origin = SharedPage.Origin(
+            origin = PeerPage.Origin(
                 inode: try fileSystem.status(of: file.file).identity.inode, boot: fileSystem.boot)
-            page = try SharedPage.isSafe(file.file, in: fileSystem) ? pages.left() : nil
+            page = try PeerPage.isSafe(file.file, in: fileSystem) ? pages.left() : nil
         } catch {
             // One that only reads may not be the owner of the page.
             if error == .noEntry || fileSystem.isReadOnly { return nil }

@@ -5,7 +5,7 @@ import LarderFiles
 /// The release is explicit: a child process that is being started holds a copy of the descriptor until its exec, and
 /// would keep the lock.
 final class DirectoryLock: Sendable {
-    private let descriptor: SharedDescriptor
+    private let descriptor: OwnedDescriptor
     /// Refuses changes when this process was only let in to read.
     let fileSystem: any FileSystem
     /// Others may read beside this process, and nobody writes.
@@ -14,7 +14,7 @@ final class DirectoryLock: Sendable {
     private let processID: Int32
 
     private init(
-        _ descriptor: SharedDescriptor, _ membership: Membership?, in fileSystem: any FileSystem,
+        _ descriptor: OwnedDescriptor, _ membership: Membership?, in fileSystem: any FileSystem,
         isForReading: Bool = false
     ) {
         self.descriptor = descriptor
@@ -50,8 +50,8 @@ final class DirectoryLock: Sendable {
     ///
     /// Through a separate descriptor, so that the registry decides when the lock ends, not the last reader's reference
     /// to the directory.
-    static func alone(_ root: SharedDescriptor, in fileSystem: any FileSystem) throws(Errno) -> DirectoryLock? {
-        let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+    static func alone(_ root: OwnedDescriptor, in fileSystem: any FileSystem) throws(Errno) -> DirectoryLock? {
+        let own = OwnedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
         guard try fileSystem.lock(own.file) else { return nil }
         return DirectoryLock(own, nil, in: fileSystem)
     }
@@ -61,7 +61,7 @@ final class DirectoryLock: Sendable {
     /// `check` throws when the directory is not a cache. Without a page it is called first. Where this process may not
     /// write, it reads alone or beside others that only read.
     static func shared(
-        _ root: SharedDescriptor, _ identity: FileIdentity, in fileSystem: any FileSystem, path: String,
+        _ root: OwnedDescriptor, _ identity: FileIdentity, in fileSystem: any FileSystem, path: String,
         checkingCache check: () throws(CacheError) -> Void
     ) throws(CacheError) -> DirectoryLock {
         let joining = Joining(root: root, identity: identity, fileSystem: fileSystem, path: path)
@@ -99,7 +99,7 @@ private struct Joining {
     /// How long to wait for a process that is opening the directory, and for one that has it alone. Milliseconds.
     private static let (longestWait, shortWait) = (10_000, 100)
 
-    let root: SharedDescriptor
+    let root: OwnedDescriptor
     let identity: FileIdentity
     let fileSystem: any FileSystem
     let path: String
@@ -111,7 +111,7 @@ private struct Joining {
                     guard let (file, _) = try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file) else {
                         return false
                     }
-                    return try SharedPage.isPage(file.file, in: fileSystem)
+                    return try PeerPage.isPage(file.file, in: fileSystem)
                 } catch {
                     // `join` replaces the file of another user, if the directory is a cache.
                     if error == .noEntry || error == .accessDenied { return false }
@@ -137,14 +137,14 @@ private struct Joining {
             path: path)
     }
 
-    func join(_ make: (SharedDescriptor, Membership) -> DirectoryLock) throws(CacheError) -> DirectoryLock {
+    func join(_ make: (OwnedDescriptor, Membership) -> DirectoryLock) throws(CacheError) -> DirectoryLock {
         let place = try checkDisk()
         var found: DirectoryLock?
         var isPageLost = false
         var hasWaited = false
         var isPageExposed = false
         let isDone = try Backoff.wait(milliseconds: Self.shortWait) { () throws(CacheError) in
-            let file: SharedDescriptor?
+            let file: OwnedDescriptor?
             do throws(CacheError) {
                 file = try openPage()
             } catch {
@@ -190,7 +190,7 @@ private struct Joining {
     }
 
     /// Waits until no other process joins. From here on, closing the file ends the turn.
-    private func awaitTurn(_ page: SharedDescriptor) throws(CacheError) {
+    private func awaitTurn(_ page: OwnedDescriptor) throws(CacheError) {
         let isFree = try Backoff.wait(milliseconds: Self.longestWait) { () throws(CacheError) in
             try translating("lock the shared page", at: path) { () throws(Errno) in
                 try fileSystem.lock(byte: PageLocks.joining, of: page.file)
@@ -201,7 +201,7 @@ private struct Joining {
             code: .directoryInUse, message: "Another process has been opening the cache for too long.", path: path)
     }
 
-    private func isCurrent(_ page: SharedDescriptor) throws(CacheError) -> Bool {
+    private func isCurrent(_ page: OwnedDescriptor) throws(CacheError) -> Bool {
         try translating("examine the shared page", at: path) { () throws(Errno) in
             do throws(Errno) {
                 let named = try fileSystem.status(of: DirectoryLayout.shared.name, in: root.file).identity
@@ -218,11 +218,11 @@ private struct Joining {
     ///
     /// Returns the token of the living, too; nil: there are none.
     private func lock(
-        beside page: SharedDescriptor, _ hasWaited: inout Bool
-    ) throws(CacheError) -> (SharedDescriptor, living: UInt64?)? {
-        try translating("lock the directory", at: path) { () throws(Errno) -> (SharedDescriptor, UInt64?)? in
+        beside page: OwnedDescriptor, _ hasWaited: inout Bool
+    ) throws(CacheError) -> (OwnedDescriptor, living: UInt64?)? {
+        try translating("lock the directory", at: path) { () throws(Errno) -> (OwnedDescriptor, UInt64?)? in
             let living = try fileSystem.lockedByte(in: PageLocks.lanes, of: page.file).map(PageLocks.token)
-            let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+            let own = OwnedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
             if living == nil {
                 // The process that has created a page without content still has the lock for a moment, however long. One
                 // that has it for longer lost the content of its page.
@@ -243,12 +243,12 @@ private struct Joining {
     }
 
     /// Locks the directory in common with others that read; no process that writes can join meanwhile.
-    func lockForReading() throws(CacheError) -> SharedDescriptor {
+    func lockForReading() throws(CacheError) -> OwnedDescriptor {
         try checkDisk()
-        var found: SharedDescriptor?
+        var found: OwnedDescriptor?
         let isFree = try Backoff.wait(milliseconds: Self.shortWait) { () throws(CacheError) in
             try translating("lock the directory", at: path) { () throws(Errno) in
-                let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+                let own = OwnedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
                 guard try fileSystem.lock(own.file, shared: true), try !hasMembers else { return false }
                 found = own
                 return true
@@ -280,16 +280,16 @@ private struct Joining {
 
     /// False when another user may truncate the page, which would end the processes that have it mapped. One that has
     /// no name any more is found out later.
-    private func isSafe(_ page: SharedDescriptor) throws(CacheError) -> Bool {
+    private func isSafe(_ page: OwnedDescriptor) throws(CacheError) -> Bool {
         try translating("examine the shared page", at: path) { () throws(Errno) in
-            try SharedPage.isSafe(page.file, in: fileSystem)
+            try PeerPage.isSafe(page.file, in: fileSystem)
         }
     }
 
     /// Creates the page; false when somebody is there.
     private func createPage(replacing: Bool) throws(CacheError) -> Bool {
         try translating("create the shared page", at: path) { () throws(Errno) in
-            let own = SharedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
+            let own = OwnedDescriptor(try fileSystem.open(.text("."), in: root.file, for: .directory))
             guard try fileSystem.lock(own.file) else { return false }
             defer { fileSystem.unlock(own.file) }
             do throws(Errno) {
@@ -303,7 +303,7 @@ private struct Joining {
         }
     }
 
-    private func openPage() throws(CacheError) -> SharedDescriptor? {
+    private func openPage() throws(CacheError) -> OwnedDescriptor? {
         try translating("open the shared page", at: path) { () throws(Errno) in
             do throws(Errno) {
                 return try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file, for: .updating)?.file
@@ -315,14 +315,14 @@ private struct Joining {
     }
 
     private func member(
-        _ file: SharedDescriptor, in place: PagePlace, beside living: UInt64?
+        _ file: OwnedDescriptor, in place: PagePlace, beside living: UInt64?
     ) throws(CacheError) -> Membership {
         let origin = try translating("examine the shared page", at: path) { () throws(Errno) in
-            SharedPage.Origin(
+            PeerPage.Origin(
                 inode: try fileSystem.status(of: file.file).identity.inode, boot: fileSystem.boot)
         }
         let pages = PageFile(fileSystem: fileSystem, shared: file, place: place)
-        let found: (page: SharedPage, memory: PageFile.Memory?)
+        let found: (page: PeerPage, memory: PageFile.Memory?)
         var proof: LeftPage.Proof?
         if let living {
             found = try find(pages, origin, of: living)
@@ -344,7 +344,7 @@ private struct Joining {
         }
         guard let membership else {
             throw CacheError(
-                code: .directoryInUse, message: "\(SharedPage.laneCount) processes have the cache open.", path: path)
+                code: .directoryInUse, message: "\(PeerPage.laneCount) processes have the cache open.", path: path)
         }
         return membership
     }
@@ -352,8 +352,8 @@ private struct Joining {
     private static let tokens = PageLocks.tokens.upperBound - PageLocks.tokens.lowerBound
 
     private func make(
-        _ pages: PageFile, _ origin: SharedPage.Origin
-    ) throws(CacheError) -> (page: SharedPage, memory: PageFile.Memory?) {
+        _ pages: PageFile, _ origin: PeerPage.Origin
+    ) throws(CacheError) -> (page: PeerPage, memory: PageFile.Memory?) {
         do {
             return try pages.make(for: origin.inode)
         } catch .noEntry where pages.place == .memory {
@@ -373,8 +373,8 @@ private struct Joining {
 
     /// Finds the page of the living, and makes sure that it is theirs.
     private func find(
-        _ pages: PageFile, _ origin: SharedPage.Origin, of living: UInt64
-    ) throws(CacheError) -> (page: SharedPage, memory: PageFile.Memory?) {
+        _ pages: PageFile, _ origin: PeerPage.Origin, of living: UInt64
+    ) throws(CacheError) -> (page: PeerPage, memory: PageFile.Memory?) {
         let found = try translating("open the shared page", at: path) { () throws(Errno) in
             do throws(Errno) {
                 return try pages.find()

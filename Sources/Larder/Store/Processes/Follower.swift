@@ -6,12 +6,12 @@ import LarderFiles
 /// another epoch, and reads what the journals of the others have had since.
 final class Follower: Sendable {
     let membership: Membership
-    let page: SharedPage
+    let page: PeerPage
     let lane: Int
     private let fileSystem: any FileSystem
     /// The words of this process: the epoch up to which every change is in the index, `additions`, and the last number
     /// that an opening after a kill would look for.
-    fileprivate let seen: SharedWords
+    fileprivate let seen: MappedWords
     /// The epoch of the page, and the one in `seen`.
     private let epochs: WordPair
     private let state: Lock<State>
@@ -38,7 +38,7 @@ final class Follower: Sendable {
     private struct State {
         var positions = JournalPositions()
         /// The journal of each lane that was read last.
-        var files: [Int: (generation: UInt64, file: SharedDescriptor)] = [:]
+        var files: [Int: (generation: UInt64, file: OwnedDescriptor)] = [:]
         /// The demands for saves that are met.
         var saveDemands: UInt64
         var hasAskedForSave = false
@@ -64,7 +64,7 @@ final class Follower: Sendable {
         (words + 1).initialize(to: 0)
         // The page knows the last number, if others may join.
         (words + 2).initialize(to: membership.mayBeJoined ? .max : recorded + Reconciliation.reach)
-        seen = SharedWords(words, count: 3) { words.deallocate() }
+        seen = MappedWords(words, count: 3) { words.deallocate() }
         epochs = page.epochs(beside: 0, of: seen)
         state = Lock(State(positions: positions, saveDemands: membership.page.saveDemands))
     }
@@ -283,7 +283,7 @@ final class Follower: Sendable {
             let part = number == target.number ? target.part : page.journal(number, of: lane)
             let start = number == known.number ? known.part.length : 0
             guard let part, start < part.length else { continue }
-            let file: SharedDescriptor
+            let file: OwnedDescriptor
             do throws(Errno) {
                 let name = DirectoryLayout.journal(part.generation).name
                 guard let found = try fileSystem.openRegular(name, in: root.file) else { continue }

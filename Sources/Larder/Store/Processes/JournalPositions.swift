@@ -32,7 +32,7 @@ struct JournalPositions: Sendable {
 
     /// The journals as they are published now. A change is never in them without those that it builds on: the lengths
     /// are read until two passes agree.
-    init(of page: SharedPage, but own: Int? = nil) {
+    init(of page: PeerPage, but own: Int? = nil) {
         epoch = page.epoch
         if page.isPublishing(but: own) { epoch -= 1 }
         lastGeneration = page.lastGeneration
@@ -47,10 +47,10 @@ struct JournalPositions: Sendable {
 
     /// The same to read whole journals, without those that are being begun. Waits a little for one whose generation is
     /// not known; without lines, it does not matter.
-    static func forReading(_ page: SharedPage) -> JournalPositions {
+    static func forReading(_ page: PeerPage) -> JournalPositions {
         var backoff = Backoff()
         for attempt in 0..<20 {
-            var found: [(lane: Int, journal: SharedPage.BeginningJournal)] = []
+            var found: [(lane: Int, journal: PeerPage.BeginningJournal)] = []
             for lane in page.alive.bits {
                 if let journal = page.beginningJournal(of: lane) { found.append((lane, journal)) }
             }
@@ -68,7 +68,7 @@ struct JournalPositions: Sendable {
     }
 
     /// True when a lane has announced a journal and, after it, the one in these positions: it is published whole.
-    private func arePast(_ generation: UInt64, of lane: Int, on page: SharedPage) -> Bool {
+    private func arePast(_ generation: UInt64, of lane: Int, on page: PeerPage) -> Bool {
         guard let last = lanes[lane]?.number else { return false }
         return page.journals(before: last, of: lane).contains { $0.generation == generation }
     }
@@ -77,7 +77,7 @@ struct JournalPositions: Sendable {
     private static let mostLooks = 10_000
 
     /// Nil when the page is damaged.
-    private static func lanes(of page: SharedPage, _ own: Int?) -> [Int: Position]? {
+    private static func lanes(of page: PeerPage, _ own: Int?) -> [Int: Position]? {
         var lanes: [Int: Position] = [:]
         for lane in page.used.bits where lane != own {
             var looks = 0

@@ -9,8 +9,8 @@ enum PageLocks {
     static let lanes = 1..<lane(0, of: tokens.upperBound)
     static let tokens: Range<UInt64> = 1..<1 << 24
 
-    static func lane(_ lane: Int, of token: UInt64) -> Int { 1 + Int(token) * SharedPage.laneCount + lane }
-    static func token(of byte: Int) -> UInt64 { UInt64(byte - 1) / UInt64(SharedPage.laneCount) }
+    static func lane(_ lane: Int, of token: UInt64) -> Int { 1 + Int(token) * PeerPage.laneCount + lane }
+    static func token(of byte: Int) -> UInt64 { UInt64(byte - 1) / UInt64(PeerPage.laneCount) }
 }
 
 /// The place of this process among those that share a directory: its lane in the page, proved by a lock that ends with
@@ -19,7 +19,7 @@ enum PageLocks {
 /// Time proves nothing: only the lock of a lane says that its owner is dead. The process that finds this out *buries*
 /// it.
 final class Membership: Sendable {
-    let page: SharedPage
+    let page: PeerPage
     let lane: Int
     private let token: UInt64
     /// Nobody else was there.
@@ -39,8 +39,8 @@ final class Membership: Sendable {
     let hasLeft = Flag()
 
     struct Files {
-        let page: SharedDescriptor
-        let root: SharedDescriptor
+        let page: OwnedDescriptor
+        let root: OwnedDescriptor
         /// The file of the page in the shared memory of the system; nil: it is in the directory.
         let memory: PageFile.Memory?
     }
@@ -51,7 +51,7 @@ final class Membership: Sendable {
     private let longHeld = Lock<Set<Int>>([])
 
     private init(
-        _ page: SharedPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
+        _ page: PeerPage, _ lane: Int, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem,
         isFirst: Bool, _ proof: LeftPage.Proof?
     ) {
         self.page = page
@@ -83,14 +83,14 @@ final class Membership: Sendable {
     ///
     /// `proof`: the first process found it in the page of dead ones.
     convenience init?(
-        _ page: SharedPage, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem, isFirst: Bool,
+        _ page: PeerPage, _ files: Files, _ identity: FileIdentity, in fileSystem: any FileSystem, isFirst: Bool,
         _ proof: LeftPage.Proof?
     ) throws(Errno) {
         let burial = Burial(page: page, root: files.root, fileSystem: fileSystem)
         let token = page.token
         guard token == 0 || PageLocks.tokens.contains(token) else { return nil }
         var found: Int?
-        for lane in 0..<SharedPage.laneCount {
+        for lane in 0..<PeerPage.laneCount {
             guard try fileSystem.lock(byte: PageLocks.lane(lane, of: token), of: files.page.file) else { continue }
             if page.hasOwner(lane) { burial.bury(lane) }
             found = lane
@@ -152,7 +152,7 @@ final class Membership: Sendable {
     }
 
     /// The directory; nil once left.
-    var root: SharedDescriptor? { files.withLock { $0?.root } }
+    var root: OwnedDescriptor? { files.withLock { $0?.root } }
 
     /// Whether nobody else is there at the moment.
     var isAlone: Bool { page.isAlone(lane) }
@@ -300,7 +300,7 @@ extension Membership {
 
     /// Runs `body` in a role; nil when another process has it.
     func perform<Result, Failure: Error>(
-        _ role: SharedPage.Role, _ body: () throws(Failure) -> Result
+        _ role: PeerPage.Role, _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result? {
         if !page.tryLock(role, by: lane) {
             buryTheDead()

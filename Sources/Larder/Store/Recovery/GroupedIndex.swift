@@ -255,7 +255,7 @@ private struct ManifestFrame {
 
     /// Returns the last record and the offset of its line.
     private static func lastRecord(
-        of file: SharedDescriptor, size: Int, _ fileSystem: any FileSystem
+        of file: OwnedDescriptor, size: Int, _ fileSystem: any FileSystem
     ) throws(Errno) -> (record: Record, position: Int)? {
         var length = min(size, 16 << 10)
         while true {

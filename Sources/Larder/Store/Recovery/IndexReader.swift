@@ -6,8 +6,8 @@ import LarderFoundation
 /// The number of files bounds the memory: an index with many more entries than files is a forgery, and counts as lost.
 struct IndexReader {
     let fileSystem: any FileSystem
-    let root: SharedDescriptor
-    let entries: SharedDescriptor?
+    let root: OwnedDescriptor
+    let entries: OwnedDescriptor?
     let path: String
 
     /// Processes that shared the directory and are all dead have left this; nil: nothing is proved.
@@ -277,7 +277,7 @@ struct IndexReader {
         appliesRecords: Bool = true, into replay: inout Replay, _ look: (Line, _ offset: Int, _ length: Int) -> Bool
     ) throws(Refusal) -> (length: Int, isWhole: Bool) {
         let what = "read \(name)"
-        let opened: (file: SharedDescriptor, size: Int)?
+        let opened: (file: OwnedDescriptor, size: Int)?
         do {
             opened = try fileSystem.openRegular(name, in: root.file)
         } catch .io {

@@ -5,7 +5,7 @@ struct Opener {
     let fileSystem: any FileSystem
     let path: String
     let identity: FileIdentity
-    let root: SharedDescriptor
+    let root: OwnedDescriptor
     let now: Timestamp
     let isPowerSafe: Bool
     /// False when the index is loaded whole, whatever its size.
@@ -33,7 +33,7 @@ struct Opener {
     /// Returns the file system with which this process may write in a directory. It belongs to the owner of its
     /// entries; before there are any, to its own owner, or to the first user who may write in it.
     static func access(
-        to root: SharedDescriptor, in fileSystem: any FileSystem, asOwner: Bool, path: String
+        to root: OwnedDescriptor, in fileSystem: any FileSystem, asOwner: Bool, path: String
     ) throws(CacheError) -> any FileSystem {
         var hasEntries = true
         let owner = try translating("examine the directory", at: path) { () throws(Errno) in
@@ -60,7 +60,7 @@ struct Opener {
 
     /// Throws when a directory is neither a cache nor empty.
     static func requireCache(
-        _ root: SharedDescriptor, in fileSystem: any FileSystem, path: String
+        _ root: OwnedDescriptor, in fileSystem: any FileSystem, path: String
     ) throws(CacheError) {
         let listing = try RootListing(of: root, in: fileSystem, path: path)
         if listing.isEmpty { return }
@@ -119,7 +119,7 @@ struct Opener {
     /// Opens an index that dead processes have published whole, as if they lived: no file is listed before the first
     /// call. What they had still to delete is deleted in the background. Nil when the files must be listed.
     private func joinTheDead(
-        _ proof: LeftPage.Proof?, _ listing: RootListing, _ reader: IndexReader, _ entries: SharedDescriptor
+        _ proof: LeftPage.Proof?, _ listing: RootListing, _ reader: IndexReader, _ entries: OwnedDescriptor
     ) throws(CacheError) -> LoadedStore? {
         guard mayLoadLater, membership.page.isProved, let proof, proof.uncut.isEmpty,
             let found = GroupedIndex(listing, reader, published: JournalPositions(ofDead: proof.announced)),
@@ -204,7 +204,7 @@ struct Opener {
     }
 
     /// Asks the others to save the index anew, from their memory. Returns whether one has, within a short time.
-    private func awaitSave(_ page: SharedPage) -> Bool {
+    private func awaitSave(_ page: PeerPage) -> Bool {
         let saved = page.savedGeneration
         page.demandSaves()
         return Backoff.wait(milliseconds: Self.saveWait) { page.savedGeneration > saved }
@@ -330,21 +330,21 @@ struct Opener {
             }.map(DirectoryLayout.journal)
     }
 
-    private func openEntries(_ listing: RootListing) throws(CacheError) -> SharedDescriptor? {
+    private func openEntries(_ listing: RootListing) throws(CacheError) -> OwnedDescriptor? {
         try Self.openEntries(listing, root, fileSystem, path)
     }
 
     private static func openEntries(
-        _ listing: RootListing, _ root: SharedDescriptor, _ fileSystem: any FileSystem, _ path: String
-    ) throws(CacheError) -> SharedDescriptor? {
+        _ listing: RootListing, _ root: OwnedDescriptor, _ fileSystem: any FileSystem, _ path: String
+    ) throws(CacheError) -> OwnedDescriptor? {
         guard listing.hasEntries else { return nil }
         return try translating("open the entries", at: path) { () throws(Errno) in
-            SharedDescriptor(try fileSystem.open(DirectoryLayout.entries.name, in: root.file, for: .directory))
+            OwnedDescriptor(try fileSystem.open(DirectoryLayout.entries.name, in: root.file, for: .directory))
         }
     }
 
     /// Creates the directory of the entries, or restores the old one after a kill in the middle of `removeAll`.
-    private func make(_ listing: RootListing) throws(CacheError) -> SharedDescriptor {
+    private func make(_ listing: RootListing) throws(CacheError) -> OwnedDescriptor {
         try translating("make the entries directory", at: path) { () throws(Errno) in
             let name = DirectoryLayout.entries.name
             if let last = try lastInTrash(listing) {
@@ -354,7 +354,7 @@ struct Opener {
                 try fileSystem.makeDirectory(name, in: root.file)
             }
             if isPowerSafe { try fileSystem.sync(root.file) }
-            return SharedDescriptor(try fileSystem.open(name, in: root.file, for: .directory))
+            return OwnedDescriptor(try fileSystem.open(name, in: root.file, for: .directory))
         }
     }
 

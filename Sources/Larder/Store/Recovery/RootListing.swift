@@ -14,12 +14,12 @@ struct RootListing {
     private(set) var journals: [UInt64] = []
     private(set) var temporaries: [UInt64] = []
 
-    private let root: SharedDescriptor
+    private let root: OwnedDescriptor
     private let path: String
 
     /// `ignoringPage`: the page of a shared directory is known to be one, and does not count.
     init(
-        of root: SharedDescriptor, in fileSystem: any FileSystem, path: String, ignoringPage: Bool = false
+        of root: OwnedDescriptor, in fileSystem: any FileSystem, path: String, ignoringPage: Bool = false
     ) throws(CacheError) {
         self.root = root
         self.path = path
@@ -74,7 +74,7 @@ struct RootListing {
     /// A kill or a power cut in the first seconds of a cache may leave no proof. So a directory is also ours when it
     /// holds only our own names and its index files are blank. Its entries must be blank too, unless a file has the
     /// name of a journal, which no other program uses.
-    func isCache(entries: SharedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
+    func isCache(entries: OwnedDescriptor?, _ fileSystem: any FileSystem) throws(CacheError) -> Bool {
         try translating("examine the directory", at: path) { () throws(Errno) in
             var isBare = !hasForeign
             var failure: Errno?
@@ -94,7 +94,7 @@ struct RootListing {
                 }
             }
             if hasPage, let (page, _) = try fileSystem.openRegular(DirectoryLayout.shared.name, in: root.file) {
-                if try SharedPage.isPage(page.file, in: fileSystem) { return true }
+                if try PeerPage.isPage(page.file, in: fileSystem) { return true }
                 if try !isBlank(DirectoryLayout.shared.name, in: root, fileSystem) { isBare = false }
             }
             if let entries, try isProof(entries, &isBare, fileSystem) { return true }
@@ -102,10 +102,10 @@ struct RootListing {
                 // One after another: there may be more of them than descriptors.
                 let trash = try fileSystem.open(DirectoryLayout.trash.name, in: root.file, for: .directory)
                 for number in try fileSystem.numbers(.directory, in: trash) {
-                    let directory = SharedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
+                    let directory = OwnedDescriptor(try fileSystem.open(.number(number), in: trash, for: .directory))
                     if try isProof(directory, &isBare, fileSystem) { return true }
                 }
-                if try !files(in: SharedDescriptor(trash), fileSystem, most: 1).isEmpty { isBare = false }
+                if try !files(in: OwnedDescriptor(trash), fileSystem, most: 1).isEmpty { isBare = false }
             }
             // After a power cut, the tag may be the only whole file.
             if !isBare, hasTag, let (tag, _) = try? fileSystem.openRegular(DirectoryLayout.tag, in: root.file) {
@@ -120,7 +120,7 @@ struct RootListing {
 
     /// True when a directory has an entry or a tombstone; otherwise notes whether it holds any data that could be lost.
     private func isProof(
-        _ directory: SharedDescriptor, _ isBare: inout Bool, _ fileSystem: any FileSystem
+        _ directory: OwnedDescriptor, _ isBare: inout Bool, _ fileSystem: any FileSystem
     ) throws(Errno) -> Bool {
         // Usually one of the first is proof, whatever their number.
         for name in try files(in: directory, fileSystem, most: 16)
@@ -167,7 +167,7 @@ struct RootListing {
     }
 
     private func isBlank(
-        _ name: FileName, in directory: SharedDescriptor, _ fileSystem: any FileSystem
+        _ name: FileName, in directory: OwnedDescriptor, _ fileSystem: any FileSystem
     ) throws(Errno) -> Bool {
         guard let (file, size) = try fileSystem.openRegular(name, in: directory.file) else { return false }
         var bytes = [UInt8](repeating: 0, count: min(size, 64 << 10))
@@ -177,7 +177,7 @@ struct RootListing {
 
     /// The names of all but directories, at most `most`.
     private func files(
-        in directory: SharedDescriptor, _ fileSystem: any FileSystem, most: Int = .max
+        in directory: OwnedDescriptor, _ fileSystem: any FileSystem, most: Int = .max
     ) throws(Errno) -> [FileName] {
         var names: [FileName] = []
         try fileSystem.list(directory.file) { name, kind in
@@ -188,7 +188,7 @@ struct RootListing {
     }
 
     private func isEntry(
-        _ name: FileName, in directory: SharedDescriptor, _ fileSystem: any FileSystem
+        _ name: FileName, in directory: OwnedDescriptor, _ fileSystem: any FileSystem
     ) throws(Errno) -> Bool {
         guard case .number = name else { return false }
         do throws(Errno) {

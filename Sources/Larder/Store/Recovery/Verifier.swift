@@ -36,7 +36,7 @@ struct Verifier {
         let key = entry.key
         let (reading, path) = try context.disk.run { directory in
             // Values in segments are short.
-            let reading: StoreDirectory.Reading<SharedDescriptor?> =
+            let reading: StoreDirectory.Reading<OwnedDescriptor?> =
                 entry.file.place.isInSegment
                 ? directory.payload(of: entry).then { _ in .value(nil) } : directory.open(entry).then { .value($0) }
             return (reading, directory.path(of: entry.file))
@@ -57,7 +57,7 @@ struct Verifier {
 
     /// Reads a whole open file, outside of the disk queue, so no barrier waits for it.
     private func check(
-        _ opened: StoreDirectory.Reading<SharedDescriptor?>, _ entry: IndexEntry, path: String
+        _ opened: StoreDirectory.Reading<OwnedDescriptor?>, _ entry: IndexEntry, path: String
     ) -> StoreDirectory.Reading<Void> {
         opened.then { file in
             guard let file else { return .value(()) }

@@ -8,7 +8,7 @@ import LarderFoundation
 ///
 /// `@unchecked Sendable`: `done` and `failed` are accessed only on `queue`.
 final class GroupSync: @unchecked Sendable {
-    private let descriptor: SharedDescriptor
+    private let descriptor: OwnedDescriptor
     private let fileSystem: any FileSystem
     private let queue = SerialQueue()
     private let noted = Lock(0)
@@ -16,7 +16,7 @@ final class GroupSync: @unchecked Sendable {
     private var failed: [(tickets: ClosedRange<Int>, error: Errno)] = []
     private static let mostFailed = 16
 
-    init(_ descriptor: SharedDescriptor, of fileSystem: any FileSystem) {
+    init(_ descriptor: OwnedDescriptor, of fileSystem: any FileSystem) {
         self.descriptor = descriptor
         self.fileSystem = fileSystem
     }

@@ -3,7 +3,7 @@ import LarderFiles
 /// An open segment, for reading, and for the words that are written in place.
 final class Segment: Sendable {
     let number: UInt64
-    let file: SharedDescriptor
+    let file: OwnedDescriptor
     /// Nil when both headers are damaged, of a newer format, or not written yet: then only payloads are read, whose
     /// checksums the index has.
     let header: SegmentFormat.Header?
@@ -14,7 +14,7 @@ final class Segment: Sendable {
     private let fileSystem: any FileSystem
     private let group: GroupSync
 
-    init(_ number: UInt64, _ file: SharedDescriptor, _ header: SegmentFormat.Header?, in fileSystem: any FileSystem) {
+    init(_ number: UInt64, _ file: OwnedDescriptor, _ header: SegmentFormat.Header?, in fileSystem: any FileSystem) {
         self.number = number
         self.file = file
         self.header = header

@@ -178,7 +178,7 @@ extension SegmentTable {
     /// Sets a segment aside, unless some process writes to it or cleans it.
     func setAside(_ number: UInt64, as name: UInt64) throws(Errno) {
         guard let directory = try directory() else { return }
-        let file = SharedDescriptor(try fileSystem.open(.number(number), in: directory.file, for: .updating))
+        let file = OwnedDescriptor(try fileSystem.open(.number(number), in: directory.file, for: .updating))
         let segment = Segment(number, file, nil, in: fileSystem)
         guard try claim(segment) else { return }
         defer { release(segment) }
@@ -188,7 +188,7 @@ extension SegmentTable {
 
     /// Calls `body` with each entry that is not dead. Does nothing when the file is no segment. O(bytes).
     func forEachEntry(setAside name: UInt64, _ body: (IndexEntry) -> Void) throws(Errno) {
-        let file = SharedDescriptor(try fileSystem.open(.number(name), in: entries.file, for: .reading))
+        let file = OwnedDescriptor(try fileSystem.open(.number(name), in: entries.file, for: .reading))
         var bytes = [UInt8](repeating: 0, count: SegmentFormat.start)
         guard try fileSystem.read(file.file, at: 0, into: &bytes) == bytes.count else { return }
         for begin in [0, SegmentFormat.headerLength] {

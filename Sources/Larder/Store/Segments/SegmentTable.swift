@@ -12,13 +12,13 @@ final class SegmentTable: Sendable {
     private static let tables = ProcessLock(0)
     private let isCounted = Flag()
 
-    let entries: SharedDescriptor
+    let entries: OwnedDescriptor
     let fileSystem: any FileSystem
     let state = Lock(State())
     let dead = DeadBytes()
 
     struct State {
-        var directory: SharedDescriptor?
+        var directory: OwnedDescriptor?
         var open: [UInt64: Segment] = [:]
         /// Segments whose lock this process holds.
         var claimed: Set<UInt64> = []
@@ -46,7 +46,7 @@ final class SegmentTable: Sendable {
         }
     }
 
-    init(of entries: SharedDescriptor, in fileSystem: any FileSystem) {
+    init(of entries: OwnedDescriptor, in fileSystem: any FileSystem) {
         self.entries = entries
         self.fileSystem = fileSystem
     }
@@ -75,7 +75,7 @@ extension SegmentTable {
         return segment
     }
 
-    private func open(_ number: UInt64, in directory: SharedDescriptor) throws(Errno) -> Segment {
+    private func open(_ number: UInt64, in directory: OwnedDescriptor) throws(Errno) -> Segment {
         // One that only reads still can.
         let use: OpenUse = fileSystem.isReadOnly ? .reading : .updating
         let file = try fileSystem.open(.number(number), in: directory.file, for: use)
@@ -83,7 +83,7 @@ extension SegmentTable {
         bytes.removeLast(bytes.count - (try fileSystem.read(file, at: 0, into: &bytes)))
         var header: SegmentFormat.Header?
         if case .valid(let found) = bytes.withBytes({ SegmentFormat.header(of: number, $0) }) { header = found }
-        return Segment(number, SharedDescriptor(file), header, in: fileSystem)
+        return Segment(number, OwnedDescriptor(file), header, in: fileSystem)
     }
 
     private func keep(_ segment: Segment) {
@@ -108,10 +108,10 @@ extension SegmentTable {
     }
 
     /// The directory of the segments; nil when there is none.
-    func directory() throws(Errno) -> SharedDescriptor? {
+    func directory() throws(Errno) -> OwnedDescriptor? {
         if let open = state.withLock({ $0.directory }) { return open }
         do throws(Errno) {
-            let opened = SharedDescriptor(try fileSystem.open(Self.name, in: entries.file, for: .directory))
+            let opened = OwnedDescriptor(try fileSystem.open(Self.name, in: entries.file, for: .directory))
             return state.withLock { state in
                 if state.directory == nil { state.directory = opened }
                 return state.directory
@@ -126,7 +126,7 @@ extension SegmentTable {
     /// Runs `body` with the directory of the segments; once more where somebody has deleted or replaced that. Throws
     /// `.noEntry` when there is none.
     private func inDirectory<Result>(
-        _ body: (SharedDescriptor) throws(Errno) -> Result
+        _ body: (OwnedDescriptor) throws(Errno) -> Result
     ) throws(Errno) -> Result {
         guard let known = try directory() else { throw .noEntry }
         do throws(Errno) {
@@ -139,7 +139,7 @@ extension SegmentTable {
     }
 
     /// Closes the directory of the segments if its name does not lead to it any more. Returns whether it did.
-    private func closeReplaced(_ known: SharedDescriptor) -> Bool {
+    private func closeReplaced(_ known: OwnedDescriptor) -> Bool {
         let named = try? fileSystem.status(of: Self.name, in: entries.file).identity
         if let open = try? fileSystem.status(of: known.file).identity, open == named { return false }
         let released = state.withLock { state in state.directory === known ? state.directory.take() : nil }
@@ -159,7 +159,7 @@ extension SegmentTable {
         return try create(number, in: try madeDirectory())
     }
 
-    private func madeDirectory() throws(Errno) -> SharedDescriptor {
+    private func madeDirectory() throws(Errno) -> OwnedDescriptor {
         var directory = try directory()
         if directory == nil {
             do throws(Errno) {
@@ -173,10 +173,10 @@ extension SegmentTable {
         return directory
     }
 
-    private func create(_ number: UInt64, in directory: SharedDescriptor) throws(Errno) -> Segment {
+    private func create(_ number: UInt64, in directory: OwnedDescriptor) throws(Errno) -> Segment {
         _ = try fileSystem.open(.number(number), in: directory.file, for: .creating)
         do throws(Errno) {
-            let file = SharedDescriptor(try fileSystem.open(.number(number), in: directory.file, for: .updating))
+            let file = OwnedDescriptor(try fileSystem.open(.number(number), in: directory.file, for: .updating))
             let salt = Simulation.randomNumber()
             let header = SegmentFormat.Header(salt: salt, settled: SegmentFormat.start, boot: fileSystem.boot)
             let segment = Segment(number, file, header, in: fileSystem)

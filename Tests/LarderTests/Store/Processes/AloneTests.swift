@@ -65,10 +65,10 @@ struct AloneTests {
         let cache = try world.open()
         for key in 0..<100 { try cache.setString("short", forKey: "\(key)", ttl: .minutes(1)) }
         let membership = cache.store.disk.others.object.membership
-        for stripe in 0..<SharedPage.stripeCount { #expect(membership.tryLockForLong(stripe: stripe)) }
+        for stripe in 0..<PeerPage.stripeCount { #expect(membership.tryLockForLong(stripe: stripe)) }
         world.clock.advance(by: .hours(1))
         #expect(cache.removeExpired() == 100)
-        for stripe in 0..<SharedPage.stripeCount { membership.unlockForLong(stripe: stripe) }
+        for stripe in 0..<PeerPage.stripeCount { membership.unlockForLong(stripe: stripe) }
     }
 
     @Test("a set whose condition does not hold takes no number", arguments: [DiskCache.Sharing.exclusive, .processes])

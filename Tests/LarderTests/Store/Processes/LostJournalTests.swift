@@ -247,7 +247,7 @@ struct LostJournalTests {
         other.files.kill()
         try flip("abc", in: world.files)
         for _ in 0..<1_000 { page.announce(part, of: lane) }
-        let counts = (0..<SharedPage.wordCount).filter { page.words.load($0) == page.journalCount(of: lane) }
+        let counts = (0..<PeerPage.wordCount).filter { page.words.load($0) == page.journalCount(of: lane) }
         page.words.store(1 << 60, at: try #require(counts.last))
         #expect(page.journalCount(of: lane) == 1 << 60)
         page.nextEpoch()

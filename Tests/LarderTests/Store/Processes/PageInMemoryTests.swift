@@ -23,7 +23,7 @@ struct PageInMemoryTests {
         let world = world()
         let (one, two) = (try world.open(), try world.anotherProcess().open())
         #expect(names(world).count == 1)
-        #expect(world.files.image.content(at: "/cache/shared")?.starts(with: SharedPage.mark) == true)
+        #expect(world.files.image.content(at: "/cache/shared")?.starts(with: PeerPage.mark) == true)
         try one.store("a", "one")
         try two.store("b", "two")
         try two.store("a", "two")
@@ -131,7 +131,7 @@ struct PageInMemoryTests {
         try one.close()
         let two = try world.anotherProcess().open()
         #expect(two.content == ["a": "one 1 h"])
-        #expect(world.files.image.content(at: "/cache/shared")?.starts(with: SharedPage.mark) == true)
+        #expect(world.files.image.content(at: "/cache/shared")?.starts(with: PeerPage.mark) == true)
     }
 }
 

@@ -140,7 +140,7 @@ struct PageTests {
             case .replaced, .replacedByCopy:
                 try replace(files) { files, directory throws(Errno) in
                     let file = try files.open(DirectoryLayout.shared.name, in: directory, for: .creating)
-                    let bytes = self == .replaced ? [UInt8](repeating: 0, count: SharedPage.size) : content
+                    let bytes = self == .replaced ? [UInt8](repeating: 0, count: PeerPage.size) : content
                     try files.write(bytes, to: file, at: 0)
                 }
             case .replacedByDirectory:
@@ -225,7 +225,7 @@ struct PageTests {
     /// Stores a value that the other process sees, and returns the announced part of the journal that has it.
     private func lastJournal(
         of cache: DiskCache, seenBy other: DiskCache
-    ) throws -> (page: SharedPage, lane: Int, part: JournalPart) {
+    ) throws -> (page: PeerPage, lane: Int, part: JournalPart) {
         try cache.store("a", "one")
         #expect(other.content == ["a": "one 1 h"])
         let follower = cache.store.disk.others.object

@@ -661,7 +661,7 @@ struct SharingTests {
     func slowCreation(beginsLater: Bool) throws {
         let world = World.shared()
         let creator = world.files.another()
-        let root = SharedDescriptor(try creator.openDirectory(path: "/cache", creation: .durable))
+        let root = OwnedDescriptor(try creator.openDirectory(path: "/cache", creation: .durable))
         #expect(try creator.lock(root.file))
         let create: @Sendable () -> Void = {
             _ = try? creator.open(DirectoryLayout.shared.name, in: root.file, for: .creating)

@@ -51,8 +51,8 @@ struct FakeIndexTests {
         let path = "/cache/" + (try world.journal)
         image.setContent((image.content(at: path) ?? []) + lines, at: path)
         let files = MemoryFileSystem(image)
-        let root = SharedDescriptor(try files.openDirectory(path: "/cache", creation: .never))
-        let entries = SharedDescriptor(try files.open(.text("entries"), in: root.file, for: .directory))
+        let root = OwnedDescriptor(try files.openDirectory(path: "/cache", creation: .never))
+        let entries = OwnedDescriptor(try files.open(.text("entries"), in: root.file, for: .directory))
         let listing = try RootListing(of: root, in: files, path: "/cache")
         for (freely, isFake) in [(64 << 10, true), (64 << 20, false)] {
             var reader = IndexReader(fileSystem: files, root: root, entries: entries, path: "/cache")

@@ -234,7 +234,7 @@ struct SegmentOrderTests {
             image = world.files.image
         }
         let disk = MemoryFileSystem(image)
-        let entries = SharedDescriptor(try disk.openDirectory(path: "/cache/entries", creation: .never))
+        let entries = OwnedDescriptor(try disk.openDirectory(path: "/cache/entries", creation: .never))
         let found = try SegmentTable(of: entries, in: disk).list().entries
         let values = Dictionary(grouping: found, by: \.number).values
         let copies = values.filter { $0.count > 1 }.compactMap { $0.max()?.place }

@@ -243,8 +243,8 @@ struct UnreadableSegmentTests {
         try cache.close()
         world.restart()
         let files = world.files
-        let root = SharedDescriptor(try files.openDirectory(path: "/cache", creation: .never))
-        let entries = SharedDescriptor(try files.open(.text("entries"), in: root.file, for: .directory))
+        let root = OwnedDescriptor(try files.openDirectory(path: "/cache", creation: .never))
+        let entries = OwnedDescriptor(try files.open(.text("entries"), in: root.file, for: .directory))
         let listing = try RootListing(of: root, in: files, path: "/cache")
         var reader = IndexReader(fileSystem: files, root: root, entries: entries, path: "/cache")
         (reader.freely, reader.missing) = (1 << 10, 100)
