@@ -73,8 +73,8 @@ protocol CacheBackend<Value>: Sendable {
     /// that are new here; without a remote tier nothing.
     func bring(_ keys: [Key]) async -> [Lookup<Value>?]
 
-    /// Runs before a flight fetches these keys. May wait while another machine fetches the only one, and then returns
-    /// its result; `cached` looks for it here.
+    /// Called before a flight fetches these keys. For a single key it may wait until another machine has fetched it,
+    /// and then returns that value; `cached` looks for a value here.
     func beginFetch(
         _ keys: [Key], _ options: FetchOptions, by flight: Flight,
         cached: @escaping @Sendable (Key) async -> FetchOutcome?

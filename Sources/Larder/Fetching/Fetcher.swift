@@ -74,7 +74,7 @@ struct Fetcher<Value: Sendable>: Sendable {
         if backend.isProvisional { await backend.settle(keys) }
         // Reading begins a life that slides again.
         let lives = options.policy.eagerRefresh != nil && backend.slides ? keys.map { life(of: $0, options) } : nil
-        let brought = !backend.hasRemoteTier ? [] : await backend.bring(keys)
+        let brought = backend.hasRemoteTier ? await backend.bring(keys) : []
         var onDisk: [Int] = []
         for (index, key) in keys.enumerated() {
             if !brought.isEmpty, let found = brought[index] {

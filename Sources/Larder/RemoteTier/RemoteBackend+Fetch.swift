@@ -42,7 +42,7 @@ extension RemoteBackend {
     }
 }
 
-/// What waiting for other machines ends with.
+/// The result of waiting for other machines.
 private enum Turn {
     case found(FetchOutcome)
     /// The lease is nil when another machine did not bring a value, or the server cannot be asked.

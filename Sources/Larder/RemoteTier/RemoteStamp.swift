@@ -70,7 +70,7 @@ enum RemoteVerdict: Equatable {
 
 /// A local copy, as far as its validity is concerned.
 struct RemoteCopy {
-    /// Nil: stored by a change that is not shared.
+    /// Nil: stored by a change of which the server is not told.
     var stamp: RemoteStamp?
     /// The time since it was stored, in milliseconds.
     var age: Int64

@@ -20,7 +20,7 @@ struct RemoteValue: Sendable {
         entry.file.place = .ownFile
         payload = remote.payload
         self.entry = entry
-        self.remoteLife = life
+        remoteLife = life
         tags = entry.tags.map { Key($0.text, in: key.namespace) }
     }
 
