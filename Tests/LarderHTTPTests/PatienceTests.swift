@@ -11,7 +11,8 @@ import Testing
 @Suite("How long requests wait for others, and a cache for itself")
 struct PatienceTests {
     @Test(
-        "a body that arrives for longer than the time-out is not waited for, and fails nobody", .timeLimit(.minutes(1)))
+        "a body that arrives for longer than the time-out is not waited for, and fails nobody", .timeLimit(.minutes(10))
+    )
     func progress() async throws {
         let web = try Web()
         let (parts, stream) = AsyncThrowingStream.makeStream(of: Data.self)
@@ -72,7 +73,7 @@ struct PatienceTests {
         for request in requests { #expect(try await request.value.count == 4) }
     }
 
-    @Test("the time-out of a request that waits goes on when its leader is cancelled", .timeLimit(.minutes(1)))
+    @Test("the time-out of a request that waits goes on when its leader is cancelled", .timeLimit(.minutes(10)))
     func abandoned() async throws {
         let web = try Web()
         let streams = Lock<[AsyncThrowingStream<Data, any Error>.Continuation]>([])

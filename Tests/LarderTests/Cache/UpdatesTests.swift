@@ -252,7 +252,7 @@ struct UpdatesTests {
         #expect(await reader.next() == .some(nil))
     }
 
-    @Test("show what a real process stores, without a call", .timeLimit(.minutes(1)))
+    @Test("show what a real process stores, without a call", .timeLimit(.minutes(10)))
     func realProcess() async throws {
         let home = try TemporaryDirectory()
         let directory = home.appending("cache")
