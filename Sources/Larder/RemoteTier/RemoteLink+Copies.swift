@@ -64,12 +64,7 @@ extension RemoteLink {
     /// Notes a clear that begins here.
     func beginClear(_ tag: Key?, _ stamp: RemoteStamp, isExpiry: Bool) -> Int {
         let now = now
-        return state.withLock { state in
-            state.beginClear(
-                .init(
-                    scope: tag, version: stamp.version, isExpiry: isExpiry, queued: now,
-                    isTimed: stamp.origin != .untimed))
-        }
+        return state.withLock { $0.beginClear(.init(tag, stamp, isExpiry: isExpiry, at: now)) }
     }
 
     func endClear(_ id: Int) { state.withLock { $0.endClear(id) } }

@@ -29,10 +29,8 @@ extension RemoteLink {
         state.withLock { $0.counts.failures += 1 }
     }
 
-    /// Returns the version of a change on the server's clock. Before the first connection the local clock had not been
-    /// compared with that.
     private func timed(_ version: RemoteVersion, _ isTimed: Bool) -> RemoteVersion {
-        isTimed ? version : state.withLock { version.moved(by: $0.clock.offset) }
+        state.withLock { $0.clock.timed(version, isTimed) }
     }
 
     /// Sends a change. Returns the error after which it has to be tried again.

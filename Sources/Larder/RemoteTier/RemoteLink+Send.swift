@@ -18,7 +18,7 @@ extension RemoteLink {
             let isTrusted = number.map { state.trust.confirm(key, tags: tags, version: version, since: $0) } ?? true
             let change = RemoteQueue.Change(
                 operation: operation, version: stamp.version, stamp: stamp.version, queued: now,
-                connection: state.isConnected && isTrusted ? state.connection : 0, isTimed: stamp.origin != .untimed,
+                connection: state.isConnected && isTrusted ? state.connection : 0, isTimed: stamp.isTimed,
                 isFetched: isFetched, tags: tags)
             return state.queue.add(change, key)
         }
@@ -46,12 +46,7 @@ extension RemoteLink {
     /// Notes the clear of the namespace, or of a tag.
     func sendClear(_ tag: Key?, _ stamp: RemoteStamp, isExpiry: Bool) {
         let now = now
-        let isQueued = state.withLock { state in
-            state.queue.add(
-                .init(
-                    scope: tag, version: stamp.version, isExpiry: isExpiry, queued: now,
-                    isTimed: stamp.origin != .untimed))
-        }
+        let isQueued = state.withLock { $0.queue.add(.init(tag, stamp, isExpiry: isExpiry, at: now)) }
         if !isQueued { postDropped() }
         drainSoon()
     }

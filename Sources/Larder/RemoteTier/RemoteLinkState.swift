@@ -116,7 +116,7 @@ struct RemoteLinkState: Sendable {
         lastID += 1
         storing[key, default: []].append(
             Storing(
-                version: stamp.version, number: number, source: source, isTimed: stamp.origin != .untimed, id: lastID))
+                version: stamp.version, number: number, source: source, isTimed: stamp.isTimed, id: lastID))
         return lastID
     }
 
@@ -133,11 +133,8 @@ struct RemoteLinkState: Sendable {
 
     /// The highest version of the changes by this machine that the server may not have yet, on the server's clock.
     func pendingVersion(_ key: Key) -> RemoteVersion? {
-        func timed(_ version: RemoteVersion, _ isTimed: Bool) -> RemoteVersion {
-            isTimed ? version : version.moved(by: clock.offset)
-        }
-        let queued = queue.pending(key).map { timed($0.version, $0.isTimed) }
-        let own = storing[key]?.filter { $0.source != .server }.map { timed($0.version, $0.isTimed) } ?? []
+        let queued = queue.pending(key).map { clock.timed($0.version, $0.isTimed) }
+        let own = storing[key]?.filter { $0.source != .server }.map { clock.timed($0.version, $0.isTimed) } ?? []
         return (own + [queued].compactMap { $0 }).max()
     }
 
@@ -159,8 +156,7 @@ struct RemoteLinkState: Sendable {
     /// Whether a clear by this machine covers a value, and the server may not have the clear yet.
     func isCleared(_ version: RemoteVersion, _ tags: [Key]) -> Bool {
         (queue.clears + clearing.values).contains { clear in
-            let clearVersion = clear.isTimed ? clear.version : clear.version.moved(by: clock.offset)
-            return version < clearVersion && clear.scope.map { tags.contains($0) } ?? true
+            version < clock.timed(clear.version, clear.isTimed) && clear.scope.map { tags.contains($0) } ?? true
         }
     }
 

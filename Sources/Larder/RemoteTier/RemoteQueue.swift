@@ -172,3 +172,9 @@ struct RemoteQueue: Sendable {
         changes[key]?.includeTags(of: change)
     }
 }
+
+extension RemoteQueue.Clear {
+    init(_ scope: Key?, _ stamp: RemoteStamp, isExpiry: Bool, at now: Timestamp) {
+        self.init(scope: scope, version: stamp.version, isExpiry: isExpiry, queued: now, isTimed: stamp.isTimed)
+    }
+}

@@ -49,8 +49,11 @@ struct RemoteStamp: Hashable, Sendable {
             version: version, origin: end == "-" ? .offline : UInt64(end, radix: 16).map { .epoch($0) } ?? .untimed)
     }
 
+    /// Whether the version is on the server's clock.
+    var isTimed: Bool { origin != .untimed }
+
     /// The version, if it can be compared with those of other machines.
-    var timedVersion: RemoteVersion? { origin == .untimed ? nil : version }
+    var timedVersion: RemoteVersion? { isTimed ? version : nil }
 
     /// Stands for an epoch, which is as long as a server likes.
     static func digest(_ epoch: String) -> UInt64 { Array(epoch.utf8).withUnsafeBytes { XXH64.hash($0) } }

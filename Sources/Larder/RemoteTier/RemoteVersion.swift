@@ -107,6 +107,12 @@ struct HybridClock: Sendable {
         return RemoteVersion(milliseconds: last, counter: counter, node: node)
     }
 
+    /// Returns a version of this node on the server's clock. Before the first connection the local clock had not been
+    /// compared with that, so the version is not `isTimed`.
+    func timed(_ version: RemoteVersion, _ isTimed: Bool) -> RemoteVersion {
+        isTimed ? version : version.moved(by: offset)
+    }
+
     /// Follows a version that another node has given. One that is far ahead of the server's clock is not believed.
     mutating func observe(_ version: RemoteVersion, at now: Timestamp) {
         follow(now)
