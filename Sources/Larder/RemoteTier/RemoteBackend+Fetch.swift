@@ -24,8 +24,8 @@ extension RemoteBackend {
     ) async -> Turn {
         let end = clock.now.advanced(byMilliseconds: duration.milliseconds)
         // First: the end of the other fetch must not be missed.
-        let gate = link.gate(key)
-        defer { link.remove(gate, key) }
+        let gate = link.leases.gate(key)
+        defer { link.leases.remove(gate, key) }
         let lease: RemoteLease?
         switch await link.takeLease(key, for: duration) {
         case .unavailable(let possible): return .fetch(possible)

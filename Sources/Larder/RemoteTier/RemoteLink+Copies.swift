@@ -106,104 +106,16 @@ extension RemoteLink {
     }
 }
 
-/// The part of a remote tier in a fetch: the version of its results, and its right to fetch, if it has one.
-final class RemoteFetch: Sendable {
-    struct Part {
-        let stamp: RemoteStamp
-        let number: UInt64
-    }
-
-    private let link: RemoteLink
-    private let parts: [Key: Part]
-    private let lease: RemoteLease?
-
-    init(_ keys: [Key], _ link: RemoteLink, _ lease: RemoteLease?) {
-        self.link = link
-        self.lease = lease
-        let now = link.now
-        parts = link.state.withLock { state in
-            let stamp = state.newStamp(at: now)
-            var parts: [Key: Part] = [:]
-            for key in keys { parts[key] = Part(stamp: stamp, number: state.trust.begin(key)) }
-            return parts
-        }
-    }
-
-    deinit {
-        let keys = parts.keys
-        link.state.withLock { state in
-            for key in keys { state.trust.end(key) }
-        }
-    }
-
-    func part(_ key: Key) -> Part? { parts[key] }
-}
-
-/// The right to fetch a key on behalf of all machines, until it is released.
-final class RemoteLease: Sendable {
-    private let link: RemoteLink
-    private let key: Key
-    let holder: String
-
-    init(_ key: Key, _ holder: String, _ link: RemoteLink) {
-        self.link = link
-        self.key = key
-        self.holder = holder
-    }
-
-    deinit {
-        let (link, key, holder) = (link, key, holder)
-        // The value first: who waits looks for it when the lease ends.
-        Flight.$current.withValue(nil) {
-            _ = link.clock.begin(nil) {
-                await link.awaitSent([key])
-                await link.endLease(key, holder)
-            }
-        }
-    }
-}
-
+/// Fetching on behalf of all machines.
 extension RemoteLink {
-    enum LeaseAnswer: Sendable {
-        case taken(RemoteLease)
-        case refused
-        /// Without the server nobody waits. The lease may have been granted although no answer has come: it ends with
-        /// the fetch.
-        case unavailable(RemoteLease?)
-    }
-
-    func takeLease(_ key: Key, for duration: Duration) async -> LeaseAnswer {
-        let (holder, name) = (FixedHex.random(), name(key))
+    func takeLease(_ key: Key, for duration: Duration) async -> RemoteLeases.Answer {
         guard policy.timeout > .zero, state.withLock({ $0.canSend && !$0.reads.isOpen && !$0.isSlow }) else {
             return .unavailable(nil)
         }
-        let isTaken = try? await RemoteRace.run(policy.timeout, clock) { [tier] in
-            try await tier.lease(name, holder: holder, for: duration)
+        let answer = await leases.take(name(key), for: duration, timeout: policy.timeout) {
+            await self.awaitSent([key])
         }
-        guard let isTaken else {
-            count { $0.failures += 1 }
-            return .unavailable(RemoteLease(key, holder, self))
-        }
-        return isTaken ? .taken(RemoteLease(key, holder, self)) : .refused
-    }
-
-    func endLease(_ key: Key, _ holder: String) async {
-        let name = name(key)
-        // Without an answer it ends by itself.
-        try? await RemoteRace.run(Self.sendLimit, clock) { [tier] in try await tier.endLease(name, holder: holder) }
-    }
-
-    /// A gate that the next notice about the key opens.
-    func gate(_ key: Key) -> RemoteGate {
-        let gate = RemoteGate()
-        state.withLock { $0.waiters[key, default: []].append(gate) }
-        return gate
-    }
-
-    func remove(_ gate: RemoteGate, _ key: Key) {
-        state.withLock { state in
-            state.waiters[key]?.removeAll { $0 === gate }
-            if state.waiters[key]?.isEmpty == true { state.waiters[key] = nil }
-        }
+        if case .unavailable = answer { count { $0.failures += 1 } }
+        return answer
     }
 }

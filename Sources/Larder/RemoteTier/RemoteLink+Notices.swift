@@ -19,7 +19,7 @@ extension RemoteLink {
             }
             dropMemory()
             disk.store.observer.didClear(.namespace(disk.keyNamespace))
-            openAllWaiters()
+            leases.openAllGates()
         case .connected(let epoch, let time):
             let now = now
             let isNews = state.withLock { state in
@@ -29,7 +29,7 @@ extension RemoteLink {
             }
             dropMemory()
             // Leases may have gone with the epoch.
-            openAllWaiters()
+            leases.openAllGates()
             if isNews { post(.remoteTierConnected) }
             drainSoon()
             removeOutdatedSoon()
@@ -39,11 +39,11 @@ extension RemoteLink {
                 return state.isConnected || !state.isLossReported
             }
             openAll()
-            openAllWaiters()
+            leases.openAllGates()
             removeOutdatedSoon()
             if isNews { post(.remoteTierLost, "The remote tier cannot be reached: \(reason)") }
         case .leaseEnded(let name):
-            if let key = key(name) { openWaiters(key) }
+            if let key = key(name) { leases.openGates(key) }
         }
     }
 
@@ -67,7 +67,7 @@ extension RemoteLink {
         if hasCopy {
             disk.store.events.post(CacheEvent(.changedElsewhere, keys: [key.text], in: disk.keyNamespace))
         }
-        openWaiters(key)
+        leases.openGates(key)
         removeOutdatedSoon()
     }
 
@@ -90,19 +90,6 @@ extension RemoteLink {
     /// checked before, and is dropped, or is checked afterwards, and stays out.
     func dropMemory() {
         disk.store.index.invalidateAll(in: .namespace(disk.keyNamespace))
-    }
-
-    /// Releases all callers waiting for another machine's fetch: nobody would hear of its end.
-    func openAllWaiters() {
-        let gates = state.withLock { state in
-            defer { state.waiters = [:] }
-            return state.waiters.values.flatMap { $0 }
-        }
-        for gate in gates { gate.open() }
-    }
-
-    private func openWaiters(_ key: Key) {
-        for gate in state.withLock({ $0.waiters.removeValue(forKey: key) ?? [] }) { gate.open() }
     }
 }
 

@@ -12,10 +12,9 @@ final class RemoteLink: Sendable {
     /// The namespace on all machines.
     let namespace: String
     let state: Lock<RemoteLinkState>
+    let leases: RemoteLeases
     private let stopObserving = Lock<(@Sendable () -> Void)?>(nil)
 
-    /// The longest time that a change may take on its way, in the background, without that for its payload.
-    static let sendLimit = Duration.seconds(2)
     /// The longest time in which an answer still counts for later reads.
     private static let answerLimit = Duration.seconds(2)
     /// The most questions under way at a time; further ones are misses.
@@ -27,6 +26,7 @@ final class RemoteLink: Sendable {
         self.disk = disk
         namespace = Self.namespace(policy.name, disk.keyNamespace.isNone ? "" : disk.keyNamespace.name)
         state = Lock(RemoteLinkState(queueLimit: policy.queueLimit))
+        leases = RemoteLeases(tier, disk.store.clock)
     }
 
     /// A namespace of the disk alone is its own name. With a name before it, or if it looks like that, it begins with
@@ -58,7 +58,7 @@ final class RemoteLink: Sendable {
             return state.isStopped ? 0 : state.queue.count
         }
         openAll()
-        openAllWaiters()
+        leases.openAllGates()
         if waiting > 0 {
             post(.remoteChangesDropped, count: waiting, "The cache was released with changes that wait.")
         }

@@ -50,8 +50,6 @@ struct RemoteLinkState: Sendable {
     private(set) var reserved = 0
     private var lastID = 0
     var senders = RemoteSenders()
-    /// The callers that wait for another machine's fetch.
-    var waiters: [Key: [RemoteGate]] = [:]
     /// Removes copies that notices concern.
     var removing: Task<Void, Never>?
 

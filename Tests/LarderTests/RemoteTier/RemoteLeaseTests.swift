@@ -205,6 +205,6 @@ extension Machines {
 extension Cache {
     /// The callers that wait for another machine's fetch.
     fileprivate var waitersForLeases: Int {
-        remoteLink?.state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } ?? 0
+        remoteLink?.leases.waitingCount ?? 0
     }
 }

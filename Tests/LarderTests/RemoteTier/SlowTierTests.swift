@@ -193,7 +193,7 @@ struct SlowTierTests {
             }
         }
         func waiters() -> Int {
-            one.remoteLink?.state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } ?? 0
+            one.remoteLink?.leases.waitingCount ?? 0
         }
         await eventually { waiters() == 1 }
         // The server was emptied, lease included: nobody will tell of its end.
