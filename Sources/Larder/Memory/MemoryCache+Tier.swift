@@ -16,14 +16,14 @@ extension MemoryCache {
     func insert(_ value: Value, forKey key: Key, life: MemoryLife, cost: Int, _ extra: MemoryExtra) {
         let inserted = insertKept(value, forKey: key, life: life, cost: cost, extra)
         assert(inserted.replaced == nil, "it would be released with the caller's locks held")
-        releaseInBackground(inserted.demand)
+        releaser.releaseInBackground(inserted.demand)
     }
 
     /// Returns a fresh value with its life and metadata, and records the use, but counts no miss.
     func findEntry(_ key: Key, at now: Timestamp) -> Found? {
         var demand = ReleaseDemand.none
         let found = table.withLock { $0.findEntry(key, fingerprint: MemoryKey.fingerprint(key), at: now, &demand) }
-        releaseInBackground(demand)
+        releaser.releaseInBackground(demand)
         return found
     }
 

@@ -1,4 +1,3 @@
-import Dispatch
 public import LarderFiles
 
 /// A cache in memory: values by key, each with a life and a cost. When a limit is exceeded, values are evicted as
@@ -22,10 +21,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     @usableFromInline let slides: Bool
     @usableFromInline let costOfValue: (@Sendable (Value) -> Int)?
     let configuration: Configuration
-    /// Serial, so that removals are reported in their order; and so with threads of its own, as on Linux the concurrent
-    /// queues share theirs with Swift's tasks.
-    let releaseQueue: any WorkQueue
-    let observer: (@Sendable (MemoryObservation<Key>) -> Void)?
+    let releaser: ValueReleaser<Key, Value>
     let sweepTimer = OwnedTimer()
     /// Set once, before anybody else has a reference to the cache.
     private let conditions = Lock<SystemConditions?>(nil)
@@ -47,7 +43,6 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
         observer: (@Sendable (MemoryObservation<Key>) -> Void)? = nil
     ) {
         self.configuration = configuration
-        self.observer = observer
         costOfValue = configuration.cost
         slides = configuration.slidingExpiry && !isAttached
         table = Lock(
@@ -55,8 +50,9 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
                 reportsKeys: configuration.onRemove != nil || observer != nil,
                 returnsReplaced: configuration.release == .inline && !isAttached,
                 slides: slides, policy: configuration.eviction, limits: configuration.limits))
-        releaseQueue =
-            configuration.release == .main ? clock.mainQueue : clock.queue("larder.memory.release", .utility)
+        releaser = ValueReleaser(
+            table, configuration.release, clock,
+            RemovalObservers(observer: observer, onRemove: configuration.onRemove))
         time = MemoryTime(clock)
         defaultTTL = configuration.defaultTTL
         if configuration.removesAllOnMemoryPressure || configuration.removesAllInBackground
@@ -68,19 +64,6 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
             conditions.withLock { $0 = observer }
         }
         scheduleSweep()
-    }
-
-    deinit {
-        // Moved out of the lock: a reference kept here could be the last one.
-        let waiting = Lock([takeRemovals(), takeAll()])
-        let reportAll: @Sendable () -> Void = {
-            let all = waiting.withLock { removals in
-                defer { removals = [] }
-                return removals
-            }
-            for removals in all { removals.report() }
-        }
-        if configuration.release == .inline { reportAll() } else { releaseQueue.enqueue(reportAll) }
     }
 
     /// Returns the value of a key; nil for a miss. A value that has expired, or has gone unused for longer than
