@@ -1,3 +1,4 @@
+import LarderFiles
 public import LarderFoundation
 
 /// A failure of the cache: its kind, its place and its cause.
@@ -134,5 +135,28 @@ extension CacheError: CustomStringConvertible {
         if let errno { text += ", errno \(errno)" }
         if let path { text += ", \(path)" }
         return text + "]"
+    }
+}
+
+extension CacheError {
+    /// Translates an error of the file system. Error numbers become codes only here.
+    init(_ errno: Errno, doing what: String, path: String) {
+        let code: Code =
+            switch errno {
+            case .noSpace, .overQuota: .noSpace
+            default: .io
+            }
+        self.init(code: code, message: "Could not \(what): \(errno).", path: path, errno: errno.rawValue)
+    }
+}
+
+/// Runs a file-system call and translates its error.
+func translating<Result>(
+    _ what: @autoclosure () -> String, at path: @autoclosure () -> String, _ body: () throws(Errno) -> Result
+) throws(CacheError) -> Result {
+    do {
+        return try body()
+    } catch {
+        throw CacheError(error, doing: what(), path: path())
     }
 }
