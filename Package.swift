@@ -40,7 +40,8 @@ let package = Package(
             name: "Zlib",
             description: "Coder.compressed() where Apple's Compression is missing; needs zlib (Debian: zlib1g-dev)."),
         .trait(
-            name: "SQLite", description: "Rows for SQLite in larder-bench; needs its headers (Debian: libsqlite3-dev)."),
+            name: "SQLite",
+            description: "importYYCache(from:), rows of larder-bench; needs SQLite (Debian: libsqlite3-dev)."),
         .trait(
             name: "Curl", description: "CurlTransport of LarderHTTP; needs libcurl (Debian: libcurl4-openssl-dev)."),
         .trait(name: "Redis", description: "LarderRedis; needs hiredis (Debian: libhiredis-dev)."),
@@ -54,8 +55,10 @@ let package = Package(
             swiftSettings: settings),
         .systemLibrary(name: "CZlib"),
         .target(
-            name: "Larder", dependencies: ["LarderFiles", "LarderFoundation"], exclude: excluded, resources: privacy,
-            swiftSettings: settings),
+            name: "Larder",
+            dependencies: [
+                "LarderFiles", "LarderFoundation", .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
+            ], exclude: excluded, resources: privacy, swiftSettings: settings),
         .target(name: "LarderTesting", dependencies: ["Larder", "LarderFiles"], swiftSettings: settings),
         .target(
             name: "LarderHTTP",
@@ -151,6 +154,7 @@ let package = Package(
             dependencies: [
                 "Larder", "LarderFiles", "LarderTesting", "LarderTestSupport", "LarderSimulation", "KillChild",
                 "SharingChild", "Simulate", "QuickStart",
+                .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
             ],
             swiftSettings: settings),
     ]

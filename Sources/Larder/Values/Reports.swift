@@ -45,10 +45,20 @@ public struct ImportReport: Sendable {
         public static let missingFile = Reason("its file is missing")
         /// The key's file is a directory, a symbolic link or something else that is not a regular file.
         public static let notAFile = Reason("its file is not a regular file")
-        /// Another key has the same file, with the same expiry or a later one.
+        /// Another key has the same file, with the same expiry or a later one, or was stored later.
         public static let sharedFile = Reason("its file is another key's")
         /// The cache has a fresh value for the key, which is newer than any import.
         public static let alreadyStored = Reason("the cache has a value for it")
+        /// YYCache stores no such key, or it is longer than 64 KiB.
+        public static let invalidKey = Reason("its key is not usable")
+        /// A column of its row has something that YYCache does not store there, or it has no value.
+        public static let invalidRow = Reason("its row is damaged")
+        /// A later row has the same key.
+        public static let duplicate = Reason("a later row has its key")
+        /// The value or its file does not have the size that the row states.
+        public static let wrongSize = Reason("its value is not of the stated size")
+        /// The value is longer than 64 MiB in a row of YYCache's manifest, or than 2 GiB in a file.
+        public static let tooLarge = Reason("its value is too long")
         /// The value could not be read or stored.
         public static let failed = Reason("failed")
     }
