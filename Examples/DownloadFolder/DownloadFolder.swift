@@ -45,7 +45,7 @@ struct DownloadFolder {
         try folder.flush()
         let evicted = folder.statistics.evictions.size
         print("fetched \(fetched), from the folder \(urls.count - fetched), evicted \(evicted)")
-        print("\(folder.count) downloads, \(folder.size) of \(limit) bytes")
+        print("\(folder.count) downloads, \(folder.payloadSize) of \(limit) bytes")
         try folder.close()
     }
 

@@ -39,7 +39,7 @@ struct MoveEGOCache {
         print(try cache.importEGOCache(from: old))
         print(try cache.verify())
         for entry in cache.entries().sorted(by: { $0.key < $1.key }) {
-            print("\(entry.key): \(entry.size) bytes, \(entry.expiresAt.map { "until \($0)" } ?? "forever")")
+            print("\(entry.key): \(entry.payloadSize) bytes, \(entry.expiresAt.map { "until \($0)" } ?? "forever")")
         }
         try cache.close()
     }

@@ -52,7 +52,7 @@ struct QuickStart {
     private static func list(_ cache: DiskCache) throws {
         var table = Table(headings: ["key", "bytes", "expires"])
         for entry in cache.entries().sorted(by: { $0.key < $1.key }) {
-            table.add([entry.key, "\(entry.size)", entry.expiresAt.map { "\($0)" } ?? "never"])
+            table.add([entry.key, "\(entry.payloadSize)", entry.expiresAt.map { "\($0)" } ?? "never"])
         }
         try cache.close()
         table.print()

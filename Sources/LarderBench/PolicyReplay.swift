@@ -132,7 +132,7 @@ struct PolicyReplay {
             }
             let bytes = sizes?[Int(request)] ?? 0
             if bytes > size { continue }
-            let evicts = sizes == nil ? cache.count >= size : cache.size + bytes > size
+            let evicts = sizes == nil ? cache.count >= size : cache.payloadSize + bytes > size
             try cache.setData(Data(count: bytes), forKey: key)
             // The same run must have the same hits: nothing is evicted while others are read.
             if evicts { world.settle() }

@@ -63,7 +63,7 @@ enum Soak {
         let amplification = 1 + Double(segments.movedBytes) / Double(max(stored, 1))
         print(
             """
-            \(workload.rawValue) keys, \(operations) operations, \(cache.count) entries of \(cache.size) bytes, \
+            \(workload.rawValue) keys, \(operations) operations, \(cache.count) entries of \(cache.payloadSize) bytes, \
             \(cache.statistics.evictions.total) evicted
             segments: \(segments)
             write amplification: \(twoDigits(amplification)); the most disk used: \(twoDigits(mostUsed)) of what is promised
@@ -116,7 +116,7 @@ enum Soak {
     private static func use(of cache: DiskCache, after number: Int) throws -> Double {
         let segments = cache.statistics.segments
         // Of each entry: its header, and a record of about 230 bytes.
-        let live = cache.size + cache.count * 300
+        let live = cache.payloadSize + cache.count * 300
         let used = segments.liveBytes + segments.deadBytes
         let promised = live * 3 / 2 + 2 * segment
         if used > promised {

@@ -350,6 +350,22 @@ package enum Platform {
         _ = flock(raw, LOCK_UN)
     }
 
+    /// The path to which a symbolic link leads.
+    static func target(ofLink path: String) throws(Errno) -> String {
+        try withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer throws(Errno) in
+            let length = try retrying { readlink(path, buffer.baseAddress!, buffer.count) }
+            return String(decoding: buffer[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+    }
+
+    /// The first 4 KiB of a file of the system; nil: there is none.
+    static func text(ofFile path: String) -> String? {
+        guard let file = fopen(path, "re") else { return nil }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        return String(decoding: bytes[..<fread(&bytes, 1, bytes.count, file)], as: UTF8.self)
+    }
+
     /// Lets other threads and processes run for some microseconds.
     static func pause(microseconds: UInt32) {
         usleep(microseconds)
@@ -377,9 +393,9 @@ package enum Platform {
         munmap(start, length)
     }
 
-    /// The place of a page on a disk. Ext2 to ext4 and tmpfs keep their blocks; XFS after a reflink copy, Btrfs, and what
-    /// may be below overlayfs copy them. On SquashFS, EROFS and ISO 9660 nobody writes. Of the disks of Apple platforms,
-    /// APFS and HFS+ are known.
+    /// The place of a page on a disk. Ext2 to ext4 and tmpfs keep their blocks; XFS after a reflink copy, Btrfs, and
+    /// what may be below overlayfs copy them. On SquashFS, EROFS and ISO 9660 nobody writes. Of the disks of Apple
+    /// platforms, APFS and HFS+ are known.
     static func pagePlace(_ raw: Int32) throws(Errno) -> PagePlace? {
         #if canImport(Darwin)
             var status = statfs()

@@ -19,7 +19,8 @@ public final class HTTPCache: Sendable {
     let configuration: Configuration
     private let ownsDisk: Bool
 
-    /// Opens the cache `name` in the user's caches directory.
+    /// Opens the cache `name` of this program: `<Caches>/<program>/<name>`, with a limit on its size; see
+    /// `DiskCache/init(name:configuration:)`.
     ///
     /// - Parameters:
     ///   - name: A single path component.
@@ -111,8 +112,8 @@ public final class HTTPCache: Sendable {
         try await responder.store.removeEverything()
     }
 
-    /// Returns when no validation is under way in the background, or when the task that waits is cancelled. A server that
-    /// never ends a body is waited for as long.
+    /// Returns when no validation is under way in the background, or when the task that waits is cancelled. A server
+    /// that never ends a body is waited for as long.
     public func waitForRevalidations() async {
         await responder.revalidations.wait()
     }

@@ -58,9 +58,9 @@ public final class TestWorld: Sendable {
         self.init(now: now, nil)
     }
 
-    /// Creates a world in which nothing runs by itself: the test runs what is ready, one step after another, in an order
-    /// that the seed decides. The same seed gives the same run, unless the program has made caches outside of such
-    /// worlds before: keys have random hashes then.
+    /// Creates a world in which nothing runs by itself: the test runs what is ready, one step after another, in an
+    /// order that the seed decides. The same seed gives the same run, unless the program has made caches outside of
+    /// such worlds before: keys have random hashes then.
     ///
     /// Call the caches of such a world within ``run(_:)``; elsewhere, asynchronous calls wait until somebody runs it.
     ///
@@ -125,7 +125,8 @@ public final class TestWorld: Sendable {
         return cache
     }
 
-    /// Opens a disk cache on the world's disk and clock, as `DiskCache(name:configuration:)` does.
+    /// Opens a disk cache on the world's disk and clock, as `DiskCache(directory:configuration:)` does: without a limit
+    /// of its own.
     ///
     /// - Parameters:
     ///   - name: The name of the directory. Default: `cache`.

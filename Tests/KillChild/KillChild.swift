@@ -49,11 +49,11 @@ extension KillChange {
         case .remove(let key): try cache.namespace(Self.namespace(of: key)).removeValue(forKey: key)
         case .renew(let key, let seconds):
             try cache.namespace(Self.namespace(of: key)).setTimeToLive(.seconds(Double(seconds)), forKey: key)
-        case .clear: try cache.removeAll()
-        case .clearNamespaces: try cache.removeAllNamespaces()
+        case .clear: try cache.namespace("").removeAll()
+        case .clearNamespaces: try cache.removeAll()
         case .clearTag(let tag): try cache.removeAll(tagged: tag)
         case .expire(let key): try cache.namespace(Self.namespace(of: key)).expireValue(forKey: key)
-        case .expireAll: try cache.expireAll()
+        case .expireAll: try cache.namespace("").expireAll()
         case .expireTag(let tag): try cache.expireAll(tagged: tag)
         case .flush: try cache.flush()
         }

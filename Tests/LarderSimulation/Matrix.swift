@@ -29,6 +29,7 @@ package struct Matrix {
         ("expiry", { _ in .expire(0) }),
         ("clear", { _ in .clear(everything: false) }),
         ("clear of all namespaces", { _ in .clear(everything: true) }),
+        ("expiry of all namespaces", { _ in .expireAll }),
         ("clear of the tag", { _ in .clearTag(expires: false) }),
         ("expiry of the tag", { _ in .clearTag(expires: true) }),
         ("sweep", { _ in .removeExpired }),

@@ -117,10 +117,11 @@ extension Stage {
         case .renew(let key, let life):
             return .was(try front(key).part.setTimeToLive(ttl(life), forKey: front(key).name))
         case .expire(let key): return .was(try front(key).part.expireValue(forKey: front(key).name))
-        case .clear(true): try disk.removeAllNamespaces()
-        case .clear(false): try disk.removeAll()
+        case .clear(true): try disk.removeAll()
+        case .clear(false): try disk.namespace("").removeAll()
         case .clearTag(true): try disk.expireAll(tagged: "tag")
         case .clearTag(false): try disk.removeAll(tagged: "tag")
+        case .expireAll: try disk.expireAll()
         case .removeExpired: _ = disk.removeExpired()
         case .trim(let count): disk.trim(toCount: count)
         case .flush: try disk.flush()
@@ -253,6 +254,7 @@ extension Stage {
             }
         case .remove(let key), .expire(let key): add(key, .remove(was, start: start))
         case .renew(let key, let life): add(key, .renew(content(0, life), was ?? true, start: start))
+        case .expireAll: for key in 0..<Self.keys { add(key, .clear(onlyTagged: false)) }
         case .clear(let everything):
             for key in 0..<Self.keys where everything || key % 2 == 0 { add(key, .clear(onlyTagged: false)) }
         case .clearTag: for key in 0..<Self.keys where key % 2 == 0 { add(key, .clear(onlyTagged: true)) }

@@ -102,7 +102,7 @@ extension Stage {
             switch act {
             case .kill, .killIn, .stop, .powerCut: true
             // Whoever clears deletes the files of others, unless it reads the index again, and sees none (seed 5704).
-            case .call(_, _, .clear), .call(_, _, .clearTag): story.setting.isShared
+            case .call(_, _, .clear), .call(_, _, .clearTag), .call(_, _, .expireAll): story.setting.isShared
             default: false
             }
         }

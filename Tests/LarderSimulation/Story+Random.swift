@@ -198,7 +198,7 @@ extension Story {
             case 81..<84: return .renew(key, life: life())
             case 84..<86: return .expire(key)
             case 86..<88: return .clear(everything: false)
-            case 88: return .clear(everything: true)
+            case 88: return key.isMultiple(of: 2) ? .clear(everything: true) : .expireAll
             case 89..<93: return hasTags ? .clearTag(expires: generator.chance(40)) : .get(key)
             case 93..<95: return .removeExpired
             case 95: return setting.countLimit == nil && generator.chance(70) ? .get(key) : .trim(2)

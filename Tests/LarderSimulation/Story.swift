@@ -69,6 +69,7 @@ package struct Story: Codable, Hashable, Sendable {
         /// The keys without a namespace, or all.
         case clear(everything: Bool)
         case clearTag(expires: Bool)
+        case expireAll
         case removeExpired
         case trim(Int)
         case flush

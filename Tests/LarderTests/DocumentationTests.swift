@@ -160,7 +160,7 @@ struct DocumentationTests {
     func twoTiers() async throws {
         let id = "42"
         let api = API()
-        let users = try Cache<User>(name: "users")  // <Caches>/users; decoded in memory, JSON on disk
+        let users = try Cache<User>(name: "users")  // <Caches>/<program>/users; JSON on disk
         let user = try await users.value(forKey: id, ttl: .hours(1)) { try await api.user(id) }
 
         try await users.setValue(user, forKey: id, ttl: .hours(1))
@@ -310,7 +310,7 @@ struct DocumentationTests {
         let home = try TemporaryDirectory()
         let folder = home.appending("cache")
         func single() async throws {
-            let users = try Cache<User>(name: "users")  // <Caches>/users; JSON, one day
+            let users = try Cache<User>(name: "users")  // <Caches>/<program>/users; JSON, one day
             try await users.setValue(user, forKey: "42", ttl: .hours(1))  // on disk when it returns
             let again = await users.value(forKey: "42")  // nil for a miss
             #expect(again == user)
@@ -398,7 +398,7 @@ struct DocumentationTests {
         configuration.cost = { user, size in size }  // the default: the bytes on disk
         let users = try Cache<User>(directory: folder, configuration: configuration)
         try await users.setValue(User(), forKey: "42")
-        #expect(users.memory?.cost == users.disk?.size)
+        #expect(users.memory?.cost == users.disk?.payloadSize)
 
         users.memory?.costLimit = 10 << 20
         users.memory?.trim(toCount: 0)  // the disk still has the values
@@ -486,9 +486,9 @@ struct DocumentationTests {
     func opening() throws {
         let home = try TemporaryDirectory()
         let folder = home.appending("cache")
-        let named = try DiskCache(name: "downloads")  // <Caches>/downloads
+        let named = try DiskCache(name: "downloads")  // <Caches>/<program>/downloads
         let placed = try DiskCache(directory: folder)  // created when missing
-        let program = try DiskCache.shared  // <Caches>/<bundle id, or program>/Larder
+        let program = try DiskCache.shared  // <Caches>/<program>/Larder
         let users = try Cache<User>(name: "users", configuration: .init(fallsBackToMemory: true))
         #expect(named.directory != placed.directory && placed.directory != program.directory)
         #expect(users.disk != nil)

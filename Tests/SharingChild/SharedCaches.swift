@@ -31,14 +31,14 @@ struct SharedCaches {
         case .key(let key) where hasMemory: return try await runOnTiers(call.operation, key, padding)
         case .key(let key): return try await runOnDisk(call.operation, key, padding)
         case .root:
-            if hasMemory { try await root.removeAll() } else { try disk.removeAll() }
+            if hasMemory { try await root.removeAll() } else { try disk.namespace("").removeAll() }
         case .namespace:
             if hasMemory {
                 try await namespaced.removeAll()
             } else {
                 try disk.namespace(SharingCall.namespace).removeAll()
             }
-        case .everything: try disk.removeAllNamespaces()
+        case .everything: try disk.removeAll()
         }
         return .none
     }

@@ -7,7 +7,11 @@ extension Cache {
     ///     settings.memory?.countLimit = 1000
     public struct Configuration: Sendable {
         /// The memory tier; nil: none. With a disk tier, lives and time are those of the disk, and values removed by a
-        /// change there are released in the background, or on the main queue. Default: a tier without limits.
+        /// change there are released in the background, or on the main queue.
+        ///
+        /// Default: a tier with no limits of its own. With a disk tier, where costs are bytes unless a function says
+        /// otherwise, a tier without `costLimit` gets one: an eighth of the memory of the machine, or of the control
+        /// group on Linux, at most 256 MiB. `costLimit = .max` is no limit.
         public var memory: MemoryCache<String, Value>.Configuration? = .init()
         /// The disk tier, where the cache opens the directory itself.
         public var disk = DiskCache.Configuration()
@@ -41,9 +45,9 @@ extension Cache {
         /// Whether hits, misses, fetches and stale answers are events as well, of this cache alone. Each read then
         /// allocates an event, even a hit in memory. Default: false.
         public var reportsReads = false
-        /// Returns the cost of a value in memory, given its bytes on disk, in the unit of `memory.costLimit`. Called
-        /// with no lock held. A cache that falls back to memory encodes each value to know its bytes; one that is
-        /// created in memory only gives 0. Default: `memory.cost`, or else the bytes on disk.
+        /// Returns the cost of a value in memory, given the bytes of its payload, in the unit of `memory.costLimit`.
+        /// Called with no lock held. A cache that falls back to memory encodes each value to know its bytes; one that
+        /// is created in memory only gives 0. Default: `memory.cost`, or else the bytes of the payload.
         public var cost: (@Sendable (_ value: Value, _ size: Int) -> Int)?
         /// Receives every failure and every removal with its cause, in this cache's namespace, or without one in the
         /// whole directory. Default: nil.
@@ -87,7 +91,8 @@ extension Cache {
                 memory.cost = { cost($0, bytes($0)) }
             } else if memory.cost == nil {
                 // Only here costs are bytes, as the limit of the disk is.
-                memory.costLimit = [memory.costLimit, disk.sizeLimit].compactMap(\.self).min()
+                let limit = [memory.costLimit ?? Self.usualCostLimit, disk.sizeLimit].compactMap(\.self).min()
+                memory.costLimit = limit == .max ? nil : limit
                 if memory.costLimit != nil || memory.entryCostLimit != nil { memory.cost = bytes }
             }
             configuration.cost = nil
@@ -95,6 +100,16 @@ extension Cache {
             configuration.defaultTTL = defaultTTL.or(disk.defaultTTL)
             return configuration
         }
+
+        /// The settings of a memory tier that costs bytes. Without a limit it gets one: an eighth of the memory that
+        /// the process may use, at most 256 MiB.
+        var memoryBesideDisk: MemoryCache<String, Value>.Configuration? {
+            guard var memory else { return nil }
+            if costInMemory == nil { memory.costLimit = memory.costLimit ?? Self.usualCostLimit }
+            return memory
+        }
+
+        private static var usualCostLimit: Int { min(SystemMemory.limit / 8, 256 << 20) }
 
         var costInMemory: (@Sendable (_ value: Value, _ size: Int) -> Int)? {
             if let cost { return cost }

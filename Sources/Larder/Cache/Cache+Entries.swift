@@ -49,7 +49,7 @@ extension Cache {
     public var count: Int { disk?.count ?? memoryTier?.count ?? 0 }
 
     /// The payload bytes of all values on disk; without a disk tier, the sum of their costs. O(1).
-    public var size: Int { disk?.size ?? memoryTier?.cost ?? 0 }
+    public var payloadSize: Int { disk?.payloadSize ?? memoryTier?.cost ?? 0 }
 
     /// Returns the keys of all fresh values on disk, or in memory without a disk tier, in no order. O(n). Nothing is
     /// decoded: values that are not of the cache's type are among them.

@@ -15,10 +15,12 @@ extension Cache {
         try await backend.expire(key)
     }
 
-    /// Ends the lives of all values of this cache now: those of its namespace, or without one. O(1); without a disk
-    /// tier, or with values that the disk could not store, O(values in memory). See ``expireValue(forKey:)``.
+    /// Ends the lives of all values of this cache now: of everything in the directory that it has opened, or of its
+    /// namespace, as for ``removeAll()``. O(1) for each namespace; without a disk tier, or with values that the disk
+    /// could not store, O(values in memory). See ``expireValue(forKey:)``.
     ///
-    /// - Throws: The errors of ``DiskCache/expireAll()``. All values are then still fresh.
+    /// - Throws: The errors of ``DiskCache/expireAll()``. All values are then still fresh, except that some namespaces
+    ///   may have expired already.
     public func expireAll() async throws(CacheError) {
         try await backend.expireAll()
     }

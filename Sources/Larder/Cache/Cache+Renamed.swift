@@ -1,3 +1,8 @@
+extension Cache {
+    @available(*, deprecated, renamed: "payloadSize")
+    public var size: Int { payloadSize }
+}
+
 // Names that other caches have for the same: the compiler names the right one.
 
 extension Cache {

@@ -134,12 +134,15 @@ extension Cache {
         try await backend.remove(Array(keys))
     }
 
-    /// Removes every value of this cache from both tiers: those of its namespace, or without one. O(1); the files are
+    /// Removes every value of this cache from both tiers. O(1), beside other processes O(namespaces); the files are
     /// deleted in the background.
     ///
-    /// Other caches of the directory keep theirs; ``DiskCache/removeAllNamespaces(progress:)`` removes everything.
+    /// A cache that has opened its directory removes everything in it, as ``DiskCache/removeAll(progress:)`` does; one
+    /// over a namespace (``init(disk:namespace:configuration:)``) removes its own values, and other caches of the
+    /// directory keep theirs. A remote tier and other machines drop the values of this cache's own namespace.
     ///
-    /// - Throws: The errors of ``DiskCache/removeAll(progress:)``. Everything is then still there.
+    /// - Throws: The errors of ``DiskCache/removeAll(progress:)``. Everything is then still there; beside other
+    ///   processes, some namespaces may be empty.
     public func removeAll() async throws(CacheError) {
         try await backend.removeAll()
     }

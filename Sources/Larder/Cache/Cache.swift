@@ -65,7 +65,8 @@ public final class Cache<Value: Sendable>: Sendable {
         }
     }
 
-    /// Opens the cache `name` in the user's caches directory.
+    /// Opens the cache `name` of this program: `<Caches>/<program>/<name>`, with a limit on its size; see
+    /// ``DiskCache/init(name:configuration:)``.
     ///
     /// - Throws: The errors of ``DiskCache/init(name:configuration:)``.
     public convenience init(
@@ -158,7 +159,7 @@ public final class Cache<Value: Sendable>: Sendable {
     }
 
     private convenience init(disk: DiskCache, coder: Coder<Value>, configuration: Configuration, ownsDisk: Bool) {
-        let memory = configuration.memory.map {
+        let memory = configuration.memoryBesideDisk.map {
             MemoryCache(configuration: $0, clock: disk.store.clock, isAttached: true)
         }
         let tier = memory.map { MemoryTierAdapter($0, of: disk.keyNamespace) }

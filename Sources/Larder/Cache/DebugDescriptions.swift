@@ -22,7 +22,7 @@ extension DiskCache: CustomDebugStringConvertible {
     fileprivate var contents: String {
         if isClosed { return "\(directory.path), closed" }
         let place = keyNamespace.isNone ? "" : ", namespace \(Wording.quoted(keyNamespace.name))"
-        let size = Wording.number(size, "byte", "bytes")
+        let size = Wording.number(payloadSize, "byte", "bytes")
         return "\(directory.path)\(place), \(Wording.number(count, "entry", "entries")), \(size)"
     }
 }

@@ -22,8 +22,9 @@ extension DiskCache {
         /// The maximum number of entries. Storing one more evicts others, down to 5 % below the limit so that not every
         /// write evicts; see ``eviction``. Enforced in the background after the write. Default: nil, no limit.
         public var countLimit: Int?
-        /// The maximum sum of payload bytes; see `countLimit`. A larger value cannot be stored at all. Default: nil, no
-        /// limit.
+        /// The maximum sum of payload bytes; see `countLimit`. A larger value cannot be stored at all. `.max`: no
+        /// limit. Default: nil, which is no limit, except in a cache that was created by its name; see
+        /// ``DiskCache/init(name:configuration:)``.
         public var sizeLimit: Int?
         /// The longest time that an entry may go unused; storing and reading are uses. Enforced by the sweep, so not
         /// without one, and when the directory is opened. Default: nil, only the expiry ends a life.
@@ -40,8 +41,8 @@ extension DiskCache {
         public var eviction = EvictionPolicy.adaptive
         /// The failures that a stored value survives. Default: `.killSafe`.
         public var durability: Durability = .killSafe
-        /// The processes that may have the directory open at the same time. Default: ``DiskCache/Sharing/platformDefault``,
-        /// several on macOS and Linux.
+        /// The processes that may have the directory open at the same time. Default:
+        /// ``DiskCache/Sharing/platformDefault``, several on macOS and Linux.
         public var sharing: Sharing = .platformDefault
         /// Whether root may write in a directory that belongs to another user. Default: `.ownerOnly`.
         public var access: Access = .ownerOnly
@@ -52,8 +53,8 @@ extension DiskCache {
         /// The format in which the index is saved; a property list of more than 32 MiB is saved as JSON instead.
         /// Default: `.json`.
         public var manifestFormat: ManifestFormat = .json
-        /// Values of at most so many bytes are stored in *segments*, many in one file, instead of in files of their own.
-        /// More than 1 MiB counts as 1 MiB. Default: 0, every value has a file of its own.
+        /// Values of at most so many bytes are stored in *segments*, many in one file, instead of in files of their
+        /// own. More than 1 MiB counts as 1 MiB. Default: 0, every value has a file of its own.
         ///
         /// A short value is stored in a segment in a third of the time, and takes no inode; see <doc:Performance> for
         /// the size from which files are as fast. Files that are copied in always stay files. The threshold may be
@@ -75,6 +76,9 @@ extension DiskCache {
         /// The number of tombstones that are kept because of unreadable files. Tests keep fewer.
         package var mostTombstones = 10_000
         private var isSystemTime = true
+
+        /// The default settings without a limit, also for a cache that is created by its name.
+        public static var unlimited: Configuration { Configuration(sizeLimit: .max) }
 
         /// Creates a configuration. Each setting has the documented default; ``now`` is set afterwards.
         public init(

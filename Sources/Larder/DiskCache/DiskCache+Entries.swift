@@ -26,13 +26,17 @@ extension DiskCache {
     }
 
     /// The number of entries of this namespace (or without one), including expired ones that the sweep has not removed
-    /// yet. Exact while nothing changes: the parts of the index are counted one after the other. O(1); after a kill, the
-    /// first call loads the entries that changed since the last save.
+    /// yet. Exact while nothing changes: the parts of the index are counted one after the other. O(1); after a kill,
+    /// the first call loads the entries that changed since the last save.
     public var count: Int { totals.count }
 
     /// The payload bytes of all entries of this namespace (or without one), including expired ones that the sweep has
     /// not removed yet. It costs as much as ``count``.
-    public var size: Int { totals.size }
+    public var payloadSize: Int { totals.size }
+
+    /// The bytes that these entries take on disk, estimated as for ``CacheEntry/allocatedSize``. It costs as much as
+    /// ``count``.
+    public var allocatedSize: Int { totals.allocatedSize }
 
     private var totals: EntryTable.Totals {
         readableStore?.index.totals(of: keyNamespace) ?? EntryTable.Totals()

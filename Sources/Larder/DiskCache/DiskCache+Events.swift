@@ -34,6 +34,7 @@ extension DiskCache {
             if name == nil || isAboutAll { return handler(event) }
             if let namespace = event.namespace, let name, namespace.hasSameBytes(as: name) { handler(event) }
         }
+        session.noteObserved()
         return session.atEnd {
             events.remove(listener)
             finally()

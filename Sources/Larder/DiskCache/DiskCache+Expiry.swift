@@ -21,12 +21,15 @@ extension DiskCache {
         try openStore.expire(self.key(key), at: now)
     }
 
-    /// Expires every entry of this namespace (or without one) now; see ``expireValue(forKey:)``. O(1), plus O(fetches
-    /// in progress); on a large cache, the first such call may have to load the index: O(n).
+    /// Expires everything that this handle stands for now, as ``removeAll(progress:)`` removes it; see
+    /// ``expireValue(forKey:)``. O(1), plus O(fetches in progress), for each namespace; on a large cache, the first
+    /// such call may have to load the index: O(n).
     ///
     /// In the background, entries that are not kept beyond their expiry are removed, and the end of the others is
-    /// written to their files; counts include all of them until then. Memory tiers of the namespace are emptied. Other
-    /// namespaces keep theirs, also those inside this one.
+    /// written to their files; counts include all of them until then. Memory tiers of what expires are emptied.
+    ///
+    /// All namespaces expire one after the other. While a lost index is being rebuilt, that waits until every file has
+    /// been read; one that cannot be read then is spared, if its namespace has no other entry.
     ///
     /// On a full disk there is no room to record the expiry at once. The call then does the background's work until
     /// there is, O(entries) at most: it removes the entries that are not kept, and writes the end of the others to
@@ -34,13 +37,14 @@ extension DiskCache {
     ///
     /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace` when files that cannot be read
     ///   or deleted leave no other way on a full disk; `.io`, `.closed`. Everything then remains as it was, except that
-    ///   on a full disk some entries may have been removed, or expire once the index is rebuilt. With `.powerSafe` also
-    ///   when everything was expired but that could not be synced: a power cut may undo it. The loss of the index may
-    ///   undo it where a tombstone could not be completed; the error then says so.
+    ///   some namespaces may have expired already, and that on a full disk some entries may have been removed, or
+    ///   expire once the index is rebuilt. With `.powerSafe` also when everything was expired but that could not be
+    ///   synced: a power cut may undo it. The loss of the index may undo it where a tombstone could not be completed;
+    ///   the error then says so.
     public func expireAll() throws(CacheError) {
         // The name of the namespace has the same limit as a key.
         _ = try checked("")
-        try openStore.expireAll(of: .namespace(keyNamespace), at: now)
+        try openStore.expireAll(of: scope, at: now)
     }
 
     /// Expires every entry of this namespace (or without one) that was stored with a tag; see ``expireAll()``. O(1),

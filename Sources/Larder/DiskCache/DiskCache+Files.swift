@@ -153,7 +153,7 @@ package struct StoredFile: Sendable {
     package func isIntact() throws(CacheError) -> Bool {
         if source.bytes != nil { return true }
         return try translating("read a value", at: entry.key) { () throws(Errno) in
-            try fileSystem.checksum(of: source.file.file, size: entry.size) == identity.checksum
+            try fileSystem.checksum(of: source.file.file, size: entry.payloadSize) == identity.checksum
         }
     }
 }

@@ -30,7 +30,7 @@ extension DiskCache {
 
         var settings: StoreSettings.Limits {
             StoreSettings.Limits(
-                count: countLimit.map { max(0, $0) }, size: sizeLimit.map { max(0, $0) },
+                count: countLimit.map { max(0, $0) }, size: sizeLimit.flatMap { $0 == .max ? nil : max(0, $0) },
                 age: ageLimit.map { max(0, $0.milliseconds) }, minimumFreeSpace: minimumFreeSpace.map { max(0, $0) })
         }
     }
@@ -42,13 +42,13 @@ extension DiskCache {
     /// excess are evicted in the background, as ``Configuration/eviction`` says.
     ///
     /// An opening of the directory by another handle must ask for the new limits, or is refused with
-    /// `.differentConfiguration`. The limits are not kept on disk: the next session has those of its first opener. A
-    /// closed handle changes nothing.
+    /// `.differentConfiguration`; in a cache with a default limit (see <doc:Limits>), it may leave the size out. The
+    /// limits are not kept on disk: the next session has those of its first opener. A closed handle changes nothing.
     ///
     /// O(1), and once O(n log n) when a cache gets its first limit: to determine the order of use, which it keeps from
     /// then on.
     ///
-    /// - Parameter limits: All limits; one that is nil is lifted.
+    /// - Parameter limits: All limits; one that is nil is lifted, also the default limit.
     public func setLimits(_ limits: Limits) {
         readableStore?.setLimits(limits.settings)
     }

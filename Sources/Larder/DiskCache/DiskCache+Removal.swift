@@ -7,8 +7,8 @@ extension DiskCache {
     ///   yet is removed as well, but not reported.
     /// - Throws: `.io` or `.noSpace` when the removal cannot be recorded, and its file cannot be deleted instead; the
     ///   value then remains. Also when it is removed, but its file can be neither deleted nor marked: the loss of the
-    ///   index would bring it back. With `.powerSafe` also when the removal could not be synced: a power cut may bring it
-    ///   back. `.closed`.
+    ///   index would bring it back. With `.powerSafe` also when the removal could not be synced: a power cut may bring
+    ///   it back. `.closed`.
     @discardableResult
     public func removeValue(forKey key: String) throws(CacheError) -> Bool {
         try withOpenStore { store throws(CacheError) in try store.remove(self.key(key), at: now) }
@@ -36,34 +36,26 @@ extension DiskCache {
         return removed
     }
 
-    /// Removes every entry of this namespace (or without one). O(1); on a large cache, the first such call may have to
-    /// load the index: O(n). The files are deleted in the background.
+    /// Removes everything that this handle stands for; the files are deleted in the background. O(1).
     ///
-    /// Other namespaces keep theirs, also those inside this one. ``removeAllNamespaces(progress:)`` removes everything.
+    /// - On the handle that opened the directory: every entry of the directory, in all namespaces. Two renames.
+    /// - On a ``namespace(_:)``: its entries. Other namespaces keep theirs, also those inside this one. `namespace("")`
+    ///   of the handle that opened the directory are the entries without a namespace. On a large cache, the first such
+    ///   call may have to load the index: O(n).
+    ///
+    /// Beside other processes, everything is removed one namespace after the other: O(namespaces).
     ///
     /// - Parameter progress: Called from time to time, on a queue of its own, with the number of deleted files and
     ///   their total.
     /// - Throws: `.tooLarge` for a namespace with a name of more than 64 KiB; `.noSpace`, `.io`, `.closed`. Everything
-    ///   then remains, except files that were deleted to make room on a full disk. With `.powerSafe` also when
+    ///   then remains, except files that were deleted to make room on a full disk; beside other processes, some
+    ///   namespaces may be empty already. With `.powerSafe` also when
     ///   everything was removed but the removal could not be synced: a power cut may bring it back. The loss
     ///   of the index may bring it back where a tombstone could not be completed; the error then says so.
     public func removeAll(progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil) throws(CacheError) {
         // The name of the namespace has the same limit as a key.
         _ = try checked("")
-        try openStore.removeAll(of: .namespace(keyNamespace), progress: progress)
-    }
-
-    /// Removes every entry in the directory: of all namespaces, and those without one, whatever the namespace of this
-    /// handle. O(1), two renames; the files are deleted in the background.
-    ///
-    /// - Parameter progress: As for ``removeAll(progress:)``.
-    /// - Throws: `.noSpace`, `.io`, `.closed`. Everything then remains; beside other processes, some namespaces may be
-    ///   empty already. With `.powerSafe` also when everything was removed but the removal could not be synced: a power
-    ///   cut may bring it back.
-    public func removeAllNamespaces(
-        progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
-    ) throws(CacheError) {
-        try openStore.removeAll(of: .everything, progress: progress)
+        try openStore.removeAll(of: scope, progress: progress)
     }
 
     /// Removes every entry of this namespace (or without one) that was stored with a tag. O(1), plus O(fetches in

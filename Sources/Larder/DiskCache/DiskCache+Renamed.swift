@@ -1,5 +1,27 @@
 public import LarderFoundation
 
+// What had another name in 0.1.0.
+
+extension CacheEntry {
+    @available(*, deprecated, renamed: "payloadSize")
+    public var size: Int { payloadSize }
+}
+
+extension DiskCache {
+    @available(*, deprecated, renamed: "payloadSize")
+    public var size: Int { payloadSize }
+
+    /// Removes every entry of the directory, whatever the namespace of this handle.
+    ///
+    /// Without `renamed:`: on the handle of a namespace, `removeAll()` would leave the others.
+    @available(*, deprecated, message: "removeAll() does this, on the handle that opened the directory.")
+    public func removeAllNamespaces(
+        progress: (@Sendable (_ removed: Int, _ total: Int) -> Void)? = nil
+    ) throws(CacheError) {
+        try openStore.removeAll(of: .everything, progress: progress)
+    }
+}
+
 // Names that other caches have for the same: the compiler names the right one.
 
 extension DiskCache {

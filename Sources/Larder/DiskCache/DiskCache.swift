@@ -17,19 +17,11 @@ public final class DiskCache: Sendable {
 
     let configuration: Configuration
     let keyNamespace: Namespace
+    /// Whether this handle has opened the directory. It then removes and expires all of it, not only its own part.
+    private let isWhole: Bool
     let session: DiskSession
     /// The attachments that all entries of raw bytes without metadata and tags share.
     private let attachments: Attachments?
-
-    /// Opens the cache `name` in the user's caches directory.
-    ///
-    /// - Parameters:
-    ///   - name: A single path component.
-    ///   - configuration: The settings.
-    /// - Throws: `.invalidName`; and the errors of `init(directory:configuration:)`.
-    public convenience init(name: String, configuration: Configuration = .init()) throws(CacheError) {
-        try self.init(directory: CachesDirectory.url(for: name), configuration: configuration)
-    }
 
     /// Opens the cache in a directory, which is created if it is missing.
     ///
@@ -42,26 +34,41 @@ public final class DiskCache: Sendable {
     ///   several processes cannot share it on this disk, `.notACache` when it contains something other than a cache,
     ///   `.newerFormat`, `.differentConfiguration`, `.noSpace`, `.io`. The directory is then unchanged.
     public convenience init(directory: URL, configuration: Configuration = .init()) throws(CacheError) {
+        try self.init(in: directory, configuration, isNamed: false)
+    }
+
+    /// `isNamed`: a cache that is created gets a limit. One that has got it keeps it, however it is opened.
+    convenience init(in directory: URL, _ configuration: Configuration, isNamed: Bool) throws(CacheError) {
+        let files = PosixFileSystem()
+        let limit = configuration.sizeLimit == nil ? DefaultSizeLimit(path: directory.path, files) : nil
         try self.init(
-            directory: directory, configuration: configuration, fileSystem: PosixFileSystem(),
-            clock: configuration.clock)
+            directory: directory, configuration: configuration, fileSystem: files, clock: configuration.clock,
+            defaultSize: isNamed ? limit?.obtain(configuration.settings) : limit?.saved)
+        if isNamed, let limit, limits.sizeLimit == nil {
+            session.whenObserved { [weak store, settings = configuration.settings] in
+                if limit.saveNone(settings) { store?.events.post(CacheEvent(.unlimited)) }
+            }
+            if configuration.onEvent != nil { session.noteObserved() }
+        }
     }
 
     /// Opens a cache with another file system and clock, for the tests.
     package init(
-        directory: URL, configuration: Configuration, fileSystem: any FileSystem, clock: any Clock
+        directory: URL, configuration: Configuration, fileSystem: any FileSystem, clock: any Clock,
+        defaultSize: Int? = nil
     ) throws(CacheError) {
         guard directory.isFileURL, !directory.path.isEmpty, !directory.path.utf8.contains(0) else {
             throw CacheError(
                 code: .invalidName, message: "A cache needs the URL of a directory.", path: directory.absoluteString)
         }
         let (store, handle) = try Store.registry.open(
-            path: directory.path, settings: configuration.settings, fileSystem: fileSystem, clock: clock,
-            onEvent: configuration.onEvent)
+            path: directory.path, settings: configuration.settings, defaultSize: defaultSize, fileSystem: fileSystem,
+            clock: clock, onEvent: configuration.onEvent)
         self.directory = directory
         self.configuration = configuration
         session = DiskSession(store, handle)
         keyNamespace = .none
+        isWhole = true
         attachments = nil
         protectFiles()
     }
@@ -71,6 +78,7 @@ public final class DiskCache: Sendable {
         configuration = cache.configuration
         session = cache.session
         self.keyNamespace = keyNamespace
+        isWhole = false
         // Shared by all handles on the namespace, so all its entries refer to one object.
         attachments = cache.store.pool.attachments(.init(namespace: keyNamespace), metadata: [:])
     }
@@ -78,17 +86,17 @@ public final class DiskCache: Sendable {
     /// Returns a handle on a part of the cache that has keys of its own: `"42"` in `"users"` and in `"orders"` are two
     /// entries.
     ///
-    /// Every handle reads, stores, lists, counts and removes only its own part; that of the handle which opened the
-    /// directory are the entries without a namespace. `removeAll(progress:)` removes a part at once, however many
-    /// entries it has, and ``removeAllNamespaces(progress:)`` everything. Limits, trims, sweeps, statistics and
-    /// everything else belong to the directory, and closing one handle closes all. O(1).
+    /// Every handle reads, stores, lists and counts only its own part; that of the handle which opened the directory
+    /// are the entries without a namespace. `removeAll(progress:)` removes a part at once, however many entries it has;
+    /// on the handle that opened the directory it removes all parts, and so does `expireAll()`. Limits, trims, sweeps,
+    /// statistics and everything else belong to the directory, and closing one handle closes all. O(1).
     ///
     /// Namespaces nest: names are joined by U+001F, the unit separator, so `namespace("a").namespace("x")` is
     /// `namespace("a\u{1F}x")`. It is a part of its own: not that of `namespace("x")`, nor in that of `namespace("a")`,
     /// whose `removeAll(progress:)` leaves it alone.
     ///
-    /// - Parameter name: Any string, compared by its UTF-8 bytes; "" is the part of this handle. Joined names may have
-    ///   64 KiB.
+    /// - Parameter name: Any string, compared by its UTF-8 bytes; "" is the part of this handle alone, without the
+    ///   parts that belong to others. Joined names may have 64 KiB.
     /// - Returns: Another handle.
     public func namespace(_ name: String) -> DiskCache {
         DiskCache(keyNamespace.appending(name), of: self)
@@ -158,6 +166,9 @@ public final class DiskCache: Sendable {
         return store.follow() ? store : nil
     }
 
+    /// What the calls without a key remove and expire.
+    var scope: ClearScope { isWhole ? .everything : .namespace(keyNamespace) }
+
     func key(_ text: String) -> Key { Key(text, in: keyNamespace) }
 
     func checked(_ text: String) throws(CacheError) -> Key {
@@ -209,52 +220,5 @@ extension DiskCache {
     package func entryFileName(forKey key: String) -> String? {
         guard let file = store.index.entry(self.key(key))?.file, !file.place.isInSegment else { return nil }
         return FileName.number(file.number).description
-    }
-}
-
-extension DiskCache {
-    private static let sharedCache = Lock<DiskCache?>(nil)
-
-    /// The program's own cache, in `<Caches>/<bundle identifier, or the program's name>/Larder`.
-    ///
-    /// It is opened on first use, and again after it has been closed. A failure to open it is not remembered.
-    public static var shared: DiskCache {
-        get throws(CacheError) {
-            try sharedCache.withLock { cache throws(CacheError) in
-                if let cache, !cache.isClosed { return cache }
-                let directory = try CachesDirectory.url(for: ProgramName.current).appendingPathComponent(
-                    "Larder", isDirectory: true)
-                let opened = try DiskCache(directory: directory)
-                cache = opened
-                return opened
-            }
-        }
-    }
-}
-
-/// The platform's directory for caches.
-enum CachesDirectory {
-    /// Replaces the platform's directory in the tests of one task.
-    @TaskLocal static var root: URL?
-
-    /// Returns the URL of `name` in it.
-    static func url(for name: String) throws(CacheError) -> URL {
-        guard !name.isEmpty, name != ".", name != "..",
-            !name.utf8.contains(where: { $0 == 0 || $0 == UInt8(ascii: "/") })
-        else {
-            throw CacheError(
-                code: .invalidName, message: "A cache's name must be a single path component; \"\(name)\" is not.",
-                path: name)
-        }
-        guard let caches = root ?? UserDirectories.caches.map({ URL(fileURLWithPath: $0, isDirectory: true) }) else {
-            throw CacheError(
-                code: .invalidName,
-                message: """
-                    This user has no directory for caches: neither `XDG_CACHE_HOME` nor `HOME` is an absolute path, and \
-                    the system knows no home. Open the cache with the URL of a directory.
-                    """,
-                path: name)
-        }
-        return caches.appendingPathComponent(name, isDirectory: true)
     }
 }

@@ -10,6 +10,8 @@ final class DiskSession: Sendable {
     private let closed = Flag()
 
     private struct State {
+        /// What the first listener is to hear.
+        var news: (@Sendable () -> Void)?
         var last = 0
         /// Functions to call when the session ends, by number.
         var endings: [Int: @Sendable () -> Void] = [:]
@@ -33,6 +35,17 @@ final class DiskSession: Sendable {
         guard end() else { return }
         let (store, handle) = (store, handle)
         try store.close { store.leave(handle) }
+    }
+
+    /// Calls `news` once there is a listener.
+    func whenObserved(_ news: @escaping @Sendable () -> Void) { state.withLock { $0.news = news } }
+
+    func noteObserved() {
+        let news = state.withLock { state in
+            defer { state.news = nil }
+            return state.news
+        }
+        news?()
     }
 
     /// Calls `ending` once: when the session ends, at once if it has ended, or when the returned function is called.

@@ -6,6 +6,7 @@ import LarderFiles
 ///     manifest-<generation>.tmp         the next one, while it is being written
 ///     journal-<generation>.jsonl        every change since
 ///     CACHEDIR.TAG                      tells backups that they need not copy the directory
+///     sizeLimit                         the limit that it got when it was created; see `DefaultSizeLimit`
 ///     evictions                         what the evictor has learned; see `SavedRegrets`
 ///     shared                            what the processes that use the directory know of each other
 ///     entries/<sequence number>         one file per entry
@@ -25,8 +26,12 @@ enum DirectoryLayout: Hashable {
     case entries
     case trash
 
-    /// Names that an empty directory may contain: files that file managers and file systems leave, and the tag.
-    static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found"), tag]
+    /// Names that an empty directory may contain: files that file managers and file systems leave, the tag, and the
+    /// limit.
+    static let ignored: Set<FileName> = [.text(".DS_Store"), .text(".localized"), .text("lost+found"), tag, sizeLimit]
+
+    /// The limit of a cache that was created by its name. It proves nothing, and is never replaced or deleted.
+    static let sizeLimit = FileName.text("sizeLimit")
 
     /// The mark of a directory that backups may skip: see bford.info/cachedir. It proves nothing, and is never replaced
     /// or deleted.
@@ -38,6 +43,12 @@ enum DirectoryLayout: Hashable {
         # This directory is a cache of Larder. For information about this file, see https://bford.info/cachedir/
 
         """.utf8)
+
+    /// True for the name of something in the directory of a cache.
+    static func isOurs(_ name: String) -> Bool {
+        let name = FileName.text(name)
+        return DirectoryLayout(name) != nil || name == tag || name == sizeLimit
+    }
 
     /// The name of `evictions` while it is written. No manifest has that generation, and openings delete it as they do
     /// with those.

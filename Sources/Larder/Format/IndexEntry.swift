@@ -93,8 +93,8 @@ struct IndexEntry: Sendable {
         return attachments.traits.namespace == key.namespace
     }
 
-    /// True when both describe the same value, be its bytes in different places. The number alone is not enough: another
-    /// directory may have replaced the first.
+    /// True when both describe the same value, be its bytes in different places. The number alone is not enough:
+    /// another directory may have replaced the first.
     func isSameValue(as other: IndexEntry) -> Bool {
         file.number == other.file.number && checksum == other.checksum && stored == other.stored
     }
@@ -149,7 +149,8 @@ extension CacheEntry {
     init(_ entry: IndexEntry, at now: Timestamp) {
         key = entry.keyText
         namespace = entry.namespace == .none ? nil : entry.namespace.name
-        size = entry.size
+        payloadSize = entry.size
+        allocatedSize = entry.allocatedSize
         storedAt = entry.stored.date
         expiresAt = entry.life.effectiveExpiry(at: now)?.date
         lastUsedAt = entry.used.date

@@ -317,14 +317,13 @@ final class Index: Sendable {
         }
     }
 
-    /// Empties every shard, but keeps its counters. Memory tiers outside of `scope` keep their values: some may be in
-    /// memory only.
-    func removeAll(telling scope: ClearScope, at now: Timestamp) {
+    /// Empties every shard, but keeps its counters.
+    func removeAll(at now: Timestamp) {
         for position in cells.indices {
             var empty = Shard()
             empty.forgetTombstones()
             empty.graves = withShard(at: position) { $0.graves }
-            replace(position, with: empty, nil, telling: scope, at: now)
+            replace(position, with: empty, nil, at: now)
         }
         setGroups(nil)
     }
@@ -398,11 +397,10 @@ final class Index: Sendable {
     }
 
     private func replace(
-        _ position: Int, with content: Shard, _ groups: ColdGroups?, keepsDebts: Bool = false,
-        telling scope: ClearScope = .everything, at now: Timestamp
+        _ position: Int, with content: Shard, _ groups: ColdGroups?, keepsDebts: Bool = false, at now: Timestamp
     ) {
         let old = withCell(at: position) { cell in
-            cell.invalidateAll(in: scope)
+            cell.invalidateAll(in: .everything)
             // Cleared entries are not in the fresh content, and only here is it known that they have files.
             if keepsDebts { _ = cell.shard.markClearedObsolete(limit: .max) }
             let old = cell.shard
@@ -494,19 +492,14 @@ final class Index: Sendable {
         }
     }
 
-    /// True when any entry may be in a namespace. O(shards).
-    var hasNamespaces: Bool {
-        // The entry of a waiting journal line may be in one.
-        let mayBeUnloaded = unloaded?.withState { !$0.areTotalsExact || $0.totals.namespaces?.isEmpty != true }
-        if mayBeUnloaded == true { return true }
-        return cells.indices.contains { withShard(at: $0) { !$0.table.namespaces.isEmpty } }
-    }
-
-    /// The namespaces that have loaded entries, and the part without one.
-    var namespaces: Set<Namespace> {
-        var namespaces: Set<Namespace> = [.none]
-        forEachShard { namespaces.formUnion($0.table.namespaces.keys) }
-        return namespaces
+    /// Loads every entry. Returns the namespaces that have some, and the part without one, in a fixed order. O(n).
+    func loadedNamespaces() -> [Namespace] {
+        whileNotReplaced {
+            loadAll()
+            var namespaces: Set<Namespace> = [.none]
+            forEachShard { namespaces.formUnion($0.table.namespaces.keys) }
+            return namespaces.inOrder { $0.seed }
+        }
     }
 
     /// Tombstones in memory. O(shards).

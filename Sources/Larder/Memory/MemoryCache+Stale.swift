@@ -141,7 +141,8 @@ extension MemoryCache where Key == String {
             let expires = entry.life.expires
             let keptUntil = expires.advanced(byMilliseconds: extra.keptStale)
             return CacheEntry(
-                key: entry.key, namespace: nil, size: entry.cost, storedAt: (extra.stored ?? entry.life.begun).date,
+                key: entry.key, namespace: nil, payloadSize: entry.cost, allocatedSize: 0,
+                storedAt: (extra.stored ?? entry.life.begun).date,
                 expiresAt: expires.milliseconds == Life.unlimited ? nil : expires.date,
                 keptUntil: keptUntil.milliseconds == Life.unlimited ? nil : keptUntil.date,
                 tags: extra.tags.map(\.text), lastUsedAt: entry.used.date, metadata: extra.metadata)

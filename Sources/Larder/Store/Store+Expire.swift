@@ -76,7 +76,12 @@ extension Store {
     /// not kept beyond their expiry are removed.
     func expireAll(of scope: ClearScope, at now: Timestamp) throws(CacheError) {
         let failure = try retryingReopened(nil) { () throws(CacheError) in
-            try recovery.retryingAfterScan { () throws(CacheError) in try expirer.expire(scope, at: now) }
+            if scope == .everything {
+                // A namespace may only be in files that have not been read.
+                recovery.awaitScan()
+                return try expirer.expireEveryNamespace(at: now)
+            }
+            return try recovery.retryingAfterScan { () throws(CacheError) in try expirer.expire(scope, at: now) }
         }
         reporter.report(CacheEvent(.invalidated, of: scope, count: 0)) { _ in }
         expirer.applyInBackground()

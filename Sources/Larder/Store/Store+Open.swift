@@ -3,8 +3,10 @@ import LarderFiles
 
 extension DirectoryRegistry<Store> {
     /// Returns a handle on a directory and its store, which may already be open in this process.
+    ///
+    /// `defaultSize`: the limit of a first opener that does not ask for one; a later one then takes the limit in force.
     func open(
-        path: String, settings: StoreSettings, fileSystem: any FileSystem, clock: any Clock,
+        path: String, settings: StoreSettings, defaultSize: Int?, fileSystem: any FileSystem, clock: any Clock,
         onEvent: EventCenter.Handler?
     ) throws(CacheError) -> (Store, Store.Handle) {
         let (root, identity) = try Store.openRoot(path, in: fileSystem, settings.durability)
@@ -26,7 +28,9 @@ extension DirectoryRegistry<Store> {
         var found: LoadedStore.Found?
         var leftJournals = 0
         let store = try occupant(of: location) { store throws(CacheError) in
-            guard store.settingsInForce == settings else {
+            var asked = settings
+            if defaultSize != nil { asked.limits.size = store.limits.current.size }
+            guard store.settingsInForce == asked else {
                 throw CacheError(
                     code: .differentConfiguration, message: "The directory is already open with other settings.",
                     path: path)
@@ -43,7 +47,9 @@ extension DirectoryRegistry<Store> {
             found = loaded.found
             leftJournals = loaded.journals.generations.count - membership.page.alive.nonzeroBitCount
             let isOfDead = loaded.isOfDead
-            let store = Store(loaded, clock: clock, settings: settings, membership)
+            var settings = settings
+            if let defaultSize { settings.limits.size = defaultSize }
+            let store = Store(loaded, clock: clock, settings: settings, defaultSize: defaultSize, membership)
             store.lease = lease
             handle = store.join(at: path, onEvent)
             store.reconciler.examineSuspects()
@@ -118,12 +124,12 @@ extension Store {
         evictor.enforceInBackground()
     }
 
-    /// More journals of earlier processes are folded into the manifest by an opening: programs that end before the first
-    /// save, and do not close the cache, leave one each.
+    /// More journals of earlier processes are folded into the manifest by an opening: programs that end before the
+    /// first save, and do not close the cache, leave one each.
     fileprivate static let mostLeftJournals = 6
 
-    /// Saves, which deletes the journals of processes that are dead, and then the files that they have left. O(files and
-    /// entries).
+    /// Saves, which deletes the journals of processes that are dead, and then the files that they have left. O(files
+    /// and entries).
     fileprivate func foldJournals(_ found: LoadedStore.Found) {
         let page = disk.others.object.page
         let (unrecorded, saved) = (page.unrecorded, page.savedGeneration)

@@ -91,6 +91,7 @@ extension Store {
             // Unmounting leaves an empty directory on the disk below; nothing is created there.
             guard wanted == nil, let path = paths.first(where: { directory.isOnSameDisk($0) }) else { return nil }
             _ = try Store.openRoot(path, in: fileSystem, settings.durability)
+            if let defaultSize { DefaultSizeLimit(path: path, fileSystem).restore(defaultSize) }
         }
         var found: (root: OwnedDescriptor, identity: FileIdentity)?
         for path in paths {

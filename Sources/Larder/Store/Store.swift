@@ -25,6 +25,8 @@ final class Store: Sendable {
     let fileSystem: any FileSystem
     let clock: any Clock
     let settings: StoreSettings
+    /// The size limit that the directory got because nobody asked for one.
+    let defaultSize: Int?
     let index: Index
     let disk: DiskQueue
     let provisional: ProvisionalState
@@ -57,7 +59,10 @@ final class Store: Sendable {
     /// True once the session is ending. Accessed like `lease`.
     @exclusivity(unchecked) nonisolated(unsafe) var isClosing = false
 
-    init(_ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings, _ membership: Membership) {
+    init(
+        _ loaded: consuming LoadedStore, clock: any Clock, settings: StoreSettings, defaultSize: Int?,
+        _ membership: Membership
+    ) {
         index = Index(loaded.shards, loaded.groups, keepsOrder: !settings.limits.areNone, at: clock.now)
         unretainedIndex = UnretainedReference(index)
         let provisional = ProvisionalState(
@@ -71,6 +76,7 @@ final class Store: Sendable {
         io = IOLimiter(clock)
         copies = clock.group()
         self.settings = settings
+        self.defaultSize = defaultSize
         disk = context.disk
         self.provisional = provisional
         reporter = context.reporter

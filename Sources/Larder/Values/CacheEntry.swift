@@ -6,8 +6,11 @@ public struct CacheEntry: Sendable {
     public let key: String
     /// Its namespace; nil: none.
     public let namespace: String?
-    /// Payload bytes.
-    public let size: Int
+    /// Bytes of the value as it was stored; in memory alone, its cost.
+    public let payloadSize: Int
+    /// Bytes that the entry takes on disk, estimated: the payload and its record, in blocks of 4 KiB, or its part of a
+    /// segment. In memory alone 0.
+    public let allocatedSize: Int
     /// When the value was stored.
     public let storedAt: Date
     /// When the entry expires; nil: never.
@@ -30,7 +33,7 @@ extension CacheEntry: CustomStringConvertible {
     public var description: String {
         var text = Wording.quoted(key)
         if let namespace { text += " in namespace \(Wording.quoted(namespace))" }
-        text += ", \(Wording.number(size, "byte", "bytes")), stored \(Wording.date(storedAt))"
+        text += ", \(Wording.number(payloadSize, "byte", "bytes")), stored \(Wording.date(storedAt))"
         text += ", \(Wording.expiry(expiresAt))"
         if keptUntil != expiresAt { text += ", kept " + (keptUntil.map { "until \(Wording.date($0))" } ?? "forever") }
         if !tags.isEmpty { text += ", tagged \(Wording.list(tags))" }

@@ -11,7 +11,7 @@ public struct CacheEvent: Sendable {
     /// The namespace of the keys, or the one that was cleared or expired; nil: the part without a namespace, or
     /// everything if `isOfAllNamespaces`.
     public let namespace: String?
-    /// For `cleared`: true when everything was removed, in all namespaces.
+    /// For `cleared` and `invalidated`: true when everything was removed or expired, in all namespaces.
     public let isOfAllNamespaces: Bool
     /// For `cleared` and `invalidated`: the tag whose entries were removed or expired; nil: all entries, or those of
     /// `keys`.
@@ -75,6 +75,9 @@ public struct CacheEvent: Sendable {
         public static let changedElsewhere = Kind("changedElsewhere")
         /// After an unclean close, the entry was found again by its file.
         public static let adopted = Kind("adopted")
+        /// The cache was opened by its name and has no limit on its size: Larder 0.1.0 has created it, or it was
+        /// created by its directory or with a limit of its own. Posted once in the life of the directory.
+        public static let unlimited = Kind("unlimited")
         /// The directory was deleted or replaced while open, and opened again.
         public static let reopened = Kind("reopened")
         /// A read returned a value, or the knowledge that there is none. Only with `Cache.Configuration.reportsReads`,

@@ -85,14 +85,14 @@ struct ResponseStore: Sendable {
         switch bodies {
         case .none:
             if let entry = await cache.entry(forKey: key) {
-                return Entry(metadata: entry.metadata, body: .data(Data()), size: entry.size)
+                return Entry(metadata: entry.metadata, body: .data(Data()), size: entry.payloadSize)
             }
         case .filesAbove(let limit):
-            if let entry = await cache.entry(forKey: key), entry.size > limit, let exported = await export(key) {
+            if let entry = await cache.entry(forKey: key), entry.payloadSize > limit, let exported = await export(key) {
                 return exported
             }
         case .openAbove(let limit):
-            if let entry = await cache.entry(forKey: key), entry.size > limit, let opened = await open(key) {
+            if let entry = await cache.entry(forKey: key), entry.payloadSize > limit, let opened = await open(key) {
                 return opened
             }
         case .data: break
@@ -113,7 +113,7 @@ struct ResponseStore: Sendable {
             if verified.count >= Self.mostVerified { verified = [] }
             verified.insert(file.identity)
         }
-        let size = file.entry.size
+        let size = file.entry.payloadSize
         return Entry(metadata: file.entry.metadata, body: .stored(file, 0..<size), size: size)
     }
 
@@ -124,7 +124,7 @@ struct ResponseStore: Sendable {
             let file = try TemporaryFile(in: temporaryFiles) { url in
                 let entry = try disk.exportEntry(forKey: key, to: url, access: .owner)
                 if let entry { metadata = entry.metadata }
-                return entry?.size
+                return entry?.payloadSize
             }
             return file.map { Entry(metadata: metadata, body: .file($0), size: $0.size) }
         }

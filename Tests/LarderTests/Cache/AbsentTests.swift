@@ -113,7 +113,7 @@ struct AbsentTests {
             let known = try await Cache<String>(disk: disk, namespace: "n").optionalValue(forKey: "k") { "fetched" }
             #expect(known == nil, "without \(lost)")
             #expect(disk.namespace("n").data(forKey: "k") == nil)
-            #expect(disk.namespace("n").count == 1 && disk.namespace("n").size == 0)
+            #expect(disk.namespace("n").count == 1 && disk.namespace("n").payloadSize == 0)
             disk.checkInvariants()
         }
         #expect(disk.statistics.stores == 0, "it is not a value")

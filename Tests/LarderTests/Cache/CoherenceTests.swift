@@ -79,8 +79,10 @@ struct CoherenceTests {
             try disk.removeValue(forKey: "k")
             try disk.setString("new", forKey: "k")
         },
-        Change(testDescription: "removeAll of the namespace", expected: nil) { disk, _ in try disk.removeAll() },
-        Change(testDescription: "removeAllNamespaces", expected: nil) { disk, _ in try disk.removeAllNamespaces() },
+        Change(testDescription: "removeAll of the namespace", expected: nil) { disk, _ in
+            try disk.namespace("").removeAll()
+        },
+        Change(testDescription: "removeAll", expected: nil) { disk, _ in try disk.removeAll() },
         Change(testDescription: "eviction", expected: nil) { disk, _ in disk.trim(toCount: 0) },
         Change(testDescription: "shorter life", expected: nil) { disk, clock in
             try disk.setTimeToLive(.seconds(1), forKey: "k")
@@ -385,7 +387,7 @@ struct CoherenceTests {
         }
         cache.memoryTier?.removeAll()
         try await cache.setValue(Restless(1, disk), forKey: "k")
-        try disk.removeAllNamespaces()
+        try disk.removeAll()
         #expect(await cache.value(forKey: "k") == nil)
     }
 }

@@ -34,7 +34,7 @@
             let codings = ["text": "utf8+deflate", "short": "utf8", "noise": "bytes", "data": "bytes+deflate"]
             for _ in 0..<2 {
                 for (key, name) in codings { #expect(coding(key, disk) == name, "\(key)") }
-                #expect(try #require(disk.entry(forKey: "text")).size < Self.text.utf8.count / 20)
+                #expect(try #require(disk.entry(forKey: "text")).payloadSize < Self.text.utf8.count / 20)
                 #expect(await cache(disk, Coder<String>.string.compressed()).value(forKey: "text") == Self.text)
                 #expect(await cache(disk, Coder<String>.string.compressed()).value(forKey: "short") == "short")
                 #expect(await cache(disk, Coder<[UInt8]>.bytes.compressed()).value(forKey: "noise") == noise)

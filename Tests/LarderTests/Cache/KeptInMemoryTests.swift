@@ -87,7 +87,7 @@ struct KeptInMemoryTests {
                 case "removed": #expect(try await cache.removeValue(forKey: "k"))
                 case "cleared": try await cache.removeAll()
                 case "tag": try await cache.removeAll(tagged: "t")
-                default: try cache.disk?.removeAllNamespaces()
+                default: try cache.disk?.removeAll()
                 }
                 #expect(await cache.value(forKey: "k") == nil, "\(leave)")
                 #expect(await cache.value(forKey: "k", allowingStale: true) == nil, "\(leave)")

@@ -193,7 +193,7 @@ struct RevalidationTests {
             case .remove: try space.removeValue(forKey: "k")
             case .tag: try space.removeAll(tagged: "t")
             case .namespace: try space.removeAll()
-            case .everything: try disk.removeAllNamespaces()
+            case .everything: try disk.removeAll()
             case .noLife: try space.setTimeToLive(.seconds(0), forKey: "k")
             }
         }

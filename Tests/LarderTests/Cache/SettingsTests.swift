@@ -61,8 +61,8 @@ struct SettingsTests {
             #expect(encoded.withLock { $0 } == number, "the memory tier's own cost needs no size")
             try await sized.setValue("v", forKey: "\(number)")
         }
-        #expect(own.count == 10 && own.size == 10_000, "a limit in bytes is none of theirs")
-        #expect(sized.count == 9 && sized.size == 9000)
+        #expect(own.count == 10 && own.payloadSize == 10_000, "a limit in bytes is none of theirs")
+        #expect(sized.count == 9 && sized.payloadSize == 9000)
     }
 
     @Test("after a fall back the smaller limit in bytes holds", arguments: [(1000, 300), (300, 1000)])
@@ -70,7 +70,7 @@ struct SettingsTests {
         let cache = try fallenBack(.string, .init(costLimit: memory), sizeLimit: disk)
         let text = String(repeating: "v", count: 100)
         for number in 0..<100 { try await cache.setValue(text, forKey: "\(number)") }
-        #expect(cache.count == 3 && cache.size == 300)
+        #expect(cache.count == 3 && cache.payloadSize == 300)
     }
 
     @Test("after a fall back the limit of one entry counts bytes")

@@ -217,7 +217,7 @@ struct SingleFlightTests {
         case .removeAll: try await cache.removeAll()
         case .bareSet: try bare.setString("mine", forKey: "k"); left = "mine"
         case .bareRemove: try bare.removeValue(forKey: "k")
-        case .bareRemoveAll: try disk.removeAllNamespaces()
+        case .bareRemoveAll: try disk.removeAll()
         case .otherType:
             let other = Cache<Int>(disk: disk, namespace: "n")
             #expect(try await other.value(forKey: "k") { 5 } == 5)

@@ -26,7 +26,7 @@ struct TierEventTests {
         try await second.setValue("1", forKey: "x")
         try await second.removeValue(forKey: "x")
         try await whole.removeAll()
-        try disk.removeAllNamespaces()
+        try disk.removeAll()
         func lines(_ log: EventLog) -> [String] {
             log.events(of: disk).map { "\($0.kind) \($0.namespace ?? "-") \($0.keys)" }
         }

@@ -279,7 +279,7 @@ struct UpdatesTests {
         for reader in readers { #expect(await reader.next() == .some(nil)) }
         for (number, cache) in caches.enumerated() { try await cache.setValue("\(number)", forKey: "k") }
         for (number, reader) in readers.enumerated() { #expect(await reader.next() == "\(number)") }
-        try disk.removeAllNamespaces()
+        try disk.removeAll()
         for reader in readers { #expect(await reader.next() == .some(nil)) }
         try disk.namespace("a").setString("by the disk tier", forKey: "k")
         #expect(await readers[1].next() == "by the disk tier")

@@ -36,7 +36,7 @@ struct FilesTests {
         let source = try write(bytes, to: "source")
         try cache.copyFile(at: source, forKey: "k", ttl: .hours(1), metadata: ["type": "x"])
         #expect(cache.data(forKey: "k") == bytes)
-        #expect(cache.entry(forKey: "k")?.metadata == ["type": "x"] && cache.size == count)
+        #expect(cache.entry(forKey: "k")?.metadata == ["type": "x"] && cache.payloadSize == count)
         #expect(try Data(contentsOf: source) == bytes, "the source is left alone")
         try cache.close()
         let again = try DiskCache(directory: home.appending("cache"))
@@ -116,7 +116,7 @@ struct FilesTests {
         let small = try DiskCache(directory: home.appending("small"), configuration: configuration)
         try small.copyFile(at: write(random(300 << 10), to: "fits"), forKey: "k")
         #expect(code { try small.copyFile(at: write(random(500 << 10), to: "large"), forKey: "k") } == .tooLarge)
-        #expect(small.size == 300 << 10 && home.names(in: "small/entries").count == 1)
+        #expect(small.payloadSize == 300 << 10 && home.names(in: "small/entries").count == 1)
     }
 
     @Test("an export replaces a file in one step, and a miss writes nothing")

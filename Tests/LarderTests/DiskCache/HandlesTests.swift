@@ -32,7 +32,7 @@ struct HandlesTests {
         try cache.close()
         try cache.close()
         #expect(cache.data(forKey: "k") == nil && !cache.hasValue(forKey: "k") && cache.entry(forKey: "k") == nil)
-        #expect(cache.keys() == [] && cache.entries().isEmpty && cache.count == 0 && cache.size == 0)
+        #expect(cache.keys() == [] && cache.entries().isEmpty && cache.count == 0 && cache.payloadSize == 0)
         #expect(cache.removeExpired() == 0)
         #expect(code { try cache.setString("w", forKey: "k") } == .closed)
         #expect(code { try cache.removeValue(forKey: "k") } == .closed)

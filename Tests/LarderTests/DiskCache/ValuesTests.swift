@@ -20,7 +20,7 @@ struct ValuesTests {
         world.restart()
         let cache = try world.open()
         #expect(cache.data(forKey: "k") == bytes)
-        #expect(cache.size == count && cache.entry(forKey: "k")?.size == count)
+        #expect(cache.payloadSize == count && cache.entry(forKey: "k")?.payloadSize == count)
     }
 
     @Test("slices of data, strings, and Codable values down to a bare number")
@@ -56,7 +56,7 @@ struct ValuesTests {
         world.clock.advance(by: .seconds(5))
         for _ in 0..<2 {
             let entry = try #require(cache.entry(forKey: "k"))
-            #expect(entry.key == "k" && entry.size == 5 && entry.metadata == metadata)
+            #expect(entry.key == "k" && entry.payloadSize == 5 && entry.metadata == metadata)
             #expect(entry.storedAt == start && entry.lastUsedAt == start)
             #expect(entry.expiresAt == start.addingTimeInterval(600))
             world.restart()
@@ -84,13 +84,13 @@ struct ValuesTests {
         let cache = try World().open()
         try cache.setString("12345", forKey: "a")
         try cache.setString("123", forKey: "b")
-        #expect(cache.count == 2 && cache.size == 8)
+        #expect(cache.count == 2 && cache.payloadSize == 8)
         try cache.setString("1", forKey: "a")
-        #expect(cache.count == 2 && cache.size == 4)
-        #expect(try cache.removeValue(forKey: "a") && cache.count == 1 && cache.size == 3)
+        #expect(cache.count == 2 && cache.payloadSize == 4)
+        #expect(try cache.removeValue(forKey: "a") && cache.count == 1 && cache.payloadSize == 3)
         #expect(try !cache.removeValue(forKey: "a"))
         try cache.removeAll()
-        #expect(cache.count == 0 && cache.size == 0 && cache.keys() == [])
+        #expect(cache.count == 0 && cache.payloadSize == 0 && cache.keys() == [])
     }
 
     @Test("statistics count every operation")

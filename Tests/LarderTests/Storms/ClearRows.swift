@@ -91,7 +91,7 @@ struct RootClearRow: KillRow {
     }
 
     mutating func act(_ cache: DiskCache, in world: World) throws {
-        hasReturned = code { try cache.removeAll() } == nil
+        hasReturned = code { try cache.namespace("").removeAll() } == nil
         if hasReturned { #expect(cache.keys().isEmpty && cache.count == 0) }
         cache.settle()
         try cache.setString("after", forKey: "after")
@@ -129,7 +129,7 @@ struct RootClearPowerCutRow: KillRow {
     }
 
     mutating func act(_ cache: DiskCache, in world: World) throws {
-        hasReturned = code { try cache.removeAll() } == nil
+        hasReturned = code { try cache.namespace("").removeAll() } == nil
         cache.settle()
     }
 

@@ -45,7 +45,7 @@ struct CrashStory: Sendable {
     mutating func expireRoot(_ cache: DiskCache, tagged: Bool = false) throws {
         for key in acknowledged.keys where !key.hasPrefix("space/") { pending[key] = .some(nil) }
         isClearingRoot = true
-        if tagged { try cache.expireAll(tagged: "t") } else { try cache.expireAll() }
+        if tagged { try cache.expireAll(tagged: "t") } else { try cache.namespace("").expireAll() }
         try cache.requireLiving()
         for key in pending.keys { acknowledged[key] = nil }
         pending = [:]
@@ -83,7 +83,7 @@ struct CrashStory: Sendable {
     mutating func removeRoot(_ cache: DiskCache) throws {
         for key in acknowledged.keys where !key.hasPrefix("space/") { pending[key] = .some(nil) }
         isClearingRoot = true
-        try cache.removeAll()
+        try cache.namespace("").removeAll()
         try cache.requireLiving()
         for key in pending.keys { acknowledged[key] = nil }
         pending = [:]
@@ -92,7 +92,7 @@ struct CrashStory: Sendable {
 
     mutating func removeAll(_ cache: DiskCache) throws {
         isClearing = true
-        try cache.removeAllNamespaces()
+        try cache.removeAll()
         try cache.requireLiving()
         acknowledged = [:]
         isClearing = false

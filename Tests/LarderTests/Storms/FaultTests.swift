@@ -49,17 +49,13 @@ struct FaultTests {
         Operation(testDescription: "longer life", failed: ["old"], done: ["old"]) { cache, _ in
             try cache.setTimeToLive(.days(5), forKey: "k")
         },
-        Operation(testDescription: "removeAll, nothing in a namespace", failed: ["old"], done: [nil], clears: true) {
-            cache, _ in
-            try cache.removeAll()
-        },
-        Operation(testDescription: "removeAll with a namespace", failed: ["old"], done: [nil], clears: true) {
+        Operation(testDescription: "removeAll of no namespace", failed: ["old"], done: [nil], clears: true) {
             cache, _ in
             try cache.namespace("beside").setString("v", forKey: "k")
-            try cache.removeAll()
+            try cache.namespace("").removeAll()
         },
-        Operation(testDescription: "removeAllNamespaces", failed: ["old"], done: [nil], clears: true) { cache, _ in
-            try cache.removeAllNamespaces()
+        Operation(testDescription: "removeAll", failed: ["old"], done: [nil], clears: true) { cache, _ in
+            try cache.removeAll()
         },
         Operation(testDescription: "removeAll of a namespace", failed: ["old"], done: ["old"]) { cache, _ in
             try cache.namespace("space").removeAll()
@@ -155,7 +151,7 @@ struct FaultTests {
         },
         Operation(testDescription: "expireAll", failed: ["old"], done: [nil], clears: true, waits: true) { cache, _ in
             try cache.namespace("beside").setString("v", forKey: "k")
-            try cache.expireAll()
+            try cache.namespace("").expireAll()
         },
     ]
 

@@ -42,12 +42,12 @@ struct Interleaving: CustomTestStringConvertible, Sendable {
                 try cache.flush()
             }, after: nil),
         // The numbers of clears are higher.
-        Interleaving(name: "a clear", before: "old", act: { try $0.removeAll() }, after: nil),
+        Interleaving(name: "a clear", before: "old", act: { try $0.namespace("").removeAll() }, after: nil),
         Interleaving(
             name: "a clear after another set",
             act: { cache in
                 try cache.store("l", "other")
-                try cache.removeAll()
+                try cache.namespace("").removeAll()
             }, after: nil),
         Interleaving(name: "a clear of its tag", before: "old", act: { try $0.removeAll(tagged: "t") }, after: nil),
         Interleaving(
@@ -61,7 +61,7 @@ struct Interleaving: CustomTestStringConvertible, Sendable {
         Interleaving(
             name: "a clear of everything, and a save", before: "old",
             act: { cache in
-                try cache.removeAllNamespaces()
+                try cache.removeAll()
                 try cache.flush()
             }, after: nil),
         // It waits for the set, whose number is lower.

@@ -108,7 +108,7 @@ struct InterleavingTests {
         let world = World.shared()
         let two = try world.anotherProcess().open()
         try two.store("n/k", "cleared")
-        try two.removeAllNamespaces()
+        try two.removeAll()
         let gate = GatedFileSystem(world.files)
         let one = try world.open(through: gate)
         try one.store("m", "m")

@@ -162,10 +162,10 @@ struct ModelTests {
             case 77..<79:
                 try settle()
             case 79 where generator.chance(50):
-                try self.cache.namespace(namespace).removeAllNamespaces()
+                try self.cache.removeAll()
                 model = [:]
             case 79:
-                try whole.removeAll()
+                try whole.namespace("").removeAll()
                 model = model.filter { $0.key[0] != [] }
             case 87...88 where !namespace.isEmpty:
                 try cache.removeAll()
@@ -181,6 +181,9 @@ struct ModelTests {
                 let isExpired = try cache.expireValue(forKey: key)
                 #expect(isExpired == isFresh || !isExpired && grace > 0)
                 model[bytes] = model[bytes]?.expired(at: now)
+            case 92 where generator.chance(20):
+                try whole.expireAll()
+                for (name, value) in model { model[name] = value.expired(at: now) }
             case 92 where generator.chance(50):
                 try cache.expireAll()
                 for (name, value) in model where name[0] == bytes[0] { model[name] = value.expired(at: now) }
@@ -290,7 +293,7 @@ struct ModelTests {
             for entry in cache.entries() {
                 #expect(entry.namespace ?? "" == namespace)
                 let value = fresh[name(entry.key)]
-                #expect(entry.size == value?.data.count)
+                #expect(entry.payloadSize == value?.data.count)
                 let expires = entry.expiresAt.map { Int64(($0.timeIntervalSince1970 * 1000).rounded()) } ?? .max
                 #expect(expires == value?.expires)
             }

@@ -75,7 +75,13 @@ struct FullDiskClearRow: KillRow {
         configuration.inlineThreshold = 0
     }
 
-    private func part(of cache: DiskCache) -> DiskCache { cleared == .namespace ? cache.namespace("p") : cache }
+    private func part(of cache: DiskCache) -> DiskCache {
+        switch cleared {
+        case .everything: cache
+        case .namespace: cache.namespace("p")
+        case .rootBesideNamespace: cache.namespace("")
+        }
+    }
 
     mutating func prepare(_ world: inout World) throws {
         let cache = try world.open()

@@ -117,13 +117,13 @@ struct SharedStep: CustomTestStringConvertible, Sendable {
         },
         SharedStep(name: "clear a tag", after: before(without: "b", "c")) { try $0.victim?.removeAll(tagged: "t") },
         SharedStep(name: "clear the part without a namespace", after: before(without: "a", "b", "c", "d")) {
-            try $0.victim?.removeAll()
+            try $0.victim?.namespace("").removeAll()
         },
         // One namespace after another.
         SharedStep(
             name: "clear everything", after: [:],
             between: [before(without: "n/a", "n/b"), before(without: "a", "b", "c", "d")]
-        ) { try $0.victim?.removeAllNamespaces() },
+        ) { try $0.victim?.removeAll() },
         SharedStep(name: "expire a tag", after: before(without: "b", "c")) { try $0.victim?.expireAll(tagged: "t") },
     ]
 

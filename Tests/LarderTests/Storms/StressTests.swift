@@ -214,7 +214,7 @@ struct StressTests {
         try cache.flush()
         #expect(cache.statistics.evictions.total - before >= 30)
         cache.checkInvariants()
-        #expect(cache.count <= 30 && cache.size <= 3 << 20)
+        #expect(cache.count <= 30 && cache.payloadSize <= 3 << 20)
         try cache.close()
         #expect(home.names(in: "cache/entries").count <= 30)
     }

@@ -25,12 +25,12 @@ struct DescriptionTests {
     }()
 
     private static let entry = CacheEntry(
-        key: "42", namespace: "users", size: 5, storedAt: noon, expiresAt: later, keptUntil: nil, tags: ["open"],
-        lastUsedAt: noon, metadata: ["etag": "x", "date": "y"])
+        key: "42", namespace: "users", payloadSize: 5, allocatedSize: 4096, storedAt: noon, expiresAt: later,
+        keptUntil: nil, tags: ["open"], lastUsedAt: noon, metadata: ["etag": "x", "date": "y"])
 
     private static let plainEntry = CacheEntry(
-        key: "a\nb", namespace: nil, size: 1, storedAt: noon, expiresAt: nil, keptUntil: nil, tags: [],
-        lastUsedAt: noon, metadata: [:])
+        key: "a\nb", namespace: nil, payloadSize: 1, allocatedSize: 4096, storedAt: noon, expiresAt: nil,
+        keptUntil: nil, tags: [], lastUsedAt: noon, metadata: [:])
 
     private static let disk: CacheStatistics = {
         var disk = CacheStatistics()

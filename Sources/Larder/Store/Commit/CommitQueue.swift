@@ -71,7 +71,8 @@ final class CommitQueue: Sendable {
         hasShutdownMarker.set()
     }
 
-    /// The last number from before the session. Where others may join, every change up to it is published or has failed.
+    /// The last number from before the session. Where others may join, every change up to it is published or has
+    /// failed.
     var lastNumberBefore: UInt64 {
         // Values that are being moved are older than their moves.
         others.object.lastNumberBefore(staged.withLock { $0.copies.min() } ?? .max)
@@ -218,7 +219,8 @@ extension CommitQueue {
     /// of the disk queue.
     ///
     /// A process killed before the append has changed nothing; one killed after it finds the change again. `number` is
-    /// the highest one that was taken for the lines. The journal has some room for removals, even when the disk is full.
+    /// the highest one that was taken for the lines. The journal has some room for removals, even when the disk is
+    /// full.
     ///
     /// - Returns: In power-safe caches, or with `mustSync`, a ticket to wait for.
     func commit(
@@ -279,6 +281,12 @@ extension CommitQueue {
         }
     }
 
+    /// Tells other processes that all namespaces are about to change, also those without entries: their fetches must
+    /// not store what they have found before, and their memory tiers begin anew. The record removes nothing.
+    func announceClear() throws(CacheError) {
+        _ = try commit(Changes(.clear(.everything, number: 1)), orElse: .publishingAlone) {}
+    }
+
     /// The same for changes that the files tell, too: they do not fail.
     @discardableResult
     func commitIfPossible(_ changes: borrowing Changes, publish: () -> Void) -> Ticket? {
@@ -330,8 +338,8 @@ extension CommitQueue {
         try wait(for: ticket.map { [$0] } ?? [])
     }
 
-    /// Undoes a change that has failed after its commit: commits `changes`, which revert it. `afterFailedSync`: to another
-    /// journal.
+    /// Undoes a change that has failed after its commit: commits `changes`, which revert it. `afterFailedSync`: to
+    /// another journal.
     ///
     /// Returns false, and leaves the new state, when other processes may have seen that and cannot be told of the old
     /// one.

@@ -51,36 +51,29 @@ extension Clearer {
     /// After a later kill, it finds the new one and forgets the entries. As for a removal, the record only saves it
     /// work.
     ///
-    /// Nil beside other processes, which may be storing files, and where the disk does not let it.
+    /// Nil beside other processes, which may be storing files; and when the disk has no room for two directories, or
+    /// cannot rename this one because it belongs to a lower layer. Freeing needs no room: the files are then deleted
+    /// where they are.
     func replaceEverything() throws(CacheError) -> Summary? {
         try disk.runAlone { () throws(CacheError) in
             guard let directory = disk.directory else { throw CacheError.closed(path) }
             return try disk.whileNobodyJoins { isAlone throws(CacheError) -> Summary? in
                 guard isAlone else { return nil }
                 try disk.followOrThrow()
-                return try replaceIfPossible(of: directory, clearing: .everything)
+                do throws(CacheError) {
+                    return try replaceEntries(of: directory)
+                } catch {
+                    guard error.code == .noSpace || error.errno == Errno.crossDevice.rawValue else { throw error }
+                    return nil
+                }
             }
         }
     }
 
-    /// The same in a barrier; nil when the disk has no room for two directories, or cannot rename this one because it
-    /// belongs to a lower layer. Freeing needs no room: the files are then deleted where they are.
-    private func replaceIfPossible(
-        of old: StoreDirectory, clearing scope: ClearScope
-    ) throws(CacheError) -> Summary? {
-        do throws(CacheError) {
-            return try replaceEntries(of: old, clearing: scope)
-        } catch {
-            guard error.code == .noSpace || error.errno == Errno.crossDevice.rawValue else { throw error }
-            return nil
-        }
-    }
-
-    /// Replaces the entries in a barrier. `scope` is everything, or contains every entry; flights and memory tiers
-    /// outside of it are spared.
-    private func replaceEntries(of old: StoreDirectory, clearing scope: ClearScope) throws(CacheError) -> Summary {
+    /// Replaces the entries in a barrier.
+    private func replaceEntries(of old: StoreDirectory) throws(CacheError) -> Summary {
         try info.removeShutdownMarker()
-        defer { observer.didClear(scope) }
+        defer { observer.didClear(.everything) }
         let number = try info.takeNumber(.all)
         // Higher than the new directory's number: an opening restores the directory with the highest number in the
         // trash.
@@ -103,7 +96,7 @@ extension Clearer {
         cleared.add(.everything, below: trashNumber)
         provisional.replace(with: Reconciliation(cleared: cleared))
         let ticket = info.commitIfPossible(Changes(.clear(.everything, number: trashNumber))) {
-            index.removeAll(telling: scope, at: clock.now)
+            index.removeAll(at: clock.now)
         }
         do throws(CacheError) {
             try info.wait(for: ticket)
@@ -160,40 +153,37 @@ extension Clearer {
     /// Removes every entry of a namespace or of none, or with a tag. O(1) once the index is loaded;
     /// `removeClearedInBackground` removes entries and files.
     ///
-    /// If no entry is in a namespace, the part without one is everything. The barrier decides this, and only if index
-    /// and files agree: an unread file may be in a namespace.
-    ///
     /// A tombstone outlives the last of the removed files, so none of them comes back after a kill at any moment, even
     /// with the index lost. As for a removal, the record only saves the next opening work.
     func clear(_ scope: ClearScope) throws(CacheError) -> Summary {
         while true {
-            if !isEverything(scope) || !disk.isAlone { index.loadAll(for: scope) }
-            if let summary = try clearLoaded(scope) { return summary }
-            // Not everything after all, or somebody has joined or cannot be kept from joining.
             index.loadAll(for: scope)
+            if let summary = try clearLoaded(scope) { return summary }
         }
     }
 
-    /// Removes every entry that is known, in the place of `replaceEverything`. O(n).
+    /// Removes every entry that is known, in the place of `replaceEverything`. O(n). After an error some namespaces may
+    /// be empty.
     func clearEveryNamespace() throws(CacheError) -> Summary {
         try disk.followOrThrow()
-        let namespaces = index.whileNotReplaced {
-            index.loadAll()
-            return index.namespaces
-        }
-        var all = Summary(count: 0, files: .obsolete)
-        for namespace in namespaces.inOrder(of: { $0.seed }) {
-            let part = try clear(.namespace(namespace))
-            all = Summary(count: all.count + part.count, files: .obsolete, failure: part.failure)
-            if all.failure != nil { return all }
-        }
+        // First: fetches and values in memory alone may be in namespaces without entries.
+        if !disk.isAlone { try info.announceClear() }
         index.invalidateAll(in: .everything)
+        observer.didClear(.everything)
+        var all = Summary(count: 0, files: .obsolete)
+        do throws(CacheError) {
+            for namespace in index.loadedNamespaces() {
+                let part = try clear(.namespace(namespace))
+                all = Summary(
+                    count: all.count + part.count, files: .obsolete, failure: all.failure ?? part.failure)
+            }
+        } catch {
+            reporter.count { [all] in $0.removals += all.count }
+            removeClearedInBackground(total: nil, nil)
+            reaper.deleteAllInBackground()
+            throw error
+        }
         return all
-    }
-
-    /// True when a scope contains every entry, and the files agree.
-    private func isEverything(_ scope: ClearScope) -> Bool {
-        scope == .namespace(.none) && provisional.isSettled && !index.hasNamespaces
     }
 
     /// Returns nil when entries in the scope must be loaded first.
@@ -211,9 +201,6 @@ extension Clearer {
     ) throws(CacheError) -> Summary? {
         // First: it may replace the index.
         try disk.followOrThrow()
-        if isAlone, isEverything(scope), let summary = try replaceIfPossible(of: directory, clearing: scope) {
-            return summary
-        }
         // Another directory may have been opened meanwhile.
         if index.mustLoad(for: scope) { return nil }
         // Afterwards: a fetch that begins earlier may still receive a removed value.

@@ -33,6 +33,27 @@ final class Expirer: StoreOwner {
         return failure
     }
 
+    /// Ends the lives of all entries, one namespace after the other. O(namespaces) once the index is loaded. Returns
+    /// the first error as `expire` does. After an error that is thrown, some namespaces may have expired.
+    func expireEveryNamespace(at now: Timestamp) throws(CacheError) -> CacheError? {
+        try disk.followOrThrow()
+        // First: fetches and values in memory alone may be in namespaces without entries.
+        if !disk.isAlone { try info.announceClear() }
+        index.expireAll(in: .everything)
+        observer.didClear(.everything)
+        var failure: CacheError?
+        do throws(CacheError) {
+            for namespace in index.loadedNamespaces() {
+                let next = try expire(.namespace(namespace), at: now)
+                failure = failure ?? next
+            }
+        } catch {
+            applyInBackground()
+            throw error
+        }
+        return failure
+    }
+
     /// Returns false when entries in the scope must be loaded first.
     private func expireLoaded(
         _ scope: ClearScope, at now: Timestamp, _ failure: inout CacheError?

@@ -68,6 +68,40 @@ struct Opener {
         if try !listing.isCache(entries: entries, fileSystem) { throw notACache(path) }
     }
 
+    /// True when a path leads to a cache that this process may read. Does not look at the page: closing it would end the locks of this process.
+    static func isCache(at path: String, in fileSystem: any FileSystem) throws(CacheError) -> Bool {
+        guard let root = try existingDirectory(at: path, in: fileSystem) else { return false }
+        for attempt in 1... {
+            do throws(CacheError) {
+                let listing = try RootListing(of: root, in: fileSystem, path: path, ignoringPage: true)
+                if listing.isEmpty { return false }
+                return try listing.isCache(entries: openEntries(listing, root, fileSystem, path), fileSystem)
+            } catch {
+                if error.errno == Errno.accessDenied.rawValue { return false }
+                // Another process has deleted or renamed a file that was to be examined.
+                if error.errno != Errno.noEntry.rawValue || attempt == attempts { throw error }
+            }
+        }
+        return false
+    }
+
+    /// True when a path leads to a directory in which a cache was opened once.
+    static func hasEntries(at path: String, in fileSystem: any FileSystem) throws(CacheError) -> Bool {
+        guard let root = try existingDirectory(at: path, in: fileSystem) else { return false }
+        return (try? fileSystem.status(of: DirectoryLayout.entries.name, in: root.file)) != nil
+    }
+
+    private static func existingDirectory(
+        at path: String, in fileSystem: any FileSystem
+    ) throws(CacheError) -> OwnedDescriptor? {
+        do throws(Errno) {
+            return OwnedDescriptor(try fileSystem.openDirectory(path: path, creation: .never))
+        } catch {
+            if [.noEntry, .notDirectory, .accessDenied].contains(error) { return nil }
+            throw CacheError(error, doing: "look for the cache", path: path)
+        }
+    }
+
     /// The same where nobody can join. The page of others ends.
     private func loadAndRetirePage() throws(CacheError) -> LoadedStore {
         let left = try translating("examine the shared page", at: path) { () throws(Errno) in

@@ -50,7 +50,7 @@ struct ClearDamageTests {
         for n in 0..<3 { try cache.setString("old", forKey: "\(n)") }
         // Killed right after the call: the trash is not empty. The index is lost.
         var image = try cache.store.maintenance.alone {
-            try cache.removeAll()
+            try cache.namespace("").removeAll()
             return world.files.image
         }
         for name in image.names(at: "/cache") where name != "entries" && name != "trash" {
@@ -86,7 +86,7 @@ struct ClearDamageTests {
         var cache = try world.open()
         for n in 0..<3 { try cache.setString("old", forKey: "\(n)") }
         var image = try cache.store.maintenance.alone {
-            try cache.removeAll()
+            try cache.namespace("").removeAll()
             return world.files.image
         }
         for name in image.names(at: "/cache") where name != "entries" && name != "trash" {
@@ -97,7 +97,7 @@ struct ClearDamageTests {
         // Before the trash is empty.
         cache.store.maintenance.alone {
             for n in 0..<10 {
-                let error = code { try cache.removeAllNamespaces() }
+                let error = code { try cache.removeAll() }
                 #expect(error == nil, "clear \(n) throws \(error!)")
             }
         }
@@ -161,7 +161,7 @@ struct ClearDamageTests {
         for name in image.names(at: "/cache") where name.hasPrefix("journal") { image.remove(at: "/cache/" + name) }
         world.restart(with: image)
         cache = try world.open()
-        try cache.removeAllNamespaces()
+        try cache.removeAll()
         try cache.setString("new", forKey: "n")
         for seed in Sample.few(10, of: 1...40 as ClosedRange<UInt64>) {
             var g = SeededGenerator(seed: seed)

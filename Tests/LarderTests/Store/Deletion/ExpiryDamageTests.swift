@@ -40,7 +40,7 @@ struct ExpiryDamageTests {
         world.lose()
         world.restart()
         cache = try world.open()
-        try cache.expireAll()
+        try cache.namespace("").expireAll()
         #expect(cache.data(forKey: "k") == nil && cache.keys() == [], "at once")
         try cache.flush()
         #expect(cache.data(forKey: "k") == nil && cache.keys() == [], "flushed")
@@ -87,7 +87,7 @@ struct ExpiryDamageTests {
         world.files.tamper { $0.add(old, at: "/cache/" + name) }
         world.clock.advance(by: .seconds(48))
         cache = try world.open()
-        try cache.expireAll()
+        try cache.namespace("").expireAll()
         world.clock.advance(by: .seconds(26))
         #expect(cache.data(forKey: "k") == nil)
         try cache.flush()

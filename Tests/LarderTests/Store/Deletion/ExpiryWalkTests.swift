@@ -154,7 +154,7 @@ struct ExpiryWalkTests {
                     try part.removeAll(tagged: tag)
                 case .clearEverything:
                     next = [:]
-                    try cache.removeAllNamespaces()
+                    try cache.removeAll()
                     try cache.namespace("anchor").setString("anchor", forKey: "anchor", ttl: .forever)
                 }
                 error = nil

@@ -25,7 +25,7 @@ struct NamespaceTests {
                 #expect(space.entries().map(\.namespace) == [name.isEmpty ? nil : name])
                 #expect(space.entry(forKey: "k")?.metadata == ["in": name])
                 #expect(!space.hasValue(forKey: "only here"))
-                #expect(space.count == 1 && space.size == "of 0".count)
+                #expect(space.count == 1 && space.payloadSize == "of 0".count)
             }
             #expect(cache.count == 1 && cache.store.index.totals.count == 4)
             cache.checkInvariants()
@@ -99,7 +99,7 @@ struct NamespaceTests {
             world.files.inject(counter.count)
             try space.removeAll()
             #expect(counter.all == [.create: 1, .lock: 1, .open: 1, .write: 3])
-            #expect(space.count == 0 && space.size == 0 && space.keys() == [] && space.entries().isEmpty)
+            #expect(space.count == 0 && space.payloadSize == 0 && space.keys() == [] && space.entries().isEmpty)
             #expect(cache.count == 1)
             #expect(!space.hasValue(forKey: "1") && space.string(forKey: "1") == nil)
             try space.setString("again", forKey: "1")

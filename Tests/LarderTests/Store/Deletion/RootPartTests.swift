@@ -23,7 +23,7 @@ struct RootPartTests {
         let parts = [cache, cache.namespace("a"), cache.namespace("a").namespace("x"), cache.namespace("x")]
         for (part, count) in zip(parts, counts + [0]) {
             #expect(part.count == count && part.keys().count == count && part.entries().count == count, context)
-            #expect(part.size == part.entries().reduce(0) { $0 + $1.size }, context)
+            #expect(part.payloadSize == part.entries().reduce(0) { $0 + $1.payloadSize }, context)
         }
         cache.checkInvariants()
     }
@@ -36,10 +36,10 @@ struct RootPartTests {
             expect([3, 2, 1], in: cache)
             var counts = [3, 2, 1]
             switch removed {
-            case 0: try cache.removeAll()
+            case 0: try cache.namespace("").removeAll()
             case 1: try cache.namespace("a").removeAll()
             case 2: try cache.namespace("a").namespace("x").removeAll()
-            default: try cache.namespace("a").removeAllNamespaces()
+            default: try cache.removeAll()
             }
             if removed < 3 { counts[removed] = 0 } else { counts = [0, 0, 0] }
             expect(counts, in: cache, "removed \(removed)")
@@ -131,11 +131,11 @@ struct RootPartTests {
         try cache.store.maintenance.alone {
             let (own, whole) = (CallCounter(), CallCounter())
             world.files.inject(own.count)
-            try cache.removeAll()
+            try cache.namespace("").removeAll()
             #expect(own.all == [.create: 1, .lock: 1, .open: 1, .write: 3])
             #expect(cache.count == 0 && cache.namespace("a").count == entries)
             world.files.inject(whole.count)
-            try cache.namespace("a").removeAllNamespaces()
+            try cache.removeAll()
             #expect(whole.number(of: .rename) == 2 && whole.number(of: .write) == 1)
             #expect(whole.number(of: .remove) == 0 && cache.namespace("a").count == 0)
         }
@@ -156,7 +156,7 @@ struct RootPartTests {
         world.restart(with: image)
         world.files.setUnreadable(!isReadable, at: file)
         cache = try world.open()
-        try cache.removeAll()
+        try cache.namespace("").removeAll()
         #expect(cache.string(forKey: "3") == nil && cache.string(forKey: "4") == nil)
         try cache.setString("new", forKey: "k")
         image = world.files.image
@@ -183,7 +183,7 @@ struct RootPartTests {
         world.restart(with: image)
         cache = try world.open()
         world.files.inject { _, operation in operation == .create || operation == .write ? .fail(.noSpace) : nil }
-        let isRemoved = code { try cache.removeAll() } == nil
+        let isRemoved = code { try cache.namespace("").removeAll() } == nil
         image = world.files.image
         for name in image.names(at: "/cache") where name != "entries" { image.remove(at: "/cache/" + name) }
         world.restart(with: image)
@@ -207,7 +207,7 @@ struct RootPartTests {
             let caller = begin { try await space.value(forKey: "fetched") { try await source.fetch() } }
             let other = begin { try await root.value(forKey: "fetched") { try await own.fetch() } }
             await until("they have begun") { source.begun == 1 && own.begun == 1 }
-            if clearsAll { try disk.removeAllNamespaces() } else { try await root.removeAll() }
+            if clearsAll { try disk.removeAll() } else { try await root.removeAll() }
             #expect(root.memory?.count == 0)
             #expect(space.memoryTier?.value(forKey: "in memory") == (clearsAll ? nil : "alone"))
             await source.answer("fetched")
@@ -219,15 +219,35 @@ struct RootPartTests {
         }
     }
 
+    @Test(
+        "removing or expiring everything ends fetches in namespaces without entries, in every process",
+        arguments: [false, true], [false, true])
+    func fetches(expires: Bool, elsewhere: Bool) async throws {
+        let world = World.shared()
+        let disk = try world.open()
+        let other = try world.anotherProcess().open()
+        let cache = Cache<String>(disk: elsewhere ? other : disk, namespace: "empty")
+        let source = HandDrivenSource<String>()
+        let caller = begin { try await cache.value(forKey: "k") { try await source.fetch() } }
+        await until("it has begun") { source.begun == 1 }
+        if expires { try disk.expireAll() } else { try disk.removeAll() }
+        await source.answer("fetched")
+        #expect(try await caller.value == "fetched")
+        #expect(await cache.value(forKey: "k") == nil && disk.namespace("empty").string(forKey: "k") == nil)
+        disk.settle()
+        other.settle()
+        #expect(disk.namespace("empty").keys() == [] && other.namespace("empty").keys() == [])
+    }
+
     @Test("namespaces get no event when this part is cleared, but one when everything is")
     func events() throws {
         let (root, space) = (EventLog(), EventLog())
         let world = World { $0.onEvent = root.note }
         let disk = try filled(world)
         let stop = disk.namespace("a").observe(space.note)
-        try disk.removeAll()
+        try disk.namespace("").removeAll()
         try disk.setString("v", forKey: "k")
-        try disk.namespace("x").removeAllNamespaces()
+        try disk.removeAll()
         func lines(_ log: EventLog) -> [String] { log.events(of: disk).map(\.description) }
         #expect(lines(root) == ["cleared 3 entries", "cleared 4 entries in all namespaces"])
         #expect(lines(space) == ["cleared 4 entries in all namespaces"])
@@ -255,7 +275,7 @@ struct RootPartTests {
                 do {
                     if thread == 0 {
                         for _ in 0..<20 {
-                            try cache.removeAll()
+                            try cache.namespace("").removeAll()
                             try cache.setString("root", forKey: "later")
                         }
                         return
@@ -267,14 +287,14 @@ struct RootPartTests {
                         } else {
                             try space.setString("v", forKey: "\(number)")
                         }
-                        if generator.chance(20) { try cache.removeAll() }
+                        if generator.chance(20) { try cache.namespace("").removeAll() }
                         #expect(space.hasValue(forKey: "\(number)"), "seed \(seed)")
                     }
                 } catch {
                     Issue.record(error)
                 }
             }
-            try cache.removeAll()
+            try cache.namespace("").removeAll()
             func check(_ cache: DiskCache, _ context: Comment) {
                 for thread in 1..<4 {
                     let keys = (0..<12).filter { cache.namespace("\(thread)").data(forKey: "\($0)") != nil }

@@ -89,7 +89,7 @@ struct UnwrittenEndsTests {
         for number in 0..<640 { try cache.setKept("v", forKey: "\(number)", keptStale: 86_400_000, tags: ["t"]) }
         try cache.flush()
         world.files.setUnreadable(true, at: try cache.entryPath(forKey: "7"))
-        try cache.expireAll()
+        try cache.namespace("").expireAll()
         cache.settle()
         let before = world.files.counts[.write] ?? 0
         for _ in 0..<10 { _ = cache.removeExpired() }
@@ -115,7 +115,7 @@ struct UnwrittenEndsTests {
         }
         try cache.flush()
         world.files.setUnreadable(true, at: try cache.entryPath(forKey: "7"))
-        try cache.expireAll()
+        try cache.namespace("").expireAll()
         cache.settle()
         // "7" stays, as the one used last.
         let before = world.files.counts[.write] ?? 0

@@ -62,7 +62,7 @@ struct MountedTests {
                 try part.setData(Data(repeating: 1, count: 3000), forKey: "\(number)")
             }
             try filling(disk) {
-                if isWhole { try cache.removeAllNamespaces() } else { try cache.removeAll() }
+                if isWhole { try cache.removeAll() } else { try cache.namespace("").removeAll() }
                 #expect(cache.count == 0)
                 #expect(part.count == (isWhole ? 0 : 20))
                 #expect(cache.data(forKey: "1") == nil)

@@ -64,14 +64,14 @@ struct ChangedLimitsTests {
         try cache.setData(Data(count: 500), forKey: "large")
         cache.setLimits(.init(sizeLimit: 100))
         cache.settle()
-        #expect(!cache.hasValue(forKey: "large") && cache.size <= 100)
+        #expect(!cache.hasValue(forKey: "large") && cache.payloadSize <= 100)
         #expect(code { try cache.setData(Data(count: 500), forKey: "large") } == .tooLarge)
         cache.setLimits(.init())
         #expect(cache.limits == .init() && "\(cache.limits)" == "none")
         try cache.setData(Data(count: 5_000), forKey: "large")
         for number in 0..<50 { try cache.setData(Data(count: 10), forKey: "more \(number)") }
         cache.settle()
-        #expect(cache.size >= 5_500, "nothing more is evicted")
+        #expect(cache.payloadSize >= 5_500, "nothing more is evicted")
         try cache.flush()
         cache.checkInvariants(world, settled: true)
     }

@@ -56,14 +56,14 @@ struct LimitsTests {
         let world = World.inOrderOfUse { $0.sizeLimit = 100 }
         let cache = try world.open()
         try fill(cache, 0..<10)
-        #expect(cache.size == 100 && cache.count == 10)
+        #expect(cache.payloadSize == 100 && cache.count == 10)
         try fill(cache, 10..<11)
-        #expect(cache.size == 100 && !cache.hasValue(forKey: "0"), "down to the limit, and not below 95")
+        #expect(cache.payloadSize == 100 && !cache.hasValue(forKey: "0"), "down to the limit, and not below 95")
         #expect(cache.statistics.evictions.size == 1)
         try fill(cache, 11..<111, bytes: 1)
-        #expect(cache.size > 90 && cache.size <= 100)
+        #expect(cache.payloadSize > 90 && cache.payloadSize <= 100)
         try fill(cache, 200..<201, bytes: 2)
-        #expect(cache.size >= 95 && cache.size <= 100)
+        #expect(cache.payloadSize >= 95 && cache.payloadSize <= 100)
     }
 
     @Test("a value larger than the size limit is refused, and the old one stays")

@@ -40,7 +40,7 @@ struct TrimTests {
     func size() throws {
         let (world, cache) = try filled()
         cache.trim(toSize: 35)
-        #expect(Set(cache.keys()) == ["7", "8", "9"] && cache.size == 30)
+        #expect(Set(cache.keys()) == ["7", "8", "9"] && cache.payloadSize == 30)
         cache.trim(toSize: 0)
         #expect(cache.count == 0 && world.entryFiles.isEmpty && cache.statistics.evictions.size == 10)
     }

@@ -36,13 +36,13 @@ struct JoinTheDeadDamageTests {
 
     private static func apply(_ change: Change, _ cache: DiskCache) throws {
         switch change {
-        case .all: try cache.removeAll()
+        case .all: try cache.namespace("").removeAll()
         case .namespace: try cache.namespace("n").removeAll()
-        case .namespaces: try cache.removeAllNamespaces()
+        case .namespaces: try cache.removeAll()
         case .tag: try cache.removeAll(tagged: "t")
         case .one: try cache.removeValue(forKey: "3")
         case .expireOne: try cache.expireValue(forKey: "3")
-        case .expireAll: try cache.expireAll()
+        case .expireAll: try cache.namespace("").expireAll()
         case .expireTag: try cache.expireAll(tagged: "t")
         }
     }

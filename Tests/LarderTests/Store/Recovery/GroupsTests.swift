@@ -129,11 +129,11 @@ struct GroupsTests {
             }
             if round % 10 == 9 { try cache.flush() }
         }
-        let (count, size) = (cache.count, cache.size)
+        let (count, size) = (cache.count, cache.payloadSize)
         try cache.close()
         world.restart()
         let again = try world.open()
-        #expect(again.count == count && again.size == size && again.namespace("n").count == 10)
+        #expect(again.count == count && again.payloadSize == size && again.namespace("n").count == 10)
         #expect(again.keys().count == count)
         again.checkInvariants(world, settled: true)
     }
@@ -172,7 +172,8 @@ struct GroupsTests {
         #expect(counter.number(of: .read) <= 1 + 2, "the group, and the lines that wait for it")
     }
 
-    /// Acts at once, then checks after the recovery; if `whole`, every value, and once more after the loss of the index.
+    /// Acts at once, then checks after the recovery; if `whole`, every value, and once more after the loss of the
+    /// index.
     private func expectRecovered(_ world: World, _ context: Comment, whole isWhole: Bool = true) throws {
         var world = world
         let cache = try world.open()
@@ -314,7 +315,7 @@ struct GroupsTests {
         try first.namespace("x").setString("kept", forKey: "k")
         world.restart()
         let cache = try world.open()
-        try cache.removeAll()
+        try cache.namespace("").removeAll()
         #expect(cache.namespace("x").string(forKey: "k") == "kept" && cache.string(forKey: "k1") == nil)
         try cache.flush()
         #expect(cache.count == 0 && cache.namespace("x").count == 1)
