@@ -600,6 +600,19 @@ struct DocumentationTests {
         try disk.close()
     }
 
+    @Test("an operator looks and measures as the article says")
+    func operating() throws {
+        let disk = try DiskCache(name: "shop")
+        for part in disk.namespaces() { print(part) }  // namespace "users": 4000 entries, 812000 bytes, …
+        if let entry = disk.entry(forKey: "17") { print(entry) }  // size, dates, tags, metadata
+        try disk.setString("v", forKey: "17")
+        let before = disk.statistics
+        let text = disk.statistics.prometheusText(namespaces: disk.namespaces())
+        print(disk.statistics - before)  // 5210 hits, 318 misses, 340 stored
+        #expect(text.contains("larder_stores_total 1\n") && (disk.statistics - before).stores == 0)
+        #expect(text.contains(#"larder_entries{namespace=""} 1"#))
+    }
+
     private static let package = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
@@ -682,6 +695,7 @@ struct DocumentationTests {
         "SurvivingCrashes", "Limits",
         "ComingFromEGOCache", "ComingFromYYCache", "TypedValues", "FetchingThroughTheCache", "MemoryLimits",
         "EncryptingValues", "SmallPrograms", "TestingCode", "Performance", "SeveralMachines",
+        "OperatingACache",
     ].map { "Sources/Larder/Larder.docc/\($0).md" }
 
     @Test("no article is missing here")

@@ -38,6 +38,14 @@ extension DiskCache {
     /// ``count``.
     public var allocatedSize: Int { totals.allocatedSize }
 
+    /// Returns what each namespace of the directory takes, whatever the namespace of this handle: the part without one
+    /// first, then those that have entries, by the bytes of their names. O(n); the first call loads the index.
+    public func namespaces() -> [NamespaceUsage] {
+        guard let index = readableStore?.scannedIndex else { return [] }
+        let names = index.loadedNamespaces().sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        return names.map { NamespaceUsage($0, index.totals(of: $0)) }.filter { $0.count > 0 || $0.namespace == nil }
+    }
+
     private var totals: EntryTable.Totals {
         readableStore?.index.totals(of: keyNamespace) ?? EntryTable.Totals()
     }

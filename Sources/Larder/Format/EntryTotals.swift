@@ -28,6 +28,14 @@ struct EntryTotals: Hashable, Sendable {
     }
 }
 
+extension NamespaceUsage {
+    init(_ namespace: Namespace, _ totals: EntryTotals) {
+        self.init(
+            namespace: namespace.isNone ? nil : namespace.name, count: totals.count, payloadSize: totals.size,
+            allocatedSize: totals.allocatedSize)
+    }
+}
+
 /// The sums over all entries, and over those of each namespace, as stated in an index file.
 struct SavedTotals: Sendable, Equatable {
     /// The maximum number of namespaces whose sums an index file states, and of bytes in their names. More would make

@@ -205,6 +205,12 @@ extension Store {
         evictor.trim(toFreeSpace: target)
     }
 
+    /// The index, once every file has been found.
+    var scannedIndex: Index {
+        recovery.awaitScan()
+        return index
+    }
+
     /// The settings with which another handle must be opened.
     fileprivate var settingsInForce: StoreSettings {
         var settings = settings

@@ -214,6 +214,10 @@ struct DescriptionTests {
         (ManifestFormat.propertyList, "propertyList"),
         (CacheEvent.Kind.evicted, "evicted"),
         (CacheError.Code.noSpace, "noSpace"),
+        (
+            NamespaceUsage(namespace: "a", count: 1, payloadSize: 7, allocatedSize: 4096),
+            #"namespace "a": 1 entry, 7 bytes, 4096 on disk"#
+        ),
         (ImportReport.Reason.missingFile, "its file is missing"),
         (ImportReport.Skipped("a", .failed, detail: "EIO"), #""a": failed (EIO)"#),
         (
