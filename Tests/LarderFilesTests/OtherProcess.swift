@@ -1,5 +1,6 @@
 import Foundation
 import LarderFiles
+import LarderTestSupport
 import LarderTesting
 import Testing
 
@@ -55,7 +56,7 @@ final class RealProcess: OtherProcess {
         process.arguments = [path, name]
         process.standardInput = input
         process.standardOutput = output
-        try process.run()
+        try process.start()
         // It has the file open now.
         _ = try load(0)
     }

@@ -43,7 +43,7 @@ struct HTTPProcessTests {
         process.environment = ProcessInfo.processInfo.environment.merging(["TMPDIR": temporary]) { $1 }
         let pipe = Pipe()
         process.standardOutput = pipe
-        try process.run()
+        try process.start()
         return (process, pipe)
     }
 

@@ -151,7 +151,7 @@
             process.executableURL = try Self.program()
             process.arguments = [directory.path, "\(port)"]
             (process.standardInput, process.standardOutput) = (input, output)
-            try process.run()
+            try process.start()
         }
 
         deinit {

@@ -1,5 +1,6 @@
 #if Redis
     import Foundation
+    import LarderTestSupport
     import Testing
 
     /// A server on a free port of the own machine, with a directory of its own; ended with its owner.
@@ -57,7 +58,7 @@
                 + arguments
             process.standardOutput = FileHandle.nullDevice
             process.standardError = FileHandle.nullDevice
-            try process.run()
+            try process.start()
             self.process = process
         }
 
@@ -69,7 +70,7 @@
             process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
             process.arguments = ["-p", "\(port)", "-n", "\(database)"] + words
             process.standardOutput = FileHandle.nullDevice
-            try process.run()
+            try process.start()
             process.waitUntilExit()
             try #require(process.terminationStatus == 0)
         }

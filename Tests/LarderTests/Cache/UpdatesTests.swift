@@ -260,7 +260,7 @@ struct UpdatesTests {
         let child = Process()
         child.executableURL = try Executables.url(of: "SharingChild")
         child.arguments = [directory.path, home.appending("log").path, "1", "1", "1", "\(getpid())", "leave"]
-        try child.run()
+        try child.start()
         // The child stores a value under its number.
         for await value in cache.updates(forKey: "\(child.processIdentifier)") where value != nil {
             #expect(value == "v")

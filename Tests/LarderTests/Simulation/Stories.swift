@@ -29,7 +29,7 @@ enum Stories {
         process.arguments = arguments
         let (stdin, stdout) = (Pipe(), Pipe())
         (process.standardInput, process.standardOutput) = (stdin, stdout)
-        try process.run()
+        try process.start()
         try stdin.fileHandleForWriting.write(contentsOf: input)
         try stdin.fileHandleForWriting.close()
         return await withCheckedContinuation { continuation in

@@ -92,8 +92,8 @@ struct KillTests {
             let left =
                 home.names(in: "cache").filter { !["trash", "CACHEDIR.TAG"].contains($0) }
                 + home.names(in: "cache/trash")
-            // A child killed before its first change, or after some that found nothing to change, leaves nothing that an
-            // index would be saved for.
+            // A child killed before its first change, or after some that found nothing to change, leaves nothing that
+            // an index would be saved for.
             let isUntouched = !left.contains("manifest.json")
             #expect(!isUntouched || entries.isEmpty && knowledge.values.isEmpty, "\(left.sorted()), round \(round)")
             #expect(
@@ -135,7 +135,7 @@ struct KillTests {
         process.arguments = [directory.path, "\(seed)", "\(threshold)", isShared ? "shared" : "alone"]
         let pipe = Pipe()
         process.standardOutput = pipe
-        try process.run()
+        try process.start()
         return (process, pipe)
     }
 

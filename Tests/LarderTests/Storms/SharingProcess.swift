@@ -45,7 +45,7 @@ final class SharingProcess: Sendable {
         self.process = process
         self.state = state
         started = SharingSetup.now
-        try process.run()
+        try process.start()
     }
 
     /// The moment at which the death of the process was proven.

@@ -165,7 +165,7 @@ struct MetricsTests {
             process.executableURL = URL(fileURLWithPath: Self.tool)
             process.arguments = ["check", "metrics"]
             (process.standardInput, process.standardOutput, process.standardError) = (input, output, output)
-            try process.run()
+            try process.start()
             try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
             try input.fileHandleForWriting.close()
             let said = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)

@@ -27,7 +27,7 @@ struct CopiesTests {
         process.environment = ["XDG_CACHE_HOME": home.appending("caches").path, "HOME": home.appending("home").path]
         process.standardOutput = pipe
         process.standardError = pipe
-        try process.run()
+        try process.start()
         return (process, pipe)
     }
 

@@ -84,7 +84,7 @@ struct ReadOnlyTests {
             home.appending("log").path,
         ]
         process.standardInput = FileHandle.nullDevice
-        try process.run()
+        try process.start()
         process.waitUntilExit()
         // 1: `unshare`; 127: there is none.
         if [1, 77, 127].contains(process.terminationStatus) {
